@@ -8,12 +8,10 @@ use crate::limits::{
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand;
 use freshet_wire::quic::limits::DATAGRAM_BYTES_MIN;
-use freshet_wire::quic::packet::{
-    Invariant, Kind, Protected, VERSION_1, write_version_negotiation,
-};
+use freshet_wire::quic::packet::{Invariant, Kind, Protected, write_version_negotiation};
 use freshet_wire::quic::parameters::Names;
 use freshet_wire::quic::retry::write_retry;
-use freshet_wire::quic::{Accept, Id, Route};
+use freshet_wire::quic::{Accept, Id, Route, Version};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,8 +156,11 @@ impl<K: Copy> Sorting<K> {
             // Any worker can answer first packets, but only one should.
             Some(_) | None if worker != self.steering.worker => Sorted::Elsewhere(worker),
             None => self.reset(invariant.receiver, datagram.len(), now),
-            Some(VERSION_1) if is_accepting => self.first(route, datagram, now),
-            Some(VERSION_1 | 0) => Sorted::Dropped,
+            Some(number) if Version::of(number).is_some() => match is_accepting {
+                true => self.first(route, datagram, now),
+                false => Sorted::Dropped,
+            },
+            Some(0) => Sorted::Dropped,
             Some(_) if datagram.len() < DATAGRAM_BYTES_MIN => Sorted::Dropped,
             Some(_) => {
                 let mut out = Vec::new();
@@ -173,6 +174,7 @@ impl<K: Copy> Sorting<K> {
     /// A packet that may begin a connection.
     fn first(&mut self, route: Route, datagram: &[u8], now: Duration) -> Sorted<K> {
         let Some(packet) = Protected::read(datagram) else { return Sorted::Dropped };
+        let Some(version) = packet.version else { return Sorted::Dropped };
         let from = route.remote;
         // RFC 9000 §7.2, §14.1
         let is_first = packet.kind == Kind::Initial
@@ -183,16 +185,17 @@ impl<K: Copy> Sorting<K> {
         }
         let own = self.steering.draw_id();
         let token = datagram.get(packet.token.clone()).unwrap_or(&[]);
-        let original = self.secrets.retry.open(from, &packet.receiver, token, now);
+        let original = self.secrets.retry.open((from, version), &packet.receiver, token, now);
         if original.is_none() && self.handshakes >= HANDSHAKES_UNASKED_MAX {
             // The client has to show that it is where it says before more is done for it.
-            let token = self.secrets.retry.seal(from, &own, &packet.receiver, now);
+            let token = self.secrets.retry.seal((from, version), &own, &packet.receiver, now);
             let mut out = Vec::new();
-            let (client, unused) = (packet.sender, random::<1>()[0]);
-            let is_written = write_retry(&client, &own, &packet.receiver, &token, unused, &mut out);
+            let ids = (&packet.sender, &own, &packet.receiver);
+            let is_written = write_retry(version, ids, &token, random::<1>()[0], &mut out);
             return if is_written { Sorted::Answer(out) } else { Sorted::Dropped };
         }
         Sorted::First(Box::new(Accept {
+            version,
             names: Names {
                 original: original.unwrap_or(packet.receiver),
                 own,
@@ -276,7 +279,7 @@ impl Before {
     fn may_have(&self, invariant: &Invariant<'_>, datagram: &[u8]) -> bool {
         match invariant.version {
             None => true,
-            Some(VERSION_1) => {
+            Some(number) if Version::of(number).is_some() => {
                 let begins = Protected::read(datagram)
                     .is_none_or(|packet| matches!(packet.kind, Kind::Initial | Kind::ZeroRtt));
                 !begins || Id::new(invariant.receiver).is_some_and(|id| self.begun.contains(&id))
@@ -308,8 +311,11 @@ mod tests {
         "192.0.2.9:5000".parse::<SocketAddr>().unwrap().into()
     }
 
+    const V1: u32 = 1;
+    const V2: u32 = 0x6b33_43cf;
+
     fn initial(version: u32, receiver: &[u8], token: &[u8], bytes: usize) -> Vec<u8> {
-        let mut out = vec![0xc0];
+        let mut out = vec![if version == V2 { 0xd0 } else { 0xc0 }];
         out.extend(version.to_be_bytes());
         out.push(receiver.len() as u8);
         out.extend(receiver);
@@ -325,7 +331,7 @@ mod tests {
     #[test]
     fn first_packets_begin_connections_and_later_ones_find_them() {
         let mut sorting = sorting();
-        let datagram = initial(VERSION_1, &[8; 8], &[], 1200);
+        let datagram = initial(V1, &[8; 8], &[], 1200);
         let Sorted::First(accept) = sorting.sort(client(), &datagram, true, NOW) else {
             panic!("it is a first packet");
         };
@@ -341,8 +347,8 @@ mod tests {
     fn what_cannot_begin_one_is_dropped() {
         let mut sorting = sorting();
         for datagram in [
-            initial(VERSION_1, &[8; 8], &[], 1199),
-            initial(VERSION_1, &[8; 7], &[], 1200),
+            initial(V1, &[8; 8], &[], 1199),
+            initial(V1, &[8; 7], &[], 1200),
             initial(0, &[8; 8], &[], 1200),
             initial(5, &[8; 8], &[], 1199),
             [&[0xe0, 0, 0, 0, 1][..], &[0xff; 1195]].concat(),
@@ -352,7 +358,7 @@ mod tests {
             let sorted = sorting.sort(client(), &datagram, true, NOW);
             assert!(matches!(sorted, Sorted::Dropped), "{sorted:?}");
         }
-        let datagram = initial(VERSION_1, &[8; 8], &[], 1200);
+        let datagram = initial(V1, &[8; 8], &[], 1200);
         assert!(matches!(sorting.sort(client(), &datagram, false, NOW), Sorted::Dropped));
     }
 
@@ -367,28 +373,41 @@ mod tests {
             (read.version, read.receiver, read.sender),
             (Some(0), &[1, 2, 3][..], &[8; 9][..])
         );
-        assert!(answer.windows(4).any(|version| version == VERSION_1.to_be_bytes()));
+        for ours in [V1, V2] {
+            assert!(answer.windows(4).any(|version| version == ours.to_be_bytes()));
+        }
         assert!(answer.len() < 60);
     }
 
     #[test]
     fn where_handshakes_are_many_a_client_has_to_come_again() {
-        let mut sorting = sorting();
-        (0..HANDSHAKES_UNASKED_MAX).for_each(|_| sorting.handshake_began());
-        let datagram = initial(VERSION_1, &[8; 8], &[], 1200);
-        let Sorted::Answer(retry) = sorting.sort(client(), &datagram, true, NOW) else {
-            panic!("it is asked to come again");
-        };
-        let packet = Protected::read(&retry).unwrap();
-        assert_eq!(packet.kind, Kind::Retry);
-        let token = &retry[packet.token.start..retry.len() - 16];
-        let again = initial(VERSION_1, packet.sender.as_bytes(), token, 1200);
-        let Sorted::First(accept) = sorting.sort(client(), &again, true, NOW) else {
-            panic!("it has come again");
-        };
-        assert!(accept.is_validated);
-        assert_eq!(accept.names.original, Id::new(&[8; 8]).unwrap());
-        assert_eq!(accept.names.retry, Some(packet.sender));
+        for (version, other_version) in [(V1, V2), (V2, V1)] {
+            let mut sorting = sorting();
+            (0..HANDSHAKES_UNASKED_MAX).for_each(|_| sorting.handshake_began());
+            let datagram = initial(version, &[8; 8], &[], 1200);
+            let Sorted::Answer(retry) = sorting.sort(client(), &datagram, true, NOW) else {
+                panic!("it is asked to come again");
+            };
+            let packet = Protected::read(&retry).unwrap();
+            assert_eq!((packet.kind, packet.version), (Kind::Retry, Version::of(version)));
+            let token = &retry[packet.token.start..retry.len() - 16];
+            let again = initial(version, packet.sender.as_bytes(), token, 1200);
+            let Sorted::First(accept) = sorting.sort(client(), &again, true, NOW) else {
+                panic!("it has come again");
+            };
+            assert!(accept.is_validated);
+            assert_eq!(Some(accept.version), Version::of(version));
+            assert_eq!(accept.names.original, Id::new(&[8; 8]).unwrap());
+            assert_eq!(accept.names.retry, Some(packet.sender));
+            // In another version it has not come again.
+            let otherwise = initial(other_version, packet.sender.as_bytes(), token, 1200);
+            let sorted = sorting.sort(client(), &otherwise, true, NOW);
+            assert!(matches!(sorted, Sorted::Answer(_)));
+            refuses_others(&mut sorting, &again);
+        }
+    }
+
+    fn refuses_others(sorting: &mut Sorting<u32>, again: &[u8]) {
         // Another client does not get in with it.
         let other = "192.0.2.8:5000".parse::<SocketAddr>().unwrap().into();
         assert!(matches!(sorting.sort(other, &again, true, NOW), Sorted::Answer(_)));
@@ -400,7 +419,7 @@ mod tests {
     fn what_is_for_nobody_here_is_for_the_process_before() {
         let mut sorting = sorting();
         let short = [&[0x40], &[9; 8][..], &[0; 30]].concat();
-        let begun = initial(VERSION_1, &[8; 8], &[], 1200);
+        let begun = initial(V1, &[8; 8], &[], 1200);
         let handshake = [&[0xe0, 0, 0, 0, 1, 8][..], &[7; 8], &[0, 0x40, 100], &[0; 100]].concat();
         let sort = |sorting: &mut Sorting<u32>, datagram: &[u8]| {
             sorting.sort(client(), datagram, true, NOW)

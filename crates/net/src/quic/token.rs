@@ -1,16 +1,19 @@
 //! Tokens of Retry packets: they show that a client is where it says (RFC 9000 §8.1.2).
 //!
 //! Form: a random nonce of 12 bytes, then AES-256-GCM-SIV of the time and the id of the client's very
-//! first packet, with the client's address and the id it was told to use as associated data.
+//! first packet, with the client's address, its version and the id it was told to use as associated data.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;
-use freshet_wire::quic::Id;
+use freshet_wire::quic::{Id, Version};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// How long a token is good for: a client comes again at once.
 const LIFETIME: Duration = Duration::from_secs(15);
+
+/// Where a client is, and the version that it speaks.
+pub type Client = (SocketAddr, Version);
 
 /// The key that a process seals tokens with.
 pub struct TokenKey(LessSafeKey);
@@ -23,7 +26,7 @@ impl TokenKey {
     }
 
     /// A token for a client that is to come again for `own`; `now` is since any moment that all who have the key agree on.
-    pub fn seal(&self, client: SocketAddr, own: &Id, original: &Id, now: Duration) -> Vec<u8> {
+    pub fn seal(&self, client: Client, own: &Id, original: &Id, now: Duration) -> Vec<u8> {
         let mut nonce = [0; NONCE_LEN];
         rand::fill(&mut nonce).expect("the system's random numbers do not fail once seeded");
         let mut sealed = (now.as_millis() as u64).to_be_bytes().to_vec();
@@ -37,8 +40,8 @@ impl TokenKey {
     }
 
     /// The id of the client's very first packet; `None` when the token is not one of ours, of another
-    /// client, for another id, or too old.
-    pub fn open(&self, client: SocketAddr, own: &Id, token: &[u8], now: Duration) -> Option<Id> {
+    /// client or version, for another id, or too old.
+    pub fn open(&self, client: Client, own: &Id, token: &[u8], now: Duration) -> Option<Id> {
         let (nonce, sealed) = token.split_first_chunk::<NONCE_LEN>()?;
         let mut sealed = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
@@ -56,12 +59,13 @@ impl std::fmt::Debug for TokenKey {
     }
 }
 
-fn bound(client: SocketAddr, own: &Id) -> Vec<u8> {
+fn bound((client, version): Client, own: &Id) -> Vec<u8> {
     let mut out = match client.ip() {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     };
     out.extend_from_slice(&client.port().to_be_bytes());
+    out.extend_from_slice(&version.number().to_be_bytes());
     out.extend_from_slice(own.as_bytes());
     out
 }
@@ -73,15 +77,16 @@ mod tests {
     #[test]
     fn a_token_is_good_for_one_client_one_id_and_a_while() {
         let key = TokenKey::new(&[1; 32]);
-        let client: SocketAddr = "192.0.2.1:4000".parse().unwrap();
+        let client = ("192.0.2.1:4000".parse().unwrap(), Version::V1);
         let (own, original) = (Id::new(&[1; 8]).unwrap(), Id::new(&[2; 11]).unwrap());
         let now = Duration::from_secs(100);
         let token = key.seal(client, &own, &original, now);
         assert_eq!(key.open(client, &own, &token, now + LIFETIME), Some(original));
         let late = now + LIFETIME + Duration::from_millis(1);
         assert_eq!(key.open(client, &own, &token, late), None);
-        let other = "192.0.2.1:4001".parse().unwrap();
-        assert_eq!(key.open(other, &own, &token, now), None);
+        for other in [("192.0.2.1:4001".parse().unwrap(), Version::V1), (client.0, Version::V2)] {
+            assert_eq!(key.open(other, &own, &token, now), None);
+        }
         assert_eq!(key.open(client, &original, &token, now), None);
         assert_eq!(TokenKey::new(&[2; 32]).open(client, &own, &token, now), None);
         for at in 0..token.len() {

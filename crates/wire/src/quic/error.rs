@@ -42,6 +42,8 @@ pub mod code {
     pub const KEY_UPDATE_ERROR: u64 = 0xe;
     /// The keys have been used as much as they may.
     pub const AEAD_LIMIT_REACHED: u64 = 0xf;
+    /// What is said of versions is not what the packets say (RFC 9368 §10.2).
+    pub const VERSION_NEGOTIATION_ERROR: u64 = 0x11;
     /// Added to an alert of TLS.
     pub const CRYPTO_ERROR: u64 = 0x100;
 }

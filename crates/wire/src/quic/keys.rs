@@ -2,20 +2,26 @@
 
 use super::cipher::Cipher;
 use super::packet::{Kind, NUMBER_BYTES_MAX, Protected, SAMPLE_BYTES, TAG_BYTES, expand_number};
+use super::version::Version;
 use rustls::CipherSuite;
 use rustls::Side;
 use rustls::crypto::CryptoProvider;
-use rustls::quic::{HeaderProtectionKey, Keys, PacketKey, Version};
+use rustls::quic::{HeaderProtectionKey, Keys, PacketKey};
 use std::ops::Range;
 
 /// The keys of first packets, which everybody on the way can make too (RFC 9001 §5.2); `None` when
 /// `provider` has no AES-128-GCM for QUIC.
-pub fn initial_keys(provider: &CryptoProvider, original: &[u8], side: Side) -> Option<Keys> {
+pub fn initial_keys(
+    provider: &CryptoProvider,
+    version: Version,
+    original: &[u8],
+    side: Side,
+) -> Option<Keys> {
     let suite = provider.cipher_suites.iter().find_map(|suite| {
         let suite = suite.tls13()?;
         (suite.common.suite == CipherSuite::TLS13_AES_128_GCM_SHA256).then_some(suite)
     })?;
-    Some(Keys::initial(Version::V1, suite, suite.quic?, original, side))
+    Some(Keys::initial(version.tls(), suite, suite.quic?, original, side))
 }
 
 /// The number of a packet whose head is no longer hidden.
@@ -150,12 +156,18 @@ mod tests {
         3900320408ffffffffffffffff05048000ffff07048000ffff08011001048000
         75300901100f088394c8f03e51570806048000ffff";
 
+    /// RFC 9001 §A.3: a server's answer.
+    const ANSWER: &str = "02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf739
+        88cfc79825df566dc5430b9a045a1200130100002e00330024001d00209d3c94
+        0d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b00
+        020304";
+
     #[test]
     fn the_first_packets_of_the_rfc() {
         let provider = with_ciphers(default_provider());
         let original = hex("8394c8f03e515708");
-        let client = initial_keys(&provider, &original, Side::Client).unwrap();
-        let server = initial_keys(&provider, &original, Side::Server).unwrap();
+        let keys = |side| initial_keys(&provider, Version::V1, &original, side).unwrap();
+        let (client, server) = (keys(Side::Client), keys(Side::Server));
 
         let mut out = hex("c300000001088394c8f03e5157080000449e00000002");
         let payload_at = out.len();
@@ -184,10 +196,7 @@ mod tests {
         // §A.3: the server's answer.
         let mut out = hex("c1000000010008f067a5502a4262b50040750001");
         let payload_at = out.len();
-        out.extend(hex("02000000000600405a020000560303eefce7f7b37ba1d1632e96677825ddf739
-            88cfc79825df566dc5430b9a045a1200130100002e00330024001d00209d3c94
-            0d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b00
-            020304"));
+        out.extend(hex(ANSWER));
         out.extend([0; TAG_BYTES]);
         assert!(sealed(&server.local, (1, 2), payload_at, &mut out));
         assert_eq!(
@@ -197,6 +206,47 @@ mod tests {
             dbcba3f6ea46c5b7684df3548e7ddeb9c3bf9c73cc3f3bded74b562bfb19fb84
             022f8ef4cdd93795d77d06edbb7aaf2f58891850abbdca3d20398c276456cbc4
             2158407dd074ee")
+        );
+    }
+
+    /// RFC 9369 §A.2 and §A.3: the same payloads under version 2.
+    #[test]
+    fn the_first_packets_of_version_2() {
+        let provider = with_ciphers(default_provider());
+        let original = hex("8394c8f03e515708");
+        let keys = |side| initial_keys(&provider, Version::V2, &original, side).unwrap();
+        let (client, server) = (keys(Side::Client), keys(Side::Server));
+        let mut out = hex("d36b3343cf088394c8f03e5157080000449e00000002");
+        let payload_at = out.len();
+        let mut payload = hex(CRYPTO);
+        payload.resize(1162, 0);
+        out.extend_from_slice(&payload);
+        out.extend([0; TAG_BYTES]);
+        assert!(sealed(&client.local, (2, 4), payload_at, &mut out));
+        assert!(
+            out.starts_with(&hex(
+                "d76b3343cf088394c8f03e5157080000449ea0c95e82ffe67b6abcdb4298b485"
+            ))
+        );
+        assert!(out.ends_with(&hex("cf772a9f84cbfc")));
+        let packet = Protected::read(&out).unwrap();
+        assert_eq!((packet.kind, packet.version), (Kind::Initial, Some(Version::V2)));
+        let opened = open_head(&*server.remote.header, &mut out, &packet, 0).unwrap();
+        let at = open_payload(&*server.remote.packet, &mut out, opened, 1200).unwrap();
+        assert_eq!(out[at], payload);
+
+        let mut out = hex("d16b3343cf0008f067a5502a4262b50040750001");
+        let payload_at = out.len();
+        out.extend(hex(ANSWER));
+        out.extend([0; TAG_BYTES]);
+        assert!(sealed(&server.local, (1, 2), payload_at, &mut out));
+        assert_eq!(
+            out,
+            hex("dc6b3343cf0008f067a5502a4262b5004075d92faaf16f05d8a4398c47089698
+            baeea26b91eb761d9b89237bbf87263017915358230035f7fd3945d88965cf17
+            f9af6e16886c61bfc703106fbaf3cb4cfa52382dd16a393e42757507698075b2
+            c984c707f0a0812d8cd5a6881eaf21ceda98f4bd23f6fe1a3e2c43edd9ce7ca8
+            4bed8521e2e140")
         );
     }
 }

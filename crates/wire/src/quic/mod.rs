@@ -1,5 +1,5 @@
-//! QUIC version 1 (RFC 9000, 9001, 9002) for the server's side of a connection, without its sockets
-//! and its clock.
+//! QUIC versions 1 (RFC 9000, 9001, 9002) and 2 (RFC 9369) for the server's side of a connection, without
+//! its sockets and its clock.
 //!
 //! [`Connection`] takes the datagrams a client sends and fills batches of datagrams for it. Handshakes
 //! and keys are those of rustls; packets, losses, congestion, flow control and streams are here.
@@ -34,10 +34,12 @@ mod route;
 mod rtt;
 mod send;
 mod sent;
+mod sessions;
 mod space;
 mod stream;
 mod streams;
 pub mod varint;
+mod version;
 
 pub use ack_frequency::Frequency;
 pub use batch::Batch;
@@ -47,3 +49,4 @@ pub use error::Error;
 pub use id::{ID_BYTES_MAX, Id};
 pub use route::Route;
 pub use streams::StreamEvent;
+pub use version::Version;

@@ -3,10 +3,8 @@
 use super::id::Id;
 use super::limits::OWN_ID_BYTES;
 use super::varint::{Reader, write_varint};
+use super::version::Version;
 use std::ops::Range;
-
-/// The version spoken here (RFC 9000).
-pub const VERSION_1: u32 = 1;
 
 /// Bytes of a packet's ciphertext that hide its number (RFC 9001 §5.4.2).
 pub const SAMPLE_BYTES: usize = 16;
@@ -63,6 +61,8 @@ impl<'a> Invariant<'a> {
 pub struct Protected {
     /// Its kind.
     pub kind: Kind,
+    /// Its version, which a short head does not say.
+    pub version: Option<Version>,
     /// Whom it is for.
     pub receiver: Id,
     /// Who sent it; empty for a short head.
@@ -76,8 +76,8 @@ pub struct Protected {
 }
 
 impl Protected {
-    /// Reads the packet at the front of `datagram`, of version 1; `None` where it is none: the rest
-    /// of the datagram cannot be read then.
+    /// Reads the packet at the front of `datagram`; `None` where it is none of a version that is
+    /// spoken here: the rest of the datagram cannot be read then.
     pub fn read(datagram: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(datagram);
         let at = |reader: &Reader<'_>| datagram.len() - reader.rest().len();
@@ -89,32 +89,21 @@ impl Protected {
             let receiver = Id::new(reader.take(OWN_ID_BYTES)?)?;
             let (number_at, end) = (at(&reader), datagram.len());
             let (kind, sender, token) = (Kind::OneRtt, Id::default(), 0..0);
-            return Self { kind, receiver, sender, token, number_at, end }.checked();
+            let version = None;
+            return Self { kind, version, receiver, sender, token, number_at, end }.checked();
         }
-        if reader.u32()? != VERSION_1 {
-            return None;
-        }
+        let version = Version::of(reader.u32()?)?;
         let len = usize::from(reader.byte()?);
         let receiver = Id::new(reader.take(len)?)?;
         let len = usize::from(reader.byte()?);
         let sender = Id::new(reader.take(len)?)?;
-        let kind = match first >> 4 & 3 {
-            0 => Kind::Initial,
-            1 => Kind::ZeroRtt,
-            2 => Kind::Handshake,
-            _ => {
-                let (token, end) = (at(&reader)..datagram.len(), datagram.len());
-                return Some(Self {
-                    kind: Kind::Retry,
-                    receiver,
-                    sender,
-                    token,
-                    number_at: end,
-                    end,
-                });
-            }
-        };
+        let (kind, version) = (version.kind(first), Some(version));
         let token = match kind {
+            Kind::Retry => {
+                let (token, end) = (at(&reader)..datagram.len(), datagram.len());
+                let number_at = end;
+                return Some(Self { kind, version, receiver, sender, token, number_at, end });
+            }
             Kind::Initial => {
                 let len = reader.prefixed()?.len();
                 at(&reader) - len..at(&reader)
@@ -124,7 +113,7 @@ impl Protected {
         let len = usize::try_from(reader.varint()?).ok()?;
         let number_at = at(&reader);
         let end = number_at.checked_add(len).filter(|end| *end <= datagram.len())?;
-        Self { kind, receiver, sender, token, number_at, end }.checked()
+        Self { kind, version, receiver, sender, token, number_at, end }.checked()
     }
 
     /// A packet has to be long enough to hide its number.
@@ -155,29 +144,23 @@ pub fn expand_number(expected: u64, truncated: u64, bytes: usize) -> u64 {
     }
 }
 
-/// Appends the head of a packet of version 1 up to its number, which is `number_bytes` long.
+/// Appends the head of a packet up to its number, which is `number_bytes` long.
 /// Returns where the two bytes for its length are; a short head has none.
 pub fn write_head(
-    kind: Kind,
+    (kind, version): (Kind, Version),
     (receiver, sender): (&Id, &Id),
     key_phase: bool,
     number_bytes: usize,
     out: &mut Vec<u8>,
 ) -> Option<usize> {
     let low = number_bytes as u8 - 1;
-    let form = match kind {
-        Kind::OneRtt => {
-            out.push(0x40 | low | if key_phase { 4 } else { 0 });
-            out.extend_from_slice(receiver.as_bytes());
-            return None;
-        }
-        Kind::Initial => 0xc0,
-        Kind::ZeroRtt => 0xd0,
-        Kind::Handshake => 0xe0,
-        Kind::Retry => 0xf0,
+    let Some(form) = version.first_byte(kind) else {
+        out.push(0x40 | low | if key_phase { 4 } else { 0 });
+        out.extend_from_slice(receiver.as_bytes());
+        return None;
     };
     out.push(form | low);
-    out.extend_from_slice(&VERSION_1.to_be_bytes());
+    out.extend_from_slice(&version.number().to_be_bytes());
     write_ids(receiver.as_bytes(), sender.as_bytes(), out);
     if kind == Kind::Initial {
         write_varint(0, out);
@@ -204,7 +187,9 @@ pub fn write_version_negotiation(
     out.push(0x80 | random);
     out.extend_from_slice(&0_u32.to_be_bytes());
     write_ids(sender, receiver, out);
-    out.extend_from_slice(&VERSION_1.to_be_bytes());
+    for version in Version::ALL {
+        out.extend_from_slice(&version.number().to_be_bytes());
+    }
     // A version that nobody has, so that clients keep to ignoring what they do not know (RFC 9000 §15).
     out.extend_from_slice(&(0x0a0a_0a0a | u32::from(random & 0xf0) << 24).to_be_bytes());
 }
@@ -239,9 +224,12 @@ mod tests {
     #[test]
     fn heads_come_back() {
         let ids = (Id::new(&[1; OWN_ID_BYTES]).unwrap(), Id::new(&[2; 5]).unwrap());
-        for kind in [Kind::Initial, Kind::Handshake, Kind::OneRtt] {
+        let kinds = [Kind::Initial, Kind::Handshake, Kind::OneRtt];
+        for (kind, version) in kinds.into_iter().flat_map(|kind| Version::ALL.map(|of| (kind, of)))
+        {
             let mut out = Vec::new();
-            let length_at = write_head(kind, (&ids.0, &ids.1), false, 2, &mut out);
+            let head = (kind, version);
+            let length_at = write_head(head, (&ids.0, &ids.1), false, 2, &mut out);
             let number_at = out.len();
             out.extend_from_slice(&[0; 40]);
             if let Some(at) = length_at {
@@ -250,6 +238,7 @@ mod tests {
             let read = Protected::read(&out).expect("it is a packet");
             assert_eq!((read.kind, read.number_at, read.end), (kind, number_at, out.len()));
             assert_eq!(read.receiver, ids.0);
+            assert_eq!(read.version, length_at.map(|_| version));
             let invariant = Invariant::read(&out).expect("it is a packet");
             assert_eq!(invariant.receiver, ids.0.as_bytes());
             assert_eq!(invariant.version.is_none(), kind == Kind::OneRtt);

@@ -1,10 +1,11 @@
-//! Transport parameters (RFC 9000 §18).
+//! Transport parameters (RFC 9000 §18, RFC 9368 §3).
 
 use super::ack_frequency::DELAY_MIN;
 use super::error::{Error, code};
 use super::id::Id;
 use super::limits::DATAGRAM_BYTES_MIN;
 use super::varint::{Reader, varint_bytes, write_varint};
+use super::version::{Version, VersionInformation};
 use std::time::Duration;
 
 /// What a client says of itself.
@@ -32,6 +33,8 @@ pub struct Peer {
     pub ack_delay_min: Option<Duration>,
     /// How many of our ids it keeps.
     pub ids_max: u64,
+    /// Which versions it speaks, where it says so.
+    pub versions: Option<VersionInformation>,
 }
 
 impl Default for Peer {
@@ -48,6 +51,7 @@ impl Default for Peer {
             ack_delay_max: Duration::from_millis(25),
             ack_delay_min: None,
             ids_max: 2,
+            versions: None,
         }
     }
 }
@@ -71,6 +75,7 @@ mod key {
     pub(super) const IDS: u64 = 0x0e;
     pub(super) const INITIAL_SOURCE: u64 = 0x0f;
     pub(super) const RETRY_SOURCE: u64 = 0x10;
+    pub(super) const VERSIONS: u64 = 0x11;
     /// draft-ietf-quic-ack-frequency §3.
     pub(super) const ACK_DELAY_MIN: u64 = 0xff04_de1b;
 }
@@ -141,6 +146,7 @@ impl Peer {
                 key::NO_MIGRATION if !value.is_empty() => return None,
                 key::IDS => peer.ids_max = number().filter(|count| *count >= 2)?,
                 key::INITIAL_SOURCE => peer.initial_source = Some(Id::new(value)?),
+                key::VERSIONS => peer.versions = Some(VersionInformation::read(value)?),
                 key::ORIGINAL_DESTINATION
                 | key::RESET_TOKEN
                 | key::PREFERRED_ADDRESS
@@ -202,8 +208,8 @@ pub struct Names {
 }
 
 impl Local {
-    /// The parameters of one connection.
-    pub fn write(&self, names: &Names) -> Vec<u8> {
+    /// The parameters of one connection, of this version.
+    pub fn write(&self, names: &Names, version: Version) -> Vec<u8> {
         let mut out = Vec::with_capacity(128);
         let mut bytes = |key: u64, value: &[u8]| {
             write_varint(key, &mut out);
@@ -216,6 +222,7 @@ impl Local {
         if let Some(retry) = names.retry {
             bytes(key::RETRY_SOURCE, retry.as_bytes());
         }
+        bytes(key::VERSIONS, &VersionInformation::write(version));
         for (key, value) in [
             (key::IDLE_TIMEOUT, self.idle_timeout.as_millis() as u64),
             (key::DATA, self.data_max),
@@ -267,6 +274,10 @@ mod tests {
             &[0x0c, 1, 1],
             &[4, 2, 9, 0],
             &[4, 9],
+            // Versions: none; the chosen one is not among them; not a multiple of four bytes.
+            &[0x11, 0],
+            &[0x11, 4, 0, 0, 0, 1],
+            &[0x11, 9, 0, 0, 0, 1, 0, 0, 0, 1, 0],
             // 1 ms said twice; 25,001 µs beside 25 ms of which nothing is said; no number.
             &[
                 0xc0, 0, 0, 0, 0xff, 4, 0xde, 0x1b, 2, 0x43, 0xe8, 0xc0, 0, 0, 0, 0xff, 4, 0xde,

@@ -22,5 +22,6 @@ mod requests;
 mod rules;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod versions;
 mod ways;
 mod world;

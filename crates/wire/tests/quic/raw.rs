@@ -11,9 +11,9 @@ use freshet_wire::quic::keys::{initial_keys, open_head, open_payload, seal};
 use freshet_wire::quic::packet::{Kind, Protected, TAG_BYTES, write_head, write_length};
 use freshet_wire::quic::parameters::{Local, Names};
 use freshet_wire::quic::varint::{Reader, write_varint};
-use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, Route};
+use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, Route, Version};
 use rustls::Side;
-use rustls::quic::{ClientConnection, KeyChange, Keys, Version};
+use rustls::quic::{ClientConnection, KeyChange, Keys};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -67,6 +67,8 @@ pub(crate) struct Raw {
     pub(crate) server: h3::Connection<Vec<u8>>,
     pub(crate) heard: Heard,
     pub(crate) address: SocketAddr,
+    /// The version of its packets: another once the server has answered in that.
+    pub(crate) version: Version,
     tls: ClientConnection,
     /// Initial, handshake, data.
     keys: [Option<Keys>; 3],
@@ -95,6 +97,17 @@ pub(crate) struct Raw {
 
 pub(crate) fn own() -> Id {
     Id::new(&[5; 8]).unwrap()
+}
+
+/// Whom its first packets are for.
+fn original() -> Id {
+    Id::new(&[8; 8]).unwrap()
+}
+
+/// The keys of first packets.
+fn first_keys(version: Version) -> Option<Keys> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    initial_keys(&provider, version, original().as_bytes(), Side::Client)
 }
 
 /// Parameters that are in order, but for those in `changes`, which are left out where there is none.
@@ -130,18 +143,30 @@ impl Raw {
     pub(crate) fn of(
         parameters: Vec<u8>,
         protocols: &[&[u8]],
+        config: rustls::ClientConfig,
+        server_tls: &Arc<rustls::ServerConfig>,
+    ) -> Self {
+        let versions = (Version::V1, Version::V1);
+        Self::speaking(versions, parameters, protocols, config, server_tls)
+    }
+
+    /// One whose packets are of one version at first, and its keys of TLS of another from then on.
+    pub(crate) fn speaking(
+        (version, later): (Version, Version),
+        parameters: Vec<u8>,
+        protocols: &[&[u8]],
         mut config: rustls::ClientConfig,
         server_tls: &Arc<rustls::ServerConfig>,
     ) -> Self {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let name = "localhost".try_into().unwrap();
-        let tls = ClientConnection::new(Arc::new(config), Version::V1, name, parameters).unwrap();
-        let original = Id::new(&[8; 8]).unwrap();
+        let tls = ClientConnection::new(Arc::new(config), later.tls(), name, parameters).unwrap();
+        let original = original();
         let names =
             Names { original, own: Id::new(&[9; 8]).unwrap(), retry: None, reset_token: [7; 16] };
         let address = SocketAddr::from(([198, 51, 100, 7], 4000));
         let accept = Accept {
+            version,
             names,
             receiver: original,
             client: own(),
@@ -159,8 +184,9 @@ impl Raw {
             server: h3::Connection::new(server, limits),
             heard: Heard::default(),
             address,
+            version,
             tls,
-            keys: [initial_keys(&provider, original.as_bytes(), Side::Client), None, None],
+            keys: [first_keys(version), None, None],
             numbers: [0; 3],
             came: Default::default(),
             crypto: [0; 3],
@@ -286,7 +312,7 @@ impl Raw {
         self.numbers[at] += 1;
         let mut out = Vec::new();
         let ids = (&self.receiver, &odd.sender);
-        let length_at = write_head(odd.kind, ids, false, 4, &mut out);
+        let length_at = write_head((odd.kind, self.version), ids, false, 4, &mut out);
         out[0] ^= odd.bits;
         out.extend((number as u32).to_be_bytes());
         let payload_at = out.len();
@@ -412,6 +438,10 @@ impl Raw {
             let (bytes, after) = rest.split_at_mut(packet.end);
             rest = after;
             let at = space(packet.kind);
+            if let Some(version) = packet.version.filter(|version| *version != self.version) {
+                self.version = version;
+                self.keys[0] = first_keys(version);
+            }
             let Some(keys) = &self.keys[at] else { continue };
             if at < 2 {
                 self.receiver = packet.sender;

@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use freshet_wire::quic::cipher::with_ciphers;
 use freshet_wire::quic::packet::{Kind, Protected};
 use freshet_wire::quic::parameters::{Local, Names};
-use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, StreamEvent};
+use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, StreamEvent, Version};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -364,6 +364,7 @@ impl World {
             let own = Id::new(&[9; 8]).unwrap();
             let names = Names { original: packet.receiver, own, retry: None, reset_token: [7; 16] };
             let accept = Accept {
+                version: Version::V1,
                 names,
                 receiver: packet.receiver,
                 client: packet.sender,

@@ -29,7 +29,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let number_bytes = number_bytes(number, space.sent.largest_acked);
         let phase = self.one_rtt.as_ref().is_some_and(|keys| keys.phase());
         let own = self.own_ids.first();
-        write_head(Level::OneRtt.kind(), (self.peer_ids.active(), &own), phase, number_bytes, out);
+        let head = (Level::OneRtt.kind(), self.version);
+        write_head(head, (self.peer_ids.active(), &own), phase, number_bytes, out);
         out.extend_from_slice(number.to_be_bytes().get(8 - number_bytes..).unwrap_or(&[]));
         let payload_at = out.len();
         out.push(0x01);
@@ -60,7 +61,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             let phase = self.one_rtt.as_ref().is_some_and(|keys| keys.phase());
             let own = self.own_ids.first();
             let ids = (self.peer_ids.active(), &own);
-            let length_at = write_head(level.kind(), ids, phase, number_bytes, out);
+            let head = (level.kind(), self.version);
+            let length_at = write_head(head, ids, phase, number_bytes, out);
             out.extend_from_slice(number.to_be_bytes().get(8 - number_bytes..).unwrap_or(&[]));
             let payload_at = out.len();
             match self.closed {

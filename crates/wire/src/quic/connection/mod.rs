@@ -1,8 +1,10 @@
 //! The state of a connection: datagrams in, datagrams out.
 
 mod alone;
+mod application;
 mod frames;
 mod handshake;
+mod hello;
 mod payload;
 mod receive;
 mod recovery;
@@ -13,13 +15,13 @@ mod ways;
 mod tests;
 
 use super::ack_frequency::Asking;
+#[cfg(doc)]
 use super::cipher;
 use super::cubic::Cubic;
 use super::ecn::Counts;
-use super::error::{Error, code};
+use super::error::Error;
 use super::id::Id;
 use super::ids::{OwnIds, PeerIds};
-use super::keys::initial_keys;
 use super::limits::{IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND};
 use super::one_rtt::OneRtt;
 use super::pacer::Pacer;
@@ -28,11 +30,12 @@ use super::path::Path;
 use super::route::Route;
 use super::rtt::Rtt;
 use super::space::{Level, Space, Spaces};
-use super::streams::{StreamEvent, Streams};
+use super::streams::Streams;
+use super::version::Version;
 use crate::calm::Debt;
-use crate::priority::Priority;
-use rustls::quic::{DirectionalKeys, Keys, ServerConnection, Version};
-use rustls::{ServerConfig, Side};
+use handshake::Beginning;
+use rustls::ServerConfig;
+use rustls::quic::{DirectionalKeys, Keys, ServerConnection};
 use std::sync::Arc;
 use std::time::Duration;
 use ways::Former;
@@ -51,6 +54,8 @@ pub struct Config {
 /// A client that wants a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct Accept {
+    /// The version of its first packet.
+    pub version: Version,
     /// The ids that its parameters name.
     pub names: Names,
     /// Whom its first packet is for, which the first keys are made of.
@@ -129,10 +134,17 @@ pub struct Connection<P> {
     local: Local,
     peer: Peer,
     client: Id,
+    /// The version in use, and the one that the client began with.
+    version: Version,
+    original_version: Version,
+    /// What there is in place of TLS until the client's first message is there.
+    beginning: Option<Box<Beginning>>,
     tls: Option<Box<ServerConnection>>,
     is_established: bool,
     has_peer: bool,
     initial: Option<Keys>,
+    /// The keys of what comes under the version that the client began with, where that is not in use.
+    original_initial: Option<DirectionalKeys>,
     handshake: Option<Keys>,
     one_rtt: Option<OneRtt>,
     /// The keys of early data, once it is taken and until the client has those of data.
@@ -189,25 +201,21 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// # Errors
     /// INTERNAL_ERROR: the configuration is not one for QUIC.
     pub fn new(config: &Config, accept: &Accept, now: Duration) -> Result<Self, Error> {
-        let wrong = |reason| Error::new(code::INTERNAL_ERROR, reason);
-        let Accept { names, receiver, client, route, is_validated, seed } = *accept;
-        let parameters = config.local.write(&names);
-        let tls = ServerConnection::new(Arc::clone(&config.tls), Version::V1, parameters)
-            .map_err(|_| wrong("the configuration of TLS does not fit"))?;
-        let provider = config.tls.crypto_provider();
-        let (initial, made) =
-            cipher::collect(|| initial_keys(provider, receiver.as_bytes(), Side::Server));
-        let initial = initial
-            .filter(|_| !made.is_empty())
-            .ok_or_else(|| wrong("the provider of TLS does not fit"))?;
+        let Accept { version, names, receiver, client, route, is_validated, seed } = *accept;
+        let beginning = Beginning { tls: Arc::clone(&config.tls), names, receiver };
+        let initial = beginning.keys(version)?;
         let mut connection = Self {
             local: config.local.clone(),
             peer: Peer::default(),
             client,
-            tls: Some(Box::new(tls)),
+            version,
+            original_version: version,
+            beginning: Some(Box::new(beginning)),
+            tls: None,
             is_established: false,
             has_peer: false,
             initial: Some(initial),
+            original_initial: None,
             handshake: None,
             one_rtt: None,
             zero_rtt: None,
@@ -248,63 +256,6 @@ impl<P: AsRef<[u8]>> Connection<P> {
         Ok(connection)
     }
 
-    /// Opens a stream one way; `None` while the client allows none.
-    pub fn open(&mut self) -> Option<u64> {
-        self.streams.open()
-    }
-
-    /// What happened to a stream next.
-    pub fn next_event(&mut self) -> Option<StreamEvent> {
-        self.streams.next_event()
-    }
-
-    /// The bytes of a stream that are next, and whether they are the last; `None` when it is over or
-    /// not wanted.
-    pub fn readable(&self, stream: u64) -> Option<(&[u8], bool)> {
-        self.streams.readable(stream)
-    }
-
-    /// `count` of these bytes are done. The client may send as many more only when they are
-    /// [taken](Self::take).
-    pub fn consume(&mut self, stream: u64, count: usize) {
-        self.streams.consume(stream, count);
-    }
-
-    /// The end of a stream was seen, and all before it: nothing of this half is remembered.
-    pub fn end_seen(&mut self, stream: u64) {
-        self.streams.end_seen(stream);
-    }
-
-    /// Lets the client send `count` more bytes on a stream and on all.
-    pub fn take(&mut self, stream: u64, count: u64) {
-        self.streams.take(stream, count);
-    }
-
-    /// What comes of a stream is not wanted any more.
-    pub fn stop(&mut self, stream: u64, code: u64) {
-        self.streams.stop(stream, code);
-    }
-
-    /// Appends a piece to a stream; false when it is over.
-    pub fn write(&mut self, stream: u64, piece: P) -> bool {
-        self.streams.write(stream, piece)
-    }
-
-    /// All of a stream is written.
-    pub fn finish(&mut self, stream: u64) {
-        self.streams.finish(stream);
-    }
-
-    /// Ends a stream before its time.
-    pub fn reset(&mut self, stream: u64, code: u64) {
-        self.streams.reset(stream, code);
-    }
-
-    /// Gives a stream another place among those with something to send.
-    pub fn prioritize(&mut self, stream: u64, priority: Priority) {
-        self.streams.prioritize(stream, priority);
-    }
-
     /// Ends the connection in words of the application; it is said when the next batch is filled.
     pub fn close(&mut self, code: u64, now: Duration) {
         self.close_with(Closed::ByApplication(code), now);
@@ -337,58 +288,6 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.own_ids.all()
     }
 
-    /// Bytes of a stream that were written and not sent once.
-    pub fn unsent(&self, stream: u64) -> u64 {
-        let send = self.streams.sending_half(stream);
-        send.map_or(0, |send| send.buffer.end() - send.buffer.sent())
-    }
-
-    /// The same of all streams.
-    pub fn unsent_of_all(&self) -> u64 {
-        self.streams.unsent()
-    }
-
-    /// Bytes that were written and have to stay until they are acknowledged, of all streams.
-    pub fn kept(&self) -> u64 {
-        self.streams.kept().0
-    }
-
-    /// How many bytes that were written did not have to stay, in all.
-    pub fn released(&self) -> u64 {
-        self.streams.kept().1
-    }
-
-    /// Replaces what was kept already when this was called last, where `other` has something for it
-    /// with the same bytes.
-    pub fn replace_old(&mut self, other: impl FnMut(&P) -> Option<P>) {
-        self.streams.replace_old(other);
-    }
-
-    /// How many bytes more may be written to a stream so that the client's windows have room for all
-    /// of them.
-    pub fn room(&self, stream: u64) -> u64 {
-        let of_all = self.streams.window().saturating_sub(self.streams.unsent());
-        let send = self.streams.sending_half(stream);
-        send.map_or(0, |send| send.limit.saturating_sub(send.buffer.end())).min(of_all)
-    }
-
-    /// Bytes of a stream of which all before them arrived too; `None` when it is over.
-    pub fn arrived(&self, stream: u64) -> Option<u64> {
-        self.streams.sending_half(stream).map(|send| send.buffer.acked_front())
-    }
-
-    /// Whether the client's own window for a stream is shut.
-    pub fn is_shut(&self, stream: u64) -> bool {
-        self.streams.sending_half(stream).is_some_and(|send| send.is_shut())
-    }
-
-    /// Whether the client lets anything new of a stream come, by its windows and what is in flight.
-    pub fn has_window(&self, stream: u64) -> bool {
-        self.streams.window() > 0
-            && self.bytes_in_flight < self.congestion.window()
-            && self.streams.sending_half(stream).is_some_and(|send| !send.is_shut())
-    }
-
     /// Whether the handshake is over.
     pub fn is_established(&self) -> bool {
         self.is_established
@@ -400,7 +299,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.zero_rtt.is_some() && !self.is_established
     }
 
-    /// The handshake, until it was [forgotten](Self::forget_handshake).
+    /// The handshake, from the client's first message until it was [forgotten](Self::forget_handshake).
     pub fn tls(&self) -> Option<&ServerConnection> {
         self.tls.as_deref()
     }
@@ -408,16 +307,6 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// Where the client is.
     pub fn route(&self) -> Route {
         self.path.route
-    }
-
-    /// How many streams are open, of all kinds.
-    pub fn streams(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// How many of these are both ways.
-    pub fn both_way_streams(&self) -> usize {
-        self.streams.both_ways()
     }
 
     /// Why it is over, once it is.

@@ -7,7 +7,9 @@ use super::super::limits::{EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATA
 use super::super::packet::{Kind, Protected};
 use super::super::route::Route;
 use super::super::space::{Asks, Level};
+use super::super::version::Version;
 use super::{Closed, Connection, Phase};
+use rustls::quic::DirectionalKeys;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -92,7 +94,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
         };
         // A client keeps its id during the handshake (RFC 9000 §7.2).
-        if packet.kind != Kind::OneRtt && packet.sender != self.client {
+        let is_another = packet.kind != Kind::OneRtt && packet.sender != self.client;
+        if is_another || !self.takes_version(packet) {
             self.statistics.packets_dropped += 1;
             return Ok(());
         }
@@ -163,6 +166,25 @@ impl<P: AsRef<[u8]>> Connection<P> {
         Ok(())
     }
 
+    /// Whether a packet is of a version that it can be of by now (RFC 9369 §4.1).
+    fn takes_version(&self, packet: &Protected) -> bool {
+        let Some(version) = packet.version else { return true };
+        match packet.kind {
+            Kind::Initial => version == self.version || version == self.original_version,
+            Kind::ZeroRtt => version == self.original_version,
+            _ => version == self.version,
+        }
+    }
+
+    /// The keys of a client's first packets. Until it knows which version the server chose, that is the
+    /// one that it began with.
+    fn initial_remote(&self, version: Option<Version>) -> Option<&DirectionalKeys> {
+        if version == Some(self.version) {
+            return self.initial.as_ref().map(|keys| &keys.remote);
+        }
+        self.original_initial.as_ref()
+    }
+
     fn open_packet(
         &mut self,
         level: Level,
@@ -177,14 +199,14 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // Three round trips between two updates (RFC 9001 §6.5).
         let pause = 3 * self.rtt.probe_timeout();
         let head = match level {
-            Level::Initial => &*self.initial.as_ref()?.remote.header,
+            Level::Initial => &*self.initial_remote(packet.version)?.header,
             Level::Handshake => &*self.handshake.as_ref()?.remote.header,
             Level::OneRtt if packet.kind == Kind::ZeroRtt => &*self.zero_rtt.as_ref()?.header,
             Level::OneRtt => self.one_rtt.as_ref()?.remote_head(),
         };
         let opened = keys::open_head(head, bytes, packet, expected)?;
         let key = match level {
-            Level::Initial => &*self.initial.as_ref()?.remote.packet,
+            Level::Initial => &*self.initial_remote(packet.version)?.packet,
             Level::Handshake => &*self.handshake.as_ref()?.remote.packet,
             Level::OneRtt if packet.kind == Kind::ZeroRtt => &*self.zero_rtt.as_ref()?.packet,
             Level::OneRtt => {

@@ -1,9 +1,11 @@
 //! What a client that has the keys may send.
 
 use super::super::cipher::with_ciphers;
+use super::super::error::code;
 use super::super::packet::Kind;
 use super::super::packet::Protected;
 use super::super::sent::How;
+use super::super::streams::StreamEvent;
 use super::super::varint::write_varint;
 use super::*;
 use bolero::check;
@@ -32,7 +34,15 @@ fn established() -> Connection<Vec<u8>> {
     let id = Id::new(&[1; 8]).unwrap();
     let names = Names { original: id, own: id, retry: None, reset_token: [0; 16] };
     let route = std::net::SocketAddr::from(([127, 0, 0, 1], 1)).into();
-    let accept = Accept { names, receiver: id, client: id, route, is_validated: true, seed: 1 };
+    let accept = Accept {
+        version: Version::V1,
+        names,
+        receiver: id,
+        client: id,
+        route,
+        is_validated: true,
+        seed: 1,
+    };
     let mut connection = Connection::new(config(), &accept, Duration::ZERO).unwrap();
     connection.is_established = true;
     let peer = Peer { data_max: 1000, stream_data_max: 500, ..Peer::default() };
@@ -52,6 +62,7 @@ fn established() -> Connection<Vec<u8>> {
 fn take(connection: &mut Connection<Vec<u8>>, payload: &[u8]) -> Result<(), Error> {
     let packet = Protected {
         kind: Kind::OneRtt,
+        version: None,
         receiver: Id::new(&[1; 8]).unwrap(),
         sender: Id::default(),
         token: 0..0,

@@ -226,7 +226,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let own = self.own_ids.first();
         let phase = self.one_rtt.as_ref().is_some_and(|keys| keys.phase());
         let ids = (self.peer_ids.active(), &own);
-        let length_at = write_head(level.kind(), ids, phase, number_bytes, out);
+        let head = (level.kind(), self.version);
+        let length_at = write_head(head, ids, phase, number_bytes, out);
         let bytes = number.to_be_bytes();
         out.extend_from_slice(bytes.get(bytes.len() - number_bytes..)?);
         let payload_at = out.len();

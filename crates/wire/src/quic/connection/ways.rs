@@ -185,8 +185,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let number = space.sent.next_number();
         let number_bytes = number_bytes(number, space.sent.largest_acked);
         let Some(keys) = &mut self.one_rtt else { return false };
-        let kind = Level::OneRtt.kind();
-        write_head(kind, (client, &Id::default()), keys.phase(), number_bytes, out);
+        let head = (Level::OneRtt.kind(), self.version);
+        write_head(head, (client, &Id::default()), keys.phase(), number_bytes, out);
         out.extend_from_slice(number.to_be_bytes().get(8 - number_bytes..).unwrap_or(&[]));
         let payload_at = out.len();
         path.write_due(size.saturating_sub(TAG_BYTES), out);
