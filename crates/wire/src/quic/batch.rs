@@ -1,12 +1,18 @@
 //! Datagrams on their way to one client, to be sent in one call.
 
 use super::ecn::Ecn;
-use super::limits::BATCH_BYTES_MAX;
+use super::limits::{BATCH_BYTES_MAX, DATAGRAM_BYTES_MAX};
 
 /// Datagrams one behind the other, all of the same size but the last, which may be shorter.
 #[derive(Debug)]
 pub struct Batch {
-    pub(super) bytes: Vec<u8>,
+    /// Room for the largest, of which `len` bytes are datagrams. What is behind them is of batches before:
+    /// it is not cleared, as a cipher writes there next.
+    room: Box<[u8]>,
+    len: usize,
+    /// Where a datagram is written before it is sealed, but for the part of a body that the cipher reads
+    /// from where it lies.
+    pub(super) draft: Vec<u8>,
     pub(super) segment_bytes: usize,
     pub(super) ecn: Ecn,
 }
@@ -20,12 +26,18 @@ impl Default for Batch {
 impl Batch {
     /// An empty batch with room for the largest.
     pub fn new() -> Self {
-        Self { bytes: Vec::with_capacity(BATCH_BYTES_MAX), segment_bytes: 0, ecn: Ecn::NotEct }
+        Self {
+            room: vec![0; BATCH_BYTES_MAX].into(),
+            len: 0,
+            draft: Vec::with_capacity(DATAGRAM_BYTES_MAX),
+            segment_bytes: 0,
+            ecn: Ecn::NotEct,
+        }
     }
 
     /// The datagrams.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes
+        self.room.get(..self.len).unwrap_or(&[])
     }
 
     /// Bytes of each datagram but the last.
@@ -40,13 +52,42 @@ impl Batch {
 
     /// The datagrams one by one.
     pub fn datagrams(&self) -> impl Iterator<Item = &[u8]> {
-        self.bytes.chunks(self.segment_bytes.max(1))
+        self.bytes().chunks(self.segment_bytes.max(1))
     }
 
     /// Forgets them.
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.len = 0;
+        self.draft.clear();
         self.segment_bytes = 0;
         self.ecn = Ecn::NotEct;
+    }
+
+    /// Whether there is none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether another of so many bytes has room.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.len + bytes <= self.room.len()
+    }
+
+    /// Moves what was drafted behind the datagrams, as one of `bytes` that begins with it; what is between
+    /// it and the end is to be written there. Nothing where there is no room.
+    pub(super) fn push(&mut self, bytes: usize) -> &mut [u8] {
+        let start = self.len;
+        let Some(datagram) = self.room.get_mut(start..start + bytes) else { return &mut [] };
+        let Some(front) = datagram.get_mut(..self.draft.len()) else { return &mut [] };
+        front.copy_from_slice(&self.draft);
+        self.draft.clear();
+        self.len += bytes;
+        datagram
+    }
+
+    /// Makes what was drafted the only datagram.
+    pub(super) fn push_alone(&mut self) {
+        self.segment_bytes = self.draft.len();
+        self.push(self.draft.len());
     }
 }

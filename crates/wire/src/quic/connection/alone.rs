@@ -23,7 +23,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             return false;
         }
         let Some(size) = self.path.take_probe(self.peer.datagram_bytes_max) else { return false };
-        let out = &mut batch.bytes;
+        let out = &mut batch.draft;
         let space = self.space(Level::OneRtt);
         let number = space.sent.next_number();
         let number_bytes = number_bytes(number, space.sent.largest_acked);
@@ -41,13 +41,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let how = How { is_eliciting: true, is_probe: true, is_marked: false };
         self.note_sent(Level::OneRtt, size, how, now);
         self.path.sent(size);
-        batch.segment_bytes = size;
+        batch.push_alone();
         true
     }
 
     /// Tells the client that it is over, under all keys it may have (RFC 9000 §10.2.3).
     pub(super) fn write_close(&mut self, batch: &mut Batch) -> bool {
-        let out = &mut batch.bytes;
+        let out = &mut batch.draft;
         let room = self.path.room();
         for level in Level::ALL {
             let is_of_handshake = level != Level::OneRtt;
@@ -95,7 +95,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             out.clear();
         }
         self.path.sent(out.len());
-        batch.segment_bytes = out.len();
-        !out.is_empty()
+        batch.push_alone();
+        !batch.is_empty()
     }
 }

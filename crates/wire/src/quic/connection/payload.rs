@@ -27,7 +27,7 @@ pub(super) struct Tail {
 pub(super) struct Written {
     /// Whether any frame asks for an acknowledgement.
     pub(super) is_eliciting: bool,
-    /// What belongs into the room at the end.
+    /// What belongs behind it, and is not written.
     pub(super) tail: Option<Tail>,
 }
 
@@ -177,7 +177,6 @@ impl<P: AsRef<[u8]>> Connection<P> {
             let tail_len = (range.end - from) as usize;
             if is_last && tail_len >= TAIL_BYTES_MIN {
                 send.buffer.copy(range.start..from, out);
-                out.resize(out.len() + tail_len, 0);
                 written.tail = Some(Tail { stream, offset: from, len: tail_len });
                 break;
             }

@@ -51,7 +51,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// Fills an empty batch with what is to be sent now, and says where to. Has to be called until it
     /// says nothing: after datagrams came, after time passed, after streams were written to.
     pub fn fill(&mut self, now: Duration, batch: &mut Batch) -> Option<Route> {
-        debug_assert!(batch.bytes.is_empty());
+        debug_assert!(batch.is_empty());
         self.is_marking = false;
         let route = self.path.route;
         match self.phase {
@@ -85,10 +85,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
             batch.ecn = Ecn::Ect0;
         }
         for _ in 0..BATCH_DATAGRAMS_MAX {
-            if batch.bytes.len() + size > BATCH_BYTES_MAX {
+            if !batch.has_room(size) {
                 break;
             }
-            let bytes = self.datagram(now, size, &mut batch.bytes);
+            let bytes = self.datagram(now, size, batch);
             if bytes == 0 {
                 break;
             }
@@ -104,7 +104,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             let error = Error::violation("nothing is acknowledged");
             self.close_with(Closed::ByError(error), now);
         }
-        (!batch.bytes.is_empty()).then_some(route)
+        (!batch.is_empty()).then_some(route)
     }
 
     /// Whether streams wait until acknowledgements have made room for more at once: those of a near client
@@ -140,49 +140,56 @@ impl<P: AsRef<[u8]>> Connection<P> {
     }
 
     /// Appends one datagram of at most `size` bytes and says how many it has.
-    pub(super) fn datagram(&mut self, now: Duration, size: usize, out: &mut Vec<u8>) -> usize {
-        let start = out.len();
-        let room = size.min(usize::try_from(self.path.room()).unwrap_or(usize::MAX));
+    pub(super) fn datagram(&mut self, now: Duration, size: usize, batch: &mut Batch) -> usize {
+        let end = size.min(usize::try_from(self.path.room()).unwrap_or(usize::MAX));
         if !self.may_speak() {
             return 0;
         }
-        let end = start + room;
+        let out = &mut batch.draft;
         let mut drafts = [None; Level::ALL.len()];
         for (level, place) in Level::ALL.into_iter().zip(&mut drafts) {
             *place = self.draft(level, now, size, end, out);
         }
+        let tail_len = |drafts: &[Option<Draft>]| -> usize {
+            drafts.iter().flatten().filter_map(|draft| draft.tail).map(|tail| tail.len).sum()
+        };
+        let written = out.len() + tail_len(&drafts);
         // A datagram with an Initial packet that asks for an answer is full (RFC 9000 §14.1), and so
         // is one whose packets have no room for more.
         let asks = |draft: &&Draft| draft.level == Level::Initial && draft.is_eliciting;
         let has_initial = drafts.iter().flatten().any(|draft| asks(&draft));
         // So is one that asks or answers whether the client is there.
         let has_to_be_full = self.path.take_said() || has_initial;
-        let is_full = out.len() > start && end - out.len() < FILLED_BYTES;
+        let is_full = written > 0 && end - written < FILLED_BYTES;
         let padded = if has_to_be_full {
-            (start + DATAGRAM_BYTES_MIN).min(end).max(out.len())
+            DATAGRAM_BYTES_MIN.min(end).max(written)
         } else if is_full && drafts.iter().flatten().any(|draft| draft.level == Level::OneRtt) {
             end
         } else {
-            out.len()
+            written
         };
-        if padded > out.len()
+        if padded > written
             && let Some(last) = drafts.iter_mut().flatten().last()
         {
             if let Some(tail) = last.tail.take() {
                 // It is not the end any more.
-                out.truncate(out.len() - TAG_BYTES - tail.len);
+                out.truncate(out.len() - TAG_BYTES);
                 out.extend_from_slice(Self::tail(&self.streams, tail));
             }
             // In front of the tag, which is not there yet.
             out.resize(padded, 0);
             debug_assert!(last.payload_at <= padded);
         }
-        let mut end = out.len();
+        if out.is_empty() {
+            return 0;
+        }
+        let mut end = padded;
+        let out = batch.push(padded);
         for draft in drafts.into_iter().rev().flatten() {
             self.seal(draft, end, now, out);
             end = draft.start;
         }
-        out.len() - start
+        padded
     }
 
     /// Appends a packet without its seal, with room for it; nothing when there is nothing to say.
@@ -240,7 +247,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             out.truncate(start);
             return None;
         }
-        if out.len() < payload_at + PAYLOAD_BYTES_MIN {
+        if written.tail.is_none() && out.len() < payload_at + PAYLOAD_BYTES_MIN {
             out.resize(payload_at + PAYLOAD_BYTES_MIN, 0);
         }
         out.extend_from_slice(&[0; TAG_BYTES]);

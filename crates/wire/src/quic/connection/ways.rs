@@ -180,7 +180,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         batch: &mut Batch,
     ) -> bool {
         let size = (DATAGRAM_BYTES_MIN as u64).min(path.room()) as usize;
-        let out = &mut batch.bytes;
+        let out = &mut batch.draft;
         let space = self.space(Level::OneRtt);
         let number = space.sent.next_number();
         let number_bytes = number_bytes(number, space.sent.largest_acked);
@@ -200,7 +200,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         keys.seal((number, number_bytes), payload_at, out, &[]);
         self.note_sent(Level::OneRtt, 0, How::default(), now);
         path.sent(size);
-        batch.segment_bytes = size;
+        batch.push_alone();
         true
     }
 
