@@ -1,7 +1,7 @@
 //! Random packets, frames, parameters and fields of QUIC and HTTP/3.
 
 use bolero::check;
-use freshet_wire::h3::frame::{Head, check_settings};
+use freshet_wire::h3::frame::{Head, read_settings};
 use freshet_wire::h3::qpack;
 use freshet_wire::quic::frame::Frame;
 use freshet_wire::quic::packet::{Invariant, Kind, Protected};
@@ -94,7 +94,7 @@ fn fuzz_h3_frames() {
             if let Some(head) = Head::read(input) {
                 assert!(head.bytes >= 2 && head.bytes <= input.len().min(16));
             }
-            let _ = check_settings(input);
+            let _ = read_settings(input);
         });
 }
 
@@ -124,5 +124,35 @@ fn fuzz_qpack() {
                 again.push((name.to_vec(), value.to_vec()));
             });
             assert_eq!((read, again), (Ok(()), fields));
+        });
+}
+
+#[test]
+fn fuzz_qpack_tables() {
+    check!()
+        .with_test_time(TEST_TIME)
+        .with_iterations(ITERATIONS)
+        .with_max_len(INPUT_BYTES_MAX)
+        .for_each(|input: &[u8]| {
+            let Some((cut, input)) = input.split_first() else { return };
+            let (told, block) = input.split_at(usize::from(*cut).min(input.len()));
+            let mut decoder = qpack::Decoder::new(4096);
+            let read = decoder.instructions(&[&[0x3f, 0xe1, 0x1f], told].concat());
+            if let Ok((done, _)) = read {
+                assert!(done <= told.len() + 3);
+                let mut bytes = 0;
+                let required =
+                    decoder.decode(block, |name, value| bytes += name.len() + value.len());
+                // A byte stands for an entry of the table at most.
+                assert!(bytes <= 4096 * block.len());
+                if let Ok(required) = required {
+                    decoder.acknowledge(4, required);
+                    assert!(decoder.take_said().len() <= 12);
+                }
+            }
+            let mut encoder = qpack::Encoder::new(4096, 4096);
+            if let Ok(done) = encoder.instructions(input) {
+                assert!(done <= input.len());
+            }
         });
 }

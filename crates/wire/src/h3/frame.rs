@@ -59,16 +59,34 @@ pub fn write_head(kind: u64, len: usize, out: &mut Vec<u8>) {
     write_varint(len as u64, out);
 }
 
-/// Reads the payload of SETTINGS. None of them is of use to a server that never refers to a table.
+/// What a client's settings say that a server has a use for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Settings {
+    /// Bytes of the largest table that it lets us fill.
+    pub table_bytes_max: u64,
+}
+
+/// Settings by their numbers (RFC 9204 §5, RFC 9114 §7.2.4.1).
+pub mod setting {
+    /// Bytes of the largest table that the other side may fill.
+    pub const TABLE_BYTES_MAX: u64 = 0x01;
+    /// Bytes of fields that are taken.
+    pub const FIELD_BYTES_MAX: u64 = 0x06;
+    /// Streams whose fields may wait for the table.
+    pub const BLOCKED_STREAMS_MAX: u64 = 0x07;
+}
+
+/// Reads the payload of SETTINGS.
 ///
 /// # Errors
 /// `FrameError`: it is cut off. `SettingsError`: a setting comes twice or is one of HTTP/2.
-pub fn check_settings(payload: &[u8]) -> Result<(), Code> {
+pub fn read_settings(payload: &[u8]) -> Result<Settings, Code> {
     let mut reader = Reader::new(payload);
     let mut seen = Vec::new();
+    let mut settings = Settings::default();
     while !reader.is_empty() {
         let (key, value) = (reader.varint(), reader.varint());
-        let key = key.filter(|_| value.is_some()).ok_or(Code::FrameError)?;
+        let (key, value) = key.zip(value).ok_or(Code::FrameError)?;
         if matches!(key, 0x0 | 0x2..=0x5) || seen.contains(&key) {
             return Err(Code::SettingsError);
         }
@@ -76,8 +94,11 @@ pub fn check_settings(payload: &[u8]) -> Result<(), Code> {
         if key < 0x40 {
             seen.push(key);
         }
+        if key == setting::TABLE_BYTES_MAX {
+            settings.table_bytes_max = value;
+        }
     }
-    Ok(())
+    Ok(settings)
 }
 
 #[cfg(test)]
@@ -97,13 +118,14 @@ mod tests {
 
     #[test]
     fn settings_are_said_once() {
-        assert_eq!(check_settings(&[]), Ok(()));
-        assert_eq!(check_settings(&[1, 0, 6, 9, 0x21, 0, 0x33, 1]), Ok(()));
+        assert_eq!(read_settings(&[]), Ok(Settings::default()));
+        let settings = Settings { table_bytes_max: 5 };
+        assert_eq!(read_settings(&[1, 5, 6, 9, 0x21, 0, 0x33, 1]), Ok(settings));
         for wrong in [&[1, 0, 1, 0][..], &[2, 0], &[5, 1]] {
-            assert_eq!(check_settings(wrong), Err(Code::SettingsError), "{wrong:?}");
+            assert_eq!(read_settings(wrong), Err(Code::SettingsError), "{wrong:?}");
         }
         for cut in [&[1][..], &[0x40], &[1, 0, 6, 0x40]] {
-            assert_eq!(check_settings(cut), Err(Code::FrameError), "{cut:?}");
+            assert_eq!(read_settings(cut), Err(Code::FrameError), "{cut:?}");
         }
     }
 }

@@ -25,6 +25,24 @@ pub const KEPT_HEADS_BYTES_MAX: u64 = 64 << 10;
 /// The most that is of use: the largest congestion window, and what is written ahead of it.
 pub const KEPT_BYTES_MAX: u64 = crate::quic::limits::WINDOW_BYTES_MAX + FED_BYTES_MAX;
 
+/// Bytes of the table of fields that a client may fill here, and of the one that is filled there: what
+/// HTTP/2 has by default.
+pub const TABLE_BYTES_MAX: usize = 4096;
+
+/// Streams whose heads may wait for what is told in advance. None: a client refers to what it was told is
+/// here, and no stream ever waits for another.
+pub const BLOCKED_STREAMS_MAX: u64 = 0;
+
+/// Changes of its table that a client may make at once, how many more in a second, and for each head.
+pub const TABLE_CHANGES_MAX: u32 = 1024;
+/// See [`TABLE_CHANGES_MAX`].
+pub const TABLE_CHANGES_PER_SECOND: u32 = 256;
+/// See [`TABLE_CHANGES_MAX`].
+pub const TABLE_CHANGES_PER_REQUEST: u32 = 32;
+
+/// Bytes of what we say of tables that a client may leave unread.
+pub const TABLE_STREAM_BYTES_MAX: u64 = 4096;
+
 /// Payload of a frame on the client's control stream. Those that are known have some 16 bytes, but
 /// for settings, of which there may be some that are not.
 pub const CONTROL_FRAME_BYTES_MAX: usize = 4096;

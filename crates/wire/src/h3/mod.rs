@@ -3,8 +3,7 @@
 //! [`Connection`] is between a connection of [`quic`](crate::quic) and a session: streams become
 //! [`Event`]s, heads and bodies become frames on streams. What a client asks for the order of
 //! responses (RFC 9218) is kept here; bodies stay with the session until there is room for them on the
-//! way. [`qpack`] is the compression of fields (RFC 9204), without a dynamic table in either
-//! direction.
+//! way. [`qpack`] is the compression of fields (RFC 9204).
 //!
 //! Everything a client can make the connection remember is bounded by the [`limits`].
 
@@ -56,7 +55,7 @@ pub enum Code {
     MessageError = 0x10e,
     /// The compressed fields cannot be read.
     DecompressionFailed = 0x200,
-    /// The client changes a table that it may not have.
+    /// The client changes its table as it may not.
     EncoderStreamError = 0x201,
     /// The client acknowledges what was never sent.
     DecoderStreamError = 0x202,

@@ -1,7 +1,7 @@
 //! The client's streams one way: control and QPACK's, each of which may be there once (RFC 9114 §6.2).
 
 use super::Code;
-use super::frame::{Head, check_settings, kind};
+use super::frame::{Head, Settings, kind, read_settings};
 use super::limits::CONTROL_FRAME_BYTES_MAX;
 use crate::priority::Priority;
 use crate::quic::varint::Reader;
@@ -39,7 +39,7 @@ impl Purpose {
 /// What a frame on the control stream says.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Said {
-    Settings,
+    Settings(Settings),
     /// No pushes from this one on are taken, and no requests follow.
     Goaway(u64),
     /// The priority of a request.
@@ -77,7 +77,7 @@ pub(super) fn control_frame(
         reader.varint().filter(|_| reader.is_empty()).ok_or(Code::FrameError)
     };
     let said = match head.kind {
-        kind::SETTINGS => check_settings(payload).map(|()| Said::Settings)?,
+        kind::SETTINGS => read_settings(payload).map(Said::Settings)?,
         kind::GOAWAY => Said::Goaway(number()?),
         kind::MAX_PUSH_ID => Said::MaxPush(number()?),
         // None was promised.
@@ -97,46 +97,16 @@ pub(super) fn control_frame(
     Ok(Some((said, end)))
 }
 
-/// Bytes of a stream's number in an instruction, at most.
-const NUMBER_BYTES_MAX: usize = 10;
-
-/// Looks through what came on a stream of QPACK and says how much of it is done: with no table there
-/// is next to nothing to say.
-///
-/// # Errors
-/// The code that the connection ends with.
-pub(super) fn qpack_instructions(purpose: Purpose, input: &[u8]) -> Result<usize, Code> {
-    if purpose == Purpose::Encoder {
-        // The capacity may be set to 0 again and again.
-        let is_idle = input.iter().all(|byte| *byte == 0x20);
-        return if is_idle { Ok(input.len()) } else { Err(Code::EncoderStreamError) };
-    }
-    let mut rest = input;
-    while let Some((first, after)) = rest.split_first() {
-        // A stream that is cancelled is told although nothing refers to it.
-        if first & 0xc0 != 0x40 {
-            return Err(Code::DecoderStreamError);
-        }
-        // Its number goes on in bytes with the highest bit, up to one without.
-        rest = match first & 0x3f {
-            0x3f => match after.iter().position(|byte| byte & 0x80 == 0) {
-                Some(end) => after.get(end + 1..).unwrap_or(&[]),
-                None if after.len() < NUMBER_BYTES_MAX => break,
-                None => return Err(Code::DecoderStreamError),
-            },
-            _ => after,
-        };
-    }
-    Ok(input.len() - rest.len())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn settings_come_first_and_once() {
-        assert_eq!(control_frame(&[4, 0], false), Ok(Some((Said::Settings, 2))));
+        assert_eq!(
+            control_frame(&[4, 0], false),
+            Ok(Some((Said::Settings(Settings::default()), 2)))
+        );
         assert_eq!(control_frame(&[4, 0], true), Err(Code::FrameUnexpected));
         assert_eq!(control_frame(&[7, 1, 0], false), Err(Code::MissingSettings));
         assert_eq!(control_frame(&[4, 2, 2, 0], false), Err(Code::SettingsError));
@@ -150,17 +120,5 @@ mod tests {
         let update = [0x80, 0x0f, 0x07, 0, 4, 8, b'u', b'=', b'1'];
         let priority = Priority { urgency: 1, incremental: false };
         assert_eq!(control_frame(&update, true), Ok(Some((Said::Priority(8, priority), 9))));
-    }
-
-    #[test]
-    fn without_a_table_there_is_nothing_to_say_about_it() {
-        let (encoder, decoder) = (Purpose::Encoder, Purpose::Decoder);
-        assert_eq!(qpack_instructions(encoder, &[0x20, 0x20]), Ok(2));
-        assert_eq!(qpack_instructions(encoder, &[0x21]), Err(Code::EncoderStreamError));
-        assert_eq!(qpack_instructions(decoder, &[0x44, 0x7f, 0x85, 1, 0x48]), Ok(5));
-        assert_eq!(qpack_instructions(decoder, &[0x44, 0x7f, 0x85]), Ok(1));
-        assert_eq!(qpack_instructions(decoder, &[0xff; 12]), Err(Code::DecoderStreamError));
-        assert_eq!(qpack_instructions(decoder, &[0x84]), Err(Code::DecoderStreamError));
-        assert_eq!(qpack_instructions(decoder, &[0x01]), Err(Code::DecoderStreamError));
     }
 }

@@ -22,6 +22,7 @@ mod requests;
 mod rules;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod tables;
 mod versions;
 mod ways;
 mod world;

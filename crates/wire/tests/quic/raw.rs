@@ -2,6 +2,7 @@
 //! that of rustls. Nothing is lost between it and the server, which speaks HTTP/3.
 
 use crate::world::{client_tls, tls};
+use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::{self, Event};
@@ -79,6 +80,8 @@ pub(crate) struct Raw {
     /// Whom packets are for: the id of the first ones, then the server's.
     pub(crate) receiver: Id,
     pub(crate) requests: usize,
+    /// Fields of the answers.
+    pub(crate) answer: Fields,
     is_established: bool,
     /// Whether it acknowledges what comes, from where it is then.
     pub(crate) acknowledges: bool,
@@ -192,6 +195,7 @@ impl Raw {
             crypto: [0; 3],
             receiver: original,
             requests: 0,
+            answer: Fields::new(),
             is_established: false,
             acknowledges: true,
             given: 0,
@@ -352,7 +356,9 @@ impl Raw {
             match event {
                 Event::Request(stream, _) => {
                     self.requests += 1;
-                    self.server.respond(stream, &ResponseHead::new(204), None, true);
+                    let mut head = ResponseHead::new(204);
+                    head.fields = self.answer.clone();
+                    self.server.respond(stream, &head, None, true);
                 }
                 Event::Data(stream, bytes) => self.server.take_body(stream, bytes.len() as u64),
                 Event::Refused { .. } | Event::End(_) | Event::Reset { .. } => {}

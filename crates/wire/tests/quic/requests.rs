@@ -248,7 +248,7 @@ pub(crate) fn illegal_one_way() -> Vec<(&'static str, u64, Vec<u8>, bool, Code)>
         (
             "RFC 9204 §4.3.1 a larger table",
             6,
-            vec![2, 0x3f, 0xe1, 0x1f],
+            vec![2, 0x3f, 0xe2, 0x1f],
             false,
             Code::EncoderStreamError,
         ),
@@ -272,7 +272,7 @@ fn streams_one_way() {
         let ended = ends(stream, &bytes, finishes);
         assert_eq!(ended, Some((true, code as u64)), "{section}, not {code:?}");
     }
-    // What QPACK's streams may say without a table.
+    // What QPACK's streams may say of no table.
     let mut raw = Raw::connected();
     raw.stream(6, 0, &[2, 0x20], false);
     raw.stream(10, 0, &[3, 0x44], false);

@@ -2,9 +2,11 @@
 
 mod receive;
 mod send;
+mod tables;
 
 pub use send::DataFrame;
 
+use super::limits::{BLOCKED_STREAMS_MAX, TABLE_BYTES_MAX};
 use super::limits::{
     FED_BYTES_MAX, HEADS_BYTES_MAX, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, KEPT_BYTES_FREE,
     KEPT_HEADS_BYTES_MAX, RESETS_MAX, RESETS_PER_SECOND,
@@ -20,6 +22,7 @@ use crate::quic::{self, varint};
 use crate::scheduler::Scheduler;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
+use tables::Tables;
 
 /// Our side's configuration.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -78,6 +81,14 @@ struct Stream {
     is_scheduled: bool,
 }
 
+/// What reading a stream came to.
+enum Step {
+    /// There may be more to read.
+    Again,
+    /// What is there is not enough, or nothing.
+    Wait,
+}
+
 /// What comes next of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Place {
@@ -122,6 +133,7 @@ pub struct Connection<P> {
     /// Apart from the map, whose nodes have room for eleven and stay.
     streams: BTreeMap<u64, Box<Stream>>,
     one_way: BTreeMap<u64, Purpose>,
+    tables: Tables,
     has_settings: bool,
     /// How many pushes the client would take.
     pushes: u64,
@@ -156,6 +168,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             said: 0,
             streams: BTreeMap::new(),
             one_way: BTreeMap::new(),
+            tables: Tables::new(),
             has_settings: false,
             pushes: 0,
             next_stream: 0,
@@ -179,7 +192,12 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         self.begin();
         self.go_on_leaving();
         while self.events.is_empty() {
-            let event = self.quic.next_event()?;
+            let Some(event) = self.quic.next_event() else {
+                if let Err(code) = self.say_of_tables() {
+                    self.fail(code);
+                }
+                return None;
+            };
             if let Err(code) = self.stream_event(event) {
                 self.fail(code);
                 return None;
@@ -200,8 +218,14 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         // Before all bodies.
         self.quic.prioritize(control, Priority { urgency: 0, incremental: false });
         let mut settings = Vec::new();
-        varint::write_varint(0x06, &mut settings);
-        varint::write_varint(self.local.limits.head_bytes_max as u64, &mut settings);
+        for (key, value) in [
+            (frame::setting::FIELD_BYTES_MAX, self.local.limits.head_bytes_max as u64),
+            (frame::setting::TABLE_BYTES_MAX, TABLE_BYTES_MAX as u64),
+            (frame::setting::BLOCKED_STREAMS_MAX, BLOCKED_STREAMS_MAX),
+        ] {
+            varint::write_varint(key, &mut settings);
+            varint::write_varint(value, &mut settings);
+        }
         // One that means nothing, so that clients keep to ignoring those (RFC 9114 §7.2.4.1).
         varint::write_varint(0x1f * 7 + 0x21, &mut settings);
         varint::write_varint(0, &mut settings);
@@ -340,6 +364,9 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// Forgets a request.
     fn close(&mut self, number: u64) {
         let Some(stream) = self.streams.remove(&number) else { return };
+        if !stream.is_read {
+            self.tables.cancel(number);
+        }
         // What nobody will take any more is given back.
         self.quic.take(number, stream.untaken);
         if stream.is_scheduled {

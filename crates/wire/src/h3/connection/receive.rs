@@ -1,10 +1,10 @@
 //! Streams into requests.
 
+use super::super::Code;
 use super::super::frame::{Head, kind};
 use super::super::limits::{BLOCK_FACTOR, FORETOLD_MAX};
-use super::super::one_way::{Purpose, Said, control_frame, qpack_instructions};
-use super::super::{Code, qpack};
-use super::{Connection, Event, Place, Stream};
+use super::super::one_way::{Purpose, Said, control_frame};
+use super::{Connection, Event, Place, Step, Stream};
 use crate::head::{HeadBuilder, Wrong};
 use crate::outgoing::Outgoing;
 use crate::priority::Priority;
@@ -13,14 +13,6 @@ use freshet_http::message::{ResponseHead, Scheme, Version};
 
 /// Bits of a stream's number.
 const ONE_WAY: u64 = 2;
-
-/// What reading a stream came to.
-enum Step {
-    /// There may be more to read.
-    Again,
-    /// What is there is not enough, or nothing.
-    Wait,
-}
 
 impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// Takes what happened to a stream of QUIC.
@@ -33,7 +25,9 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             }
             StreamEvent::Reset(number, _) if number & ONE_WAY != 0 => self.one_way_ended(number),
             StreamEvent::Reset(number, _) => self.reset_by_client(number),
-            StreamEvent::Stopped(number, _) if Some(number) == self.control => {
+            StreamEvent::Stopped(number, _)
+                if Some(number) == self.control || self.tables.is_ours(number) =>
+            {
                 Err(Code::ClosedCriticalStream)
             }
             StreamEvent::Stopped(number, _) => self.stopped_by_client(number),
@@ -59,8 +53,9 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         let is_new = number >= self.next_stream;
         self.note_number(number);
         self.quic.reset(number, Code::RequestCancelled as u64);
-        if is_known {
-            self.lost_by_client(number);
+        match is_known {
+            true => self.lost_by_client(number),
+            false => self.tables.cancel(number),
         }
         if is_known || is_new { self.reset_seen() } else { Ok(()) }
     }
@@ -88,7 +83,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     }
 
     /// Reads what is next of a request.
-    fn read(&mut self, number: u64) -> Result<Step, Code> {
+    pub(super) fn read(&mut self, number: u64) -> Result<Step, Code> {
         let Some((bytes, ends)) = self.quic.readable(number) else { return Ok(Step::Wait) };
         let has_bytes = !bytes.is_empty();
         if !self.streams.contains_key(&number) && !self.begin_request(number)? {
@@ -183,10 +178,10 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         let ends_here = ends && bytes.len() == end;
         let Some(stream) = self.streams.get_mut(&number) else { return Ok(Step::Wait) };
         let is_trailers = stream.place != Place::Head;
-        let mut builder = HeadBuilder::new(&limits, is_trailers);
-        qpack::decode(block, |name, value| builder.field(name, value))
-            .map_err(|_| Code::DecompressionFailed)?;
+        let read = self.tables.decode(number, block, (&limits, is_trailers))?;
+        let Some((builder, required)) = read else { return Ok(Step::Wait) };
         self.done_with(number, end);
+        self.tables.decoded(number, required);
         if is_trailers {
             return self.trailers(number, builder);
         }
@@ -328,10 +323,13 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
                     }
                     None => 0,
                 },
-                Purpose::Encoder | Purpose::Decoder => qpack_instructions(purpose, bytes)?,
+                Purpose::Encoder | Purpose::Decoder => self.table_stream(number, purpose)?,
             };
             if count > 0 {
                 self.done_with(number, count);
+                if purpose == Purpose::Encoder {
+                    self.read_waiting()?;
+                }
                 continue;
             }
             return if ends { self.one_way_ended(number) } else { Ok(()) };
@@ -362,8 +360,9 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// Takes what was said on the control stream.
     fn take_said(&mut self, said: Said) -> Result<(), Code> {
         match said {
-            Said::Settings => {
+            Said::Settings(settings) => {
                 self.has_settings = true;
+                self.tables.set_peer_max(settings.table_bytes_max);
                 return Ok(());
             }
             // It may be said again, with fewer (RFC 9114 §5.2).

@@ -46,18 +46,18 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         if let Some(said) = head.fields.get("priority") {
             self.prioritize(number, stream.priority.with(said));
         }
-        let mut block = Vec::with_capacity(256);
-        qpack::begin(&mut block);
         let mut status = *b"000";
         let _ = write!(&mut status[..], "{:03}", head.status.min(999));
-        qpack::encode(b":status", &status, false, &mut block);
-        encode(&head.fields, length.is_some(), &mut block);
+        let mut block = Block::begin(self.tables.encoder.as_deref_mut(), number);
+        block.field(b":status", &status, false);
+        block.fields(&head.fields, length.is_some());
         if let Some(length) = length {
             let mut place = [0; 20];
             let digits = decimal(length, &mut place);
-            qpack::encode(b"content-length", digits, false, &mut block);
+            block.field(b"content-length", digits, false);
         }
-        let bytes = self.write_fields(number, &block);
+        let (prefix, fields) = block.end();
+        let bytes = self.write_fields(number, &prefix, &fields);
         if ends {
             self.finish(number, None);
         }
@@ -159,10 +159,10 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     fn end(&mut self, number: u64) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         if let End::Trailers(trailers) = stream.body.sent() {
-            let mut block = Vec::new();
-            qpack::begin(&mut block);
-            encode(&trailers, false, &mut block);
-            self.write_fields(number, &block);
+            let mut block = Block::begin(self.tables.encoder.as_deref_mut(), number);
+            block.fields(&trailers, false);
+            let (prefix, fields) = block.end();
+            self.write_fields(number, &prefix, &fields);
         }
         self.quic.finish(number);
         self.resets.forgive(1);
@@ -184,29 +184,68 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         self.close(number);
     }
 
-    fn write_fields(&mut self, number: u64, block: &[u8]) -> usize {
-        let mut out = Vec::with_capacity(FRAME_HEAD_BYTES_MAX + block.len());
-        write_head(kind::HEADERS, block.len(), &mut out);
-        out.extend_from_slice(block);
+    fn write_fields(&mut self, number: u64, prefix: &[u8], fields: &[u8]) -> usize {
+        let bytes = prefix.len() + fields.len();
+        let mut out = Vec::with_capacity(FRAME_HEAD_BYTES_MAX + bytes);
+        write_head(kind::HEADERS, bytes, &mut out);
+        out.extend_from_slice(prefix);
+        out.extend_from_slice(fields);
         self.quic.write(number, out.into());
-        block.len()
+        bytes
     }
 }
 
-/// Appends compressed fields, but for those that are about a connection.
-fn encode(fields: &Fields, has_length: bool, out: &mut Vec<u8>) {
-    let stripped = fields.contains("connection").then(|| {
-        let mut fields = fields.clone();
-        hop_by_hop::strip(&mut fields);
-        fields
-    });
-    let mut lower = Vec::new();
-    for (name, value) in stripped.as_ref().unwrap_or(fields).iter() {
-        let is_length = has_length && name.eq_ignore_ascii_case(b"content-length");
-        if !is_length && !is_of_connection(name) {
-            lower.clear();
-            lower.extend(name.iter().map(u8::to_ascii_lowercase));
-            qpack::encode(&lower, value, lower == b"set-cookie", out);
+/// Fields that are being compressed, with our table at the client where there is one.
+enum Block<'a> {
+    Plain(Vec<u8>),
+    Referring(&'a mut qpack::Encoder, qpack::Draft),
+}
+
+impl<'a> Block<'a> {
+    fn begin(encoder: Option<&'a mut qpack::Encoder>, stream: u64) -> Self {
+        match encoder {
+            Some(encoder) => {
+                let draft = encoder.begin(stream);
+                Self::Referring(encoder, draft)
+            }
+            None => {
+                let mut out = Vec::with_capacity(256);
+                qpack::begin(&mut out);
+                Self::Plain(out)
+            }
+        }
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8], is_secret: bool) {
+        match self {
+            Self::Plain(out) => qpack::encode(name, value, is_secret, out),
+            Self::Referring(encoder, draft) => encoder.field(draft, name, value, is_secret),
+        }
+    }
+
+    /// Appends fields, but for those that are about a connection.
+    fn fields(&mut self, fields: &Fields, has_length: bool) {
+        let stripped = fields.contains("connection").then(|| {
+            let mut fields = fields.clone();
+            hop_by_hop::strip(&mut fields);
+            fields
+        });
+        let mut lower = Vec::new();
+        for (name, value) in stripped.as_ref().unwrap_or(fields).iter() {
+            let is_length = has_length && name.eq_ignore_ascii_case(b"content-length");
+            if !is_length && !is_of_connection(name) {
+                lower.clear();
+                lower.extend(name.iter().map(u8::to_ascii_lowercase));
+                self.field(&lower, value, lower == b"set-cookie");
+            }
+        }
+    }
+
+    /// What the fields begin with, and themselves.
+    fn end(self) -> (Vec<u8>, Vec<u8>) {
+        match self {
+            Self::Plain(all) => (Vec::new(), all),
+            Self::Referring(encoder, draft) => encoder.finish(draft),
         }
     }
 }

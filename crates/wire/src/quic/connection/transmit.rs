@@ -150,10 +150,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         for (level, place) in Level::ALL.into_iter().zip(&mut drafts) {
             *place = self.draft(level, now, size, end, out);
         }
-        let tail_len = |drafts: &[Option<Draft>]| -> usize {
-            drafts.iter().flatten().filter_map(|draft| draft.tail).map(|tail| tail.len).sum()
-        };
-        let written = out.len() + tail_len(&drafts);
+        // Only data has one, and it is the last.
+        let tail = drafts.last().copied().flatten().and_then(|draft: Draft| draft.tail);
+        let written = out.len() + tail.map_or(0, |tail| tail.len);
         // A datagram with an Initial packet that asks for an answer is full (RFC 9000 §14.1), and so
         // is one whose packets have no room for more.
         let asks = |draft: &&Draft| draft.level == Level::Initial && draft.is_eliciting;

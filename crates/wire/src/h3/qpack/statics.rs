@@ -1,0 +1,160 @@
+//! The table that everybody knows.
+
+/// RFC 9204 Appendix A, from number 0 on.
+pub(super) const STATIC: [(&str, &str); 99] = [
+    (":authority", ""),
+    (":path", "/"),
+    ("age", "0"),
+    ("content-disposition", ""),
+    ("content-length", "0"),
+    ("cookie", ""),
+    ("date", ""),
+    ("etag", ""),
+    ("if-modified-since", ""),
+    ("if-none-match", ""),
+    ("last-modified", ""),
+    ("link", ""),
+    ("location", ""),
+    ("referer", ""),
+    ("set-cookie", ""),
+    (":method", "CONNECT"),
+    (":method", "DELETE"),
+    (":method", "GET"),
+    (":method", "HEAD"),
+    (":method", "OPTIONS"),
+    (":method", "POST"),
+    (":method", "PUT"),
+    (":scheme", "http"),
+    (":scheme", "https"),
+    (":status", "103"),
+    (":status", "200"),
+    (":status", "304"),
+    (":status", "404"),
+    (":status", "503"),
+    ("accept", "*/*"),
+    ("accept", "application/dns-message"),
+    ("accept-encoding", "gzip, deflate, br"),
+    ("accept-ranges", "bytes"),
+    ("access-control-allow-headers", "cache-control"),
+    ("access-control-allow-headers", "content-type"),
+    ("access-control-allow-origin", "*"),
+    ("cache-control", "max-age=0"),
+    ("cache-control", "max-age=2592000"),
+    ("cache-control", "max-age=604800"),
+    ("cache-control", "no-cache"),
+    ("cache-control", "no-store"),
+    ("cache-control", "public, max-age=31536000"),
+    ("content-encoding", "br"),
+    ("content-encoding", "gzip"),
+    ("content-type", "application/dns-message"),
+    ("content-type", "application/javascript"),
+    ("content-type", "application/json"),
+    ("content-type", "application/x-www-form-urlencoded"),
+    ("content-type", "image/gif"),
+    ("content-type", "image/jpeg"),
+    ("content-type", "image/png"),
+    ("content-type", "text/css"),
+    ("content-type", "text/html; charset=utf-8"),
+    ("content-type", "text/plain"),
+    ("content-type", "text/plain;charset=utf-8"),
+    ("range", "bytes=0-"),
+    ("strict-transport-security", "max-age=31536000"),
+    ("strict-transport-security", "max-age=31536000; includesubdomains"),
+    ("strict-transport-security", "max-age=31536000; includesubdomains; preload"),
+    ("vary", "accept-encoding"),
+    ("vary", "origin"),
+    ("x-content-type-options", "nosniff"),
+    ("x-xss-protection", "1; mode=block"),
+    (":status", "100"),
+    (":status", "204"),
+    (":status", "206"),
+    (":status", "302"),
+    (":status", "400"),
+    (":status", "403"),
+    (":status", "421"),
+    (":status", "425"),
+    (":status", "500"),
+    ("accept-language", ""),
+    ("access-control-allow-credentials", "FALSE"),
+    ("access-control-allow-credentials", "TRUE"),
+    ("access-control-allow-headers", "*"),
+    ("access-control-allow-methods", "get"),
+    ("access-control-allow-methods", "get, post, options"),
+    ("access-control-allow-methods", "options"),
+    ("access-control-expose-headers", "content-length"),
+    ("access-control-request-headers", "content-type"),
+    ("access-control-request-method", "get"),
+    ("access-control-request-method", "post"),
+    ("alt-svc", "clear"),
+    ("authorization", ""),
+    ("content-security-policy", "script-src 'none'; object-src 'none'; base-uri 'none'"),
+    ("early-data", "1"),
+    ("expect-ct", ""),
+    ("forwarded", ""),
+    ("if-range", ""),
+    ("origin", ""),
+    ("purpose", "prefetch"),
+    ("server", ""),
+    ("timing-allow-origin", "*"),
+    ("upgrade-insecure-requests", "1"),
+    ("user-agent", ""),
+    ("x-forwarded-for", ""),
+    ("x-frame-options", "deny"),
+    ("x-frame-options", "sameorigin"),
+];
+
+/// Places of the table by name; those of one name in order.
+static BY_NAME: [u8; STATIC.len()] = by_name();
+
+const fn by_name() -> [u8; STATIC.len()] {
+    let mut order = [0; STATIC.len()];
+    let mut count = 0;
+    while count < STATIC.len() {
+        let mut at = count;
+        while at > 0
+            && is_before(STATIC[count].0.as_bytes(), STATIC[order[at - 1] as usize].0.as_bytes())
+        {
+            order[at] = order[at - 1];
+            at -= 1;
+        }
+        order[at] = count as u8;
+        count += 1;
+    }
+    order
+}
+
+const fn is_before(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() {
+        if one[at] != other[at] {
+            return one[at] < other[at];
+        }
+        at += 1;
+    }
+    one.len() < other.len()
+}
+
+/// The place of a field in the table, or of its name, and whether it is the whole field.
+pub(super) fn find(name: &[u8], value: &[u8]) -> Option<(usize, bool)> {
+    let entry = |at: &u8| STATIC.get(usize::from(*at)).copied().unwrap_or_default();
+    let first = BY_NAME.partition_point(|at| entry(at).0.as_bytes() < name);
+    let named = BY_NAME.get(first..)?.iter().take_while(|at| entry(at).0.as_bytes() == name);
+    let whole = named.clone().find(|at| entry(at).1.as_bytes() == value);
+    let whole = whole.map(|at| (usize::from(*at), true));
+    whole.or_else(|| named.min().map(|at| (usize::from(*at), false)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_is_found() {
+        for (index, (name, value)) in STATIC.iter().enumerate() {
+            assert_eq!(find(name.as_bytes(), value.as_bytes()), Some((index, true)));
+            let (first, is_whole) = find(name.as_bytes(), b"another").unwrap();
+            assert_eq!((STATIC[first].0, is_whole), (*name, false));
+        }
+        assert_eq!(find(b"x-other", b""), None);
+    }
+}
