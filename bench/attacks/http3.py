@@ -8,11 +8,12 @@ from quic import connected, frame, is_served, stream
 QUIC = "crates/wire/src/quic/limits.rs"
 OPERATIONS = "docs/operations.md, What clients can make a node hold"
 LIMITS = "docs/configuration.md, [limits]"
+TABLES = "crates/wire/src/h3/limits.rs"
 # crates/net/src/limits.rs
 HANDSHAKES_UNASKED_MAX, HANDSHAKES_OPEN_MAX, RESETS_PER_SECOND_MAX = 100, 2000, 200
 # RFC 9000 §20.1, RFC 9114 §8.1, RFC 9204 §6
 INTERNAL_ERROR, CONNECTION_ID_LIMIT_ERROR, PROTOCOL_VIOLATION, CRYPTO_BUFFER_EXCEEDED, EXCESSIVE_LOAD = 0x1, 0x9, 0xA, 0xD, 0x107
-DECOMPRESSION_FAILED, ENCODER_STREAM_ERROR = 0x200, 0x201
+DECOMPRESSION_FAILED = 0x200
 HEADERS, PRIORITY_UPDATE = 0x1, 0xF0700
 
 
@@ -337,23 +338,26 @@ def rapid_reset(bed):
     bed.expect(reached <= 1_024, f"{reached} requests reached the origin")
 
 
-@attack(promise="a head that waits for a table that there is not ends the connection: nothing waits for it", where="docs/http3.md")
+@attack(promise="a head that refers to what was not told yet ends the connection: nothing waits for it", where=TABLES)
 def qpack_blocked(bed):
-    # Required Insert Count 1 of a table of no bytes (RFC 9204 §4.5.1).
-    head = b"\x02\x00" + fields("/bytes/10/blocked")[2:]
+    # Required Insert Count 128: all that a table of 4 KiB ever has at once (RFC 9204 §4.5.1).
+    head = b"\x81\x00" + fields("/bytes/10/blocked")[2:]
     data = quic.varint(HEADERS) + quic.varint(len(head)) + head
     flooded(bed, DECOMPRESSION_FAILED, lambda one: [stream(one.opens(), data, ends=True)])
 
 
-@attack(promise="entries for a table that there is not end the connection", where="docs/http3.md")
+@attack(promise="more than 1,024 changes of a table that no head refers to end the connection", where=TABLES)
 def qpack_inserts(bed):
     # Insert with literal name (RFC 9204 §4.3.3).
     entries = b"".join(b"\x43x%02d\x05value" % (at % 100) for at in range(100))
 
     def payloads(one):
         number = one.client.h3()._local_encoder_stream_id
-        return [stream(number, entries, one.written(number))]
-    flooded(bed, ENCODER_STREAM_ERROR, payloads)
+        at, said = one.written(number), b"\x3f\xe1\x1f" + entries
+        for _ in range(100):
+            yield stream(number, said, at)
+            at, said = at + len(said), entries
+    flooded(bed, EXCESSIVE_LOAD, payloads, pause_every=2)
 
 
 @attack(promise="more than 1,024 PRIORITY_UPDATEs at once end the connection (RFC 9218 §7.2)", where="crates/wire/src/h3/limits.rs")

@@ -70,11 +70,12 @@ async def small_windows(node):
 
 @case
 async def versions(node):
-    """One that nobody has, and the second one: the node says which it has."""
-    for first in (0x1A2A3A4A, 0x6B3343CF):
-        async with node.client(quic_logger=QuicLogger(), supported_versions=[first, 1], original_version=first) as client:
+    """One that nobody has: the node says which it has. The second, begun with, and chosen by who began with the first (RFC 9368)."""
+    second = 0x6B3343CF
+    for first, spoken, last in ((0x1A2A3A4A, [0x1A2A3A4A, 1], 1), (second, [second], second), (1, [second, 1], second), (1, [1, second], 1)):
+        async with node.client(quic_logger=QuicLogger(), supported_versions=spoken, original_version=first) as client:
             await client.bytes(1000)
-            expect(client._quic._version == 1, f"version {client._quic._version:#x}")
+            expect(client._quic._version == last, f"version {client._quic._version:#x}")
 
 
 @case

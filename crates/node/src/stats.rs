@@ -245,6 +245,10 @@ counters! {
     quic_ecn_received,
     /// Ways to clients of QUIC on which marks turned out not to arrive as they were sent.
     quic_ecn_failed,
+    /// Wishes of ours that were sent to clients of QUIC, of how often to acknowledge.
+    quic_ack_frequency_asked,
+    /// Wishes of clients of QUIC, of how often to acknowledge, that are done.
+    quic_ack_frequency_obeyed,
     /// Access log records lost because the writer was behind.
     log_lost,
 }

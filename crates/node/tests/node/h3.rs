@@ -7,7 +7,8 @@ use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, fresh, response};
 use freshet_net::limits::HANDSHAKES_UNASKED_MAX;
 use freshet_wire::h3::Code;
-use quinn_proto::{Dir, TransportConfig, VarInt};
+use quinn_proto::{AckFrequencyConfig, Dir, EcnCodepoint, TransportConfig, VarInt};
+use std::time::Duration;
 
 fn setup(origin: &Origin, authority: &Authority) -> Setup {
     let mut setup = Setup::of(origin);
@@ -408,5 +409,52 @@ fn what_a_client_acknowledges_is_counted_no_more() {
             () = client.until(|_| false) => unreachable!("it has no end"),
         }
         assert_eq!((readers.stats().displaced, client.lost.as_ref()), (0, None));
+    });
+}
+
+#[test]
+fn marks_of_congestion_are_counted() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh(pattern(1, 0..100_000))));
+        let count = |name: &str| world.node.count(&format!("quic_ecn_{name}"));
+        // A client that says nothing of marks: they are left.
+        let mut silent = world.connect().await;
+        silent.get("/").await;
+        assert!(count("sent") > 0);
+        assert_eq!((count("failed"), count("congested"), count("received")), (1, 0, 0));
+        // One that says what it sees, at last of a router that is congested.
+        let mut client = world.connect().await;
+        client.sees = Some(EcnCodepoint::Ect0);
+        client.get("/").await;
+        assert_eq!((count("failed"), count("congested")), (1, 0));
+        client.sees = Some(EcnCodepoint::Ce);
+        client.get("/").await;
+        world.node.counted("quic_ecn_congested", 1).await;
+        client.mark_congested();
+        client.get("/").await;
+        assert!(count("received") > 0);
+        assert_eq!(count("failed"), 1);
+    });
+}
+
+#[test]
+fn wishes_of_how_to_acknowledge_are_counted() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh(pattern(1, 0..3_000_000))));
+        let count = |name: &str| world.node.count(&format!("quic_ack_frequency_{name}"));
+        let mut client = world.connect().await;
+        client.get("/").await;
+        assert!(count("asked") > 0);
+        assert_eq!(count("obeyed"), 0);
+        let asks = |transport: &mut TransportConfig| {
+            let mut asks = AckFrequencyConfig::default();
+            asks.ack_eliciting_threshold(VarInt::from_u32(20));
+            asks.max_ack_delay(Some(Duration::from_millis(20)));
+            transport.ack_frequency_config(Some(asks));
+        };
+        let to = world.node.address();
+        let mut client = H3Client::connect_with(to, &world.authority, asks).await;
+        client.get("/").await;
+        assert!(count("obeyed") > 0);
     });
 }

@@ -29,7 +29,7 @@ pub const KEPT_BYTES_MAX: u64 = crate::quic::limits::WINDOW_BYTES_MAX + FED_BYTE
 /// HTTP/2 has by default.
 pub const TABLE_BYTES_MAX: usize = 4096;
 
-/// Streams whose heads may wait for what is told in advance. None: a client refers to what it was told is
+/// Streams whose heads may wait for what is told in advance, where nobody says otherwise. None: a client refers to what it was told is
 /// here, and no stream ever waits for another.
 pub const BLOCKED_STREAMS_MAX: u64 = 0;
 

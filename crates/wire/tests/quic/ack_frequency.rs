@@ -25,7 +25,9 @@ fn a_client_that_gets_much_acknowledges_less_and_gets_it_as_soon() {
     assert!(packets > 6 * acks, "{packets} {acks}");
     // A window of 200,000 bytes for each round trip of 20 ms comes to 10 MB in a second.
     assert!(world.now < 900 * MS, "{:?}", world.now);
-    assert_eq!(world.server.as_ref().expect("it is there").statistics().packets_lost, 0);
+    let server = world.server.as_mut().expect("it is there");
+    assert_eq!(server.statistics().packets_lost, 0);
+    assert_eq!(server.take_marks().frequencies_asked, stats.frame_rx.ack_frequency);
 }
 
 #[test]
@@ -98,6 +100,7 @@ fn an_acknowledgement_waits_as_long_as_is_asked_and_no_longer() {
     write_ack_frequency(6, &Frequency { threshold: 0, ..asked }, &mut frame);
     raw.frames(&frame);
     assert_eq!((raw.heard.acks, raw.heard.closed), (3, None));
+    assert_eq!(raw.server.quic.take_marks().frequencies_obeyed, 2);
 }
 
 #[test]

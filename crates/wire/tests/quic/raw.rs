@@ -5,6 +5,7 @@ use crate::world::{client_tls, tls};
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
 use freshet_wire::h1::Limits;
+use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
 use freshet_wire::h3::{self, Event};
 use freshet_wire::quic::ecn::Counts;
 use freshet_wire::quic::frame::{Frame, write_crypto_head, write_stream_head};
@@ -158,8 +159,22 @@ impl Raw {
         (version, later): (Version, Version),
         parameters: Vec<u8>,
         protocols: &[&[u8]],
+        config: rustls::ClientConfig,
+        server_tls: &Arc<rustls::ServerConfig>,
+    ) -> Self {
+        let local =
+            h3::Local { limits: Limits::default(), blocked_streams_max: BLOCKED_STREAMS_MAX };
+        Self::built((version, later), parameters, protocols, config, server_tls, local)
+    }
+
+    /// The same with what the server says of HTTP/3.
+    pub(crate) fn built(
+        (version, later): (Version, Version),
+        parameters: Vec<u8>,
+        protocols: &[&[u8]],
         mut config: rustls::ClientConfig,
         server_tls: &Arc<rustls::ServerConfig>,
+        h3: h3::Local,
     ) -> Self {
         config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
         let name = "localhost".try_into().unwrap();
@@ -181,10 +196,9 @@ impl Raw {
         let config = Config { tls: Arc::clone(server_tls), local };
         let now = Duration::from_secs(1);
         let server = Connection::new(&config, &accept, now).unwrap();
-        let limits = h3::Local { limits: Limits::default() };
         Self {
             now,
-            server: h3::Connection::new(server, limits),
+            server: h3::Connection::new(server, h3),
             heard: Heard::default(),
             address,
             version,

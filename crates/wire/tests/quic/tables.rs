@@ -1,8 +1,11 @@
 //! Tables of fields within a connection: the client's, and ours at the client.
 
 use crate::raw::{Raw, parameters};
+use crate::world::{client_tls, tls};
 use freshet_http::fields::Fields;
-use freshet_wire::h3::Code;
+use freshet_wire::h1::Limits;
+use freshet_wire::h3::{Code, Local};
+use freshet_wire::quic::Version;
 
 /// A larger table, as large as it may be.
 const LARGE: [u8; 3] = [0x3f, 0xe1, 0x1f];
@@ -45,6 +48,34 @@ fn no_head_waits_for_what_is_told() {
 }
 
 #[test]
+fn as_many_heads_wait_as_may() {
+    let local = Local { limits: Limits::default(), blocked_streams_max: 2 };
+    let versions = (Version::V1, Version::V1);
+    let new = || {
+        let (parameters, protocols) = (parameters(&[]), [&b"h3"[..]]);
+        let mut raw = Raw::built(versions, parameters, &protocols, client_tls(), &tls().0, local);
+        raw.shake_hands();
+        raw.stream(2, 0, &[0, 4, 0], false);
+        for stream in [0, 4] {
+            raw.stream(stream, 0, &request(1, 1), true);
+        }
+        assert_eq!((raw.requests, raw.heard.closed), (0, None));
+        raw
+    };
+    let mut raw = new();
+    // One is given up, another takes its place, and what came in time is read.
+    raw.frames(&[4, 0, 0, 12]);
+    raw.stream(8, 0, &request(1, 1), true);
+    raw.stream(6, 0, &[&[2][..], &LARGE, &ENTRY].concat(), false);
+    assert_eq!((raw.requests, raw.heard.closed), (2, None));
+    assert_eq!(raw.heard.bytes[&7], [3, 0x84, 0x88]);
+    let mut raw = new();
+    raw.stream(8, 0, &request(1, 1), true);
+    let code = Code::DecompressionFailed as u64;
+    assert_eq!((raw.requests, raw.heard.closed), (0, Some((true, code))));
+}
+
+#[test]
 fn a_table_that_changes_without_end_ends_the_connection() {
     let changes = |requests: u64| {
         let mut raw = Raw::connected();
@@ -69,7 +100,7 @@ fn what_is_said_again_is_told_to_clients_that_take_a_table() {
     raw.answer = Fields::new();
     raw.answer.append("x-cache", "a hit of this node");
     raw.stream(2, 0, &[0, 4, 3, 1, 0x50, 0x00], false);
-    let mut bytes = |raw: &mut Raw, number: u64| {
+    let bytes = |raw: &mut Raw, number: u64| {
         raw.stream(4 * number, 0, &crate::requests::get(), true);
         raw.heard.bytes[&(4 * number)].len()
     };

@@ -15,6 +15,7 @@ use freshet_http::message::Method;
 use freshet_limits::Held;
 use freshet_net::socket::canonical;
 use freshet_net::tls::TlsInfo;
+use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
 use freshet_wire::h3::{Code, Connection, Event, Local};
 use freshet_wire::quic::{self, Batch, Ecn, Id, Marks, Route};
 use std::cell::{Cell, RefCell};
@@ -53,7 +54,8 @@ impl Handle {
         ids: [Id; 2],
         open: Open,
     ) -> Rc<Self> {
-        let local = Local { limits: port.worker.snapshot().h1_limits };
+        let limits = port.worker.snapshot().h1_limits;
+        let local = Local { limits, blocked_streams_max: BLOCKED_STREAMS_MAX };
         let connection = Connection::new(quic, local);
         let state = State::new(connection, port.worker.connection_memory());
         Rc::new(Self {
@@ -400,7 +402,7 @@ impl Session {
         })
     }
 
-    /// Counts what became of marks of congestion.
+    /// Counts what became of marks of congestion, and wishes of how to acknowledge.
     fn count_marks(&self) {
         let marks = self.state.borrow_mut().connection.quic.take_marks();
         if marks != Marks::default() {
@@ -409,6 +411,8 @@ impl Session {
             stats.quic_ecn_congested.add(marks.congested);
             stats.quic_ecn_received.add(marks.received);
             stats.quic_ecn_failed.add(marks.failed);
+            stats.quic_ack_frequency_asked.add(marks.frequencies_asked);
+            stats.quic_ack_frequency_obeyed.add(marks.frequencies_obeyed);
         }
     }
 

@@ -6,7 +6,7 @@ mod tables;
 
 pub use send::DataFrame;
 
-use super::limits::{BLOCKED_STREAMS_MAX, TABLE_BYTES_MAX};
+use super::limits::TABLE_BYTES_MAX;
 use super::limits::{
     FED_BYTES_MAX, HEADS_BYTES_MAX, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, KEPT_BYTES_FREE,
     KEPT_HEADS_BYTES_MAX, RESETS_MAX, RESETS_PER_SECOND,
@@ -29,6 +29,8 @@ use tables::Tables;
 pub struct Local {
     /// What heads are held against.
     pub limits: h1::Limits,
+    /// Streams whose heads may wait for the client's table.
+    pub blocked_streams_max: u64,
 }
 
 /// What a client did.
@@ -168,7 +170,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             said: 0,
             streams: BTreeMap::new(),
             one_way: BTreeMap::new(),
-            tables: Tables::new(),
+            tables: Tables::new(local.blocked_streams_max),
             has_settings: false,
             pushes: 0,
             next_stream: 0,
@@ -221,7 +223,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         for (key, value) in [
             (frame::setting::FIELD_BYTES_MAX, self.local.limits.head_bytes_max as u64),
             (frame::setting::TABLE_BYTES_MAX, TABLE_BYTES_MAX as u64),
-            (frame::setting::BLOCKED_STREAMS_MAX, BLOCKED_STREAMS_MAX),
+            (frame::setting::BLOCKED_STREAMS_MAX, self.local.blocked_streams_max),
         ] {
             varint::write_varint(key, &mut settings);
             varint::write_varint(value, &mut settings);

@@ -1,8 +1,8 @@
 //! The tables of fields, and the two streams on each side that speak of them (RFC 9204 §4.2).
 
 use super::super::limits::{
-    BLOCKED_STREAMS_MAX, TABLE_BYTES_MAX, TABLE_CHANGES_MAX, TABLE_CHANGES_PER_REQUEST,
-    TABLE_CHANGES_PER_SECOND, TABLE_STREAM_BYTES_MAX,
+    TABLE_BYTES_MAX, TABLE_CHANGES_MAX, TABLE_CHANGES_PER_REQUEST, TABLE_CHANGES_PER_SECOND,
+    TABLE_STREAM_BYTES_MAX,
 };
 use super::super::one_way::Purpose;
 use super::super::{Code, qpack};
@@ -18,8 +18,9 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Tables {
     decoder: qpack::Decoder,
-    /// Streams whose head waits for the client's table.
+    /// Streams whose head waits for the client's table, and how many may.
     waiting: BTreeSet<u64>,
+    waiting_max: u64,
     changes: Debt,
     /// There where the client takes a table.
     pub(super) encoder: Option<Box<qpack::Encoder>>,
@@ -29,10 +30,11 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(waiting_max: u64) -> Self {
         Self {
             decoder: qpack::Decoder::new(TABLE_BYTES_MAX),
             waiting: BTreeSet::new(),
+            waiting_max,
             changes: Debt::new(TABLE_CHANGES_MAX, TABLE_CHANGES_PER_SECOND),
             encoder: None,
             decoder_stream: None,
@@ -65,7 +67,7 @@ impl Tables {
             Err(qpack::Unread::Wrong(_)) => Err(Code::DecompressionFailed),
             Err(qpack::Unread::Waits) => {
                 self.waiting.insert(number);
-                let is_allowed = self.waiting.len() as u64 <= BLOCKED_STREAMS_MAX;
+                let is_allowed = self.waiting.len() as u64 <= self.waiting_max;
                 if is_allowed { Ok(None) } else { Err(Code::DecompressionFailed) }
             }
         }

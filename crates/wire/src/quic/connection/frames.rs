@@ -137,7 +137,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Frame::AckFrequency { sequence, asked } => {
                 let too_soon = |_| Error::violation("acknowledgements are wanted too soon");
                 let obeyed = &mut self.space(level).received.obeyed;
-                obeyed.ask(sequence, asked).map(|()| false).map_err(too_soon)
+                obeyed.ask(sequence, asked).map_err(too_soon)?;
+                self.marks.frequencies_obeyed += 1;
+                Ok(false)
             }
             Frame::NewToken | Frame::HandshakeDone => {
                 Err(Error::new(code::PROTOCOL_VIOLATION, "only a server sends this frame"))

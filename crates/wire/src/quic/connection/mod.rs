@@ -105,7 +105,7 @@ pub struct Statistics {
     pub probes: u64,
 }
 
-/// Packets by their marks (RFC 9000 §13.4), since they were [taken](Connection::take_marks) last.
+/// Packets by their marks (RFC 9000 §13.4), and wishes of how they are acknowledged, since they were [taken](Connection::take_marks) last.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Marks {
     /// Packets that were sent with a mark.
@@ -116,6 +116,10 @@ pub struct Marks {
     pub received: u64,
     /// Ways on which marks turned out not to arrive as they were sent.
     pub failed: u64,
+    /// How often the client was asked to acknowledge otherwise.
+    pub frequencies_asked: u64,
+    /// How often it asked.
+    pub frequencies_obeyed: u64,
 }
 
 /// How far a connection is.

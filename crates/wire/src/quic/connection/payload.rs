@@ -127,6 +127,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             && let Some((sequence, asked)) = self.asking.take()
         {
             frame::write_ack_frequency(sequence, &asked, out);
+            self.marks.frequencies_asked += 1;
             space.sent.carry(Carried::AckFrequency { sequence });
             // Either may be in force until it is acknowledged.
             self.peer.ack_delay_max = self.peer.ack_delay_max.max(asked.delay_max);
