@@ -9,6 +9,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 type Field = (Vec<u8>, Vec<u8>);
+/// A compressed head and its fields.
+type Head = (Vec<u8>, Vec<Field>);
 
 /// All fields that were ever told, and from which on they are there.
 #[derive(Default)]
@@ -134,7 +136,7 @@ fn tell(said: Said, model: &mut Model, out: &mut Vec<u8>) {
 }
 
 /// A head of these lines, with this base, and what it is.
-fn head(lines: &[Line], base: usize, model: &Model, entries_max: usize) -> (Vec<u8>, Vec<Field>) {
+fn head(lines: &[Line], base: usize, model: &Model, entries_max: usize) -> Head {
     let there = model.all.len() - model.first;
     let pick = |entry: &usize| (there > 0).then(|| model.first + entry % there);
     let used = lines.iter().filter_map(|line| match line {
@@ -375,7 +377,7 @@ proptest! {
         let mut peer = Peer { model, bytes_max, entries_max: bytes_max / 32 };
         let mut acknowledged = 0;
         // Heads that were not read, by stream.
-        let mut under_way: BTreeMap<u64, Vec<(Vec<u8>, Vec<Field>)>> = BTreeMap::new();
+        let mut under_way: BTreeMap<u64, Vec<Head>> = BTreeMap::new();
         for (stream, fields, between) in heads {
             let mut draft = encoder.begin(stream);
             let mut want = Vec::new();

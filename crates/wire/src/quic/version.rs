@@ -101,7 +101,7 @@ impl VersionInformation {
                 return None;
             }
             is_available |= number == chosen;
-            preferred = preferred.or(Version::of(number));
+            preferred = preferred.or_else(|| Version::of(number));
         }
         (rest.is_empty() && chosen != 0 && is_available).then_some(Self { chosen, preferred })
     }
