@@ -38,6 +38,7 @@ mod certificates;
 mod connection;
 mod control;
 mod curve;
+mod erase;
 mod error;
 mod explain;
 mod guard;

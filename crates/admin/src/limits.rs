@@ -19,3 +19,6 @@ pub(crate) const BODY_BYTES_MAX: usize = 64 << 10;
 pub(crate) const THREADS_MAX: usize = 16;
 /// How often requests of one kind that were refused are logged.
 pub(crate) const REFUSAL_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a store may take to begin an erasure: all that waits to be written there comes first.
+pub(crate) const ERASURE_BEGINS_MAX: Duration = Duration::from_secs(20);

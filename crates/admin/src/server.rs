@@ -8,7 +8,7 @@ use crate::metrics::Metrics;
 use crate::problem::{self, Problem};
 use crate::token::Token;
 use crate::{
-    bans, blocks, certificates, control, curve, explain, health, log, maintenance, metrics,
+    bans, blocks, certificates, control, curve, erase, explain, health, log, maintenance, metrics,
     objects, origins, players, purge, settings, stats, stores,
 };
 use axum::Router;
@@ -180,6 +180,8 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(purge::purge))
         .routes(routes!(purge::purge_tag))
         .routes(routes!(purge::purge_all))
+        .routes(routes!(erase::erasure))
+        .routes(routes!(erase::erase))
         .routes(routes!(bans::bans))
         .routes(routes!(bans::add_ban))
         .routes(routes!(maintenance::maintenance))

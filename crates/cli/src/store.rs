@@ -1,5 +1,7 @@
 //! `freshet store`: disks that keep what is cached.
 
+mod erase;
+
 use crate::client::NodeArguments;
 use crate::text::{COLUMNS, print, thousands};
 use anyhow::{Context, Result, bail};
@@ -34,6 +36,8 @@ enum Command {
     Format(FormatArguments),
     /// List the stores of a running node: health, content, wear.
     List(ListArguments),
+    /// Overwrite what a site has on the stores of a running node, or everything.
+    Erase(erase::EraseArguments),
     /// Look at stores no node is using; nothing is changed.
     Check(CheckArguments),
     /// Measure a file or device through the store. What is on it is lost.
@@ -110,6 +114,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Format(arguments) => format(&arguments),
         Command::List(arguments) => list(&arguments),
+        Command::Erase(arguments) => erase::run(&arguments),
         Command::Check(arguments) => check(&arguments),
         Command::Bench(arguments) => measure(&arguments),
     }

@@ -1,6 +1,7 @@
 //! What is on disk outlives the process, however that ends.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod erasing;
 mod faulty;
 mod named;
 mod support;
@@ -34,14 +35,18 @@ impl Node {
     }
 
     fn start_with(origin: &Origin, folder: &Path, more: &[&str]) -> Self {
-        let runtime = folder.join("run");
-        std::fs::create_dir_all(&runtime).unwrap();
         let url = format!("http://{}", origin.address);
         let from = if more.contains(&"--vcl") { vec![] } else { vec!["--origin", &url] };
+        Self::start_alone(folder, &[&from[..], more].concat())
+    }
+
+    /// A node whose origins are in its configuration.
+    fn start_alone(folder: &Path, more: &[&str]) -> Self {
+        let runtime = folder.join("run");
+        std::fs::create_dir_all(&runtime).unwrap();
         let mut process = Process::start(
             freshet()
                 .args(["serve", "--listen", "127.0.0.1:0", "--memory", "64MiB", "--workers", "2"])
-                .args(from)
                 .args(more)
                 .args([
                     "--admin",
@@ -65,13 +70,24 @@ impl Node {
         Self { process, address, runtime, token }
     }
 
-    /// Status and body of a response.
+    /// Ends it without order.
+    fn kill(&mut self) {
+        self.process.signal(Signal::KILL);
+        self.process.end();
+    }
+
+    /// Status, head and body of a response.
     fn get(&self, target: &str, more: &str) -> (u16, String, Vec<u8>) {
+        self.get_from("a.test", target, more)
+    }
+
+    /// The same, of a host.
+    fn get_from(&self, host: &str, target: &str, more: &str) -> (u16, String, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let method = if more == "PURGE" { "PURGE" } else { "GET" };
         let more = if more == "PURGE" { "" } else { more };
         let request = format!(
-            "{method} {target} HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n{more}\r\n"
+            "{method} {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{more}\r\n"
         );
         stream.write_all(request.as_bytes()).unwrap();
         let mut bytes = Vec::new();
@@ -138,8 +154,7 @@ fn restarted(origin: &Origin, folder: &Path, store: &str, targets: &[String]) ->
     let mut node = Node::start(origin, folder, store);
     check_all(&node, targets);
     node.written(targets.len() as u64);
-    node.process.signal(Signal::KILL);
-    node.process.end();
+    node.kill();
     Node::start(origin, folder, store)
 }
 
@@ -168,8 +183,7 @@ fn what_was_cached_is_served_after_a_kill_without_the_origin() {
     node.written(records);
     let fetched = origin.requests.load(SeqCst);
     assert_eq!(node.get("/4100/1", "PURGE").0, 200);
-    node.process.signal(Signal::KILL);
-    node.process.end();
+    node.kill();
 
     let mut node = Node::start(&origin, folder.path(), &store);
     let kept: Vec<String> = targets.iter().filter(|one| *one != "/4100/1").cloned().collect();
@@ -247,8 +261,7 @@ sub vcl_miss {{ call forget; }}
         (&answer["durable"], answer["bans"].as_array().map(Vec::len)),
         (&true.into(), Some(2))
     );
-    node.process.signal(Signal::KILL);
-    node.process.end();
+    node.kill();
 
     let mut node = start();
     let listed = node.ask("GET /v1/bans", "");
@@ -266,8 +279,7 @@ sub vcl_miss {{ call forget; }}
     let mut node = start();
     check_all(&node, &targets);
     assert_eq!(origin.requests.load(SeqCst), fetched + 3, "what came after the bans is served");
-    node.process.signal(Signal::KILL);
-    node.process.end();
+    node.kill();
     let node = start();
     assert_eq!(node.get("/4000/4", "X-Do: purge\r\n").0, 200);
     check_all(&node, &targets);
@@ -303,8 +315,7 @@ fn who_purges_is_told_that_a_disk_is_away() {
     drop(taken);
     node.wait_for_health();
     assert_eq!(node.ask("POST /v1/purge", &url)["durable"], true);
-    node.process.signal(Signal::KILL);
-    node.process.end();
+    node.kill();
     let node = Node::start(&origin, folder.path(), &store);
     check_all(&node, &targets[2..]);
     assert_eq!(origin.requests.load(SeqCst), fetched, "the disk has what was not banned");

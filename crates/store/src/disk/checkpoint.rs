@@ -7,6 +7,7 @@ use super::block::Block;
 use super::budget::Account;
 use super::codec::{Put, Reader, round_up};
 use super::device::Device;
+use super::erase::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
 use super::index::Index;
 use super::limits::BLOCK_BYTES;
@@ -21,6 +22,8 @@ const MAGIC: u64 = 0x5450_4b43_5352_4602;
 const MAGIC_WITHOUT_NOTES: u64 = 0x5450_4b43_5352_4601;
 /// An account without its checksum.
 const ACCOUNT_BYTES: usize = 32;
+/// What is before the account of an erasure: its number and its length.
+const ERASURE_HEAD_BYTES: usize = 12;
 const PART: usize = CHECKPOINT_PART_BYTES as usize;
 
 /// Bytes written to a device since it was formatted, by cause.
@@ -64,6 +67,8 @@ pub(crate) struct Header {
     pub(crate) notes_bytes: u32,
     /// What its write budget remembers.
     pub(crate) account: Account,
+    /// How far its last erasure is.
+    pub(crate) erasure: Option<Progress>,
 }
 
 /// What a checkpoint is of.
@@ -117,6 +122,15 @@ fn encode(header: &Header, device: Uuid) -> Block {
     out.put_u64(header.account.written_bytes);
     let sum = crc32c::crc32c(out.get(account_at..).unwrap_or_default());
     out.put_u32(sum);
+    if let Some(progress) = &header.erasure {
+        let erasure_at = out.len();
+        let bytes = progress.encode();
+        out.put_u64(progress.since);
+        out.put_u32(bytes.len() as u32);
+        out.put(&bytes);
+        let sum = crc32c::crc32c(out.get(erasure_at..).unwrap_or_default());
+        out.put_u32(sum);
+    }
     Block::from_bytes(&out)
 }
 
@@ -133,6 +147,15 @@ fn parse_account(bytes: &[u8], written: &Written) -> Account {
         (from.u32()? == crc32c::crc32c(bytes.get(..ACCOUNT_BYTES)?)).then_some(account)
     };
     read().unwrap_or_else(|| Account { written_bytes: written.total(), ..Account::default() })
+}
+
+/// The erasure after an account; where there was none, there are zeroes.
+fn parse_erasure(bytes: &[u8]) -> Option<Progress> {
+    let mut from = Reader::new(bytes);
+    let (since, len) = (from.u64()?, from.u32()? as usize);
+    let told = from.bytes(len).filter(|_| since > 0 && len <= PROGRESS_BYTES_MAX)?;
+    let is_whole = from.u32()? == crc32c::crc32c(bytes.get(..ERASURE_HEAD_BYTES + len)?);
+    is_whole.then(|| Progress::parse(since, told)).flatten()
 }
 
 fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
@@ -165,9 +188,11 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
         parts_sum: from.u32()?,
         notes_bytes: if has_notes { from.u32()? } else { 0 },
         account: Account::default(),
+        erasure: None,
     };
     let (summed, rest) = bytes.split_at_checked(if has_notes { 124 } else { 120 })?;
     header.account = parse_account(rest.get(4..)?, &header.written);
+    header.erasure = parse_erasure(rest.get(4 + ACCOUNT_BYTES + 4..)?);
     let fits = from.u32()? == crc32c::crc32c(summed)
         && u64::from(header.marks) * MARK_BYTES + u64::from(header.notes_bytes)
             <= geometry.marks_bytes()

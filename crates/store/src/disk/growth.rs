@@ -7,7 +7,7 @@
 
 use super::geometry::Geometry;
 use super::index::{Index, Inserted};
-use super::limits::FORMAT_VERSION;
+use super::limits::FORMAT_VERSION_GROWN;
 use super::reclaim::read_footer;
 use super::recovery::scan;
 use super::segment::Entry;
@@ -52,10 +52,7 @@ impl Writer {
 
     fn grow_into(&mut self, longer: Index, geometry: &Geometry) -> Result<(), DiskError> {
         let volume = Arc::clone(&self.volume);
-        if volume.superblock.version < FORMAT_VERSION {
-            let superblock = Superblock { version: FORMAT_VERSION, ..volume.superblock.clone() };
-            superblock.write(&*volume.device)?;
-        }
+        Superblock::raise(&*volume.device, FORMAT_VERSION_GROWN)?;
         let old = Arc::clone(&*volume.index());
         let unit = u64::from(geometry.unit_bytes);
         let segments: Vec<_> = {

@@ -1,4 +1,5 @@
-//! The journal: purges, notes, and which segments were opened and sealed, in the order it happened.
+//! The journal: purges, notes, which segments were opened and sealed, and how far an erasure is, in the
+//! order it happened.
 //!
 //! A ring of blocks, kept twice so that one bad sector loses no purge. Entries that come together
 //! share a block, and a block is written only after the one before is durable: so a gap before the
@@ -7,6 +8,7 @@
 use super::block::Block;
 use super::codec::{Put, Reader};
 use super::device::{Device, IoError};
+use super::erase::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, NOTE_BYTES_MAX};
 use super::notes::Note;
@@ -20,6 +22,7 @@ const ENTRY_BYTES: usize = 32;
 /// Entries of a block.
 const ENTRIES_MAX: usize = (BLOCK_BYTES as usize - HEADER_BYTES) / ENTRY_BYTES;
 const _: () = assert!(NOTE_BYTES_MAX.div_ceil(ENTRY_BYTES) < ENTRIES_MAX);
+const _: () = assert!(PROGRESS_BYTES_MAX.div_ceil(ENTRY_BYTES) < ENTRIES_MAX);
 
 /// What happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -34,6 +37,8 @@ pub(crate) enum Event {
     Sealed { segment: u32, seq: u64 },
     /// It is not to be used any more.
     Retired { segment: u32 },
+    /// How far an erasure is: an entry, and as many more as that fills.
+    Erasing(Progress),
 }
 
 impl Event {
@@ -41,6 +46,7 @@ impl Event {
     fn entries(&self) -> usize {
         match self {
             Self::Noted(note) => 1 + note.bytes.len().div_ceil(ENTRY_BYTES),
+            Self::Erasing(progress) => 1 + progress.encode().len().div_ceil(ENTRY_BYTES),
             _ => 1,
         }
     }
@@ -153,6 +159,14 @@ fn encode(device: Uuid, number: u64, entries: usize, events: &[Event]) -> Block 
                 out.resize(start + ENTRY_BYTES, 0);
                 out.put(&note.bytes);
             }
+            Event::Erasing(progress) => {
+                let bytes = progress.encode();
+                out.put_u32(8);
+                out.put_u32(bytes.len() as u32);
+                out.put_u64(progress.since);
+                out.resize(start + ENTRY_BYTES, 0);
+                out.put(&bytes);
+            }
         }
         out.resize(start + event.entries() * ENTRY_BYTES, 0);
     }
@@ -201,10 +215,13 @@ fn parse_event(entry: &[u8], rest: &mut Reader<'_>) -> Option<Event> {
         4 => Event::Opened { segment: small, seq: id },
         5 => Event::Sealed { segment: small, seq: id },
         6 => Event::Retired { segment: small },
-        7 => {
+        7 | 8 => {
             let len = small as usize;
-            let bytes = rest.bytes(len.checked_next_multiple_of(ENTRY_BYTES)?)?;
-            Event::Noted(Note { seq: id, bytes: bytes.get(..len)?.into() })
+            let bytes = rest.bytes(len.checked_next_multiple_of(ENTRY_BYTES)?)?.get(..len)?;
+            match kind {
+                7 => Event::Noted(Note { seq: id, bytes: bytes.into() }),
+                _ => Event::Erasing(Progress::parse(id, bytes)?),
+            }
         }
         _ => return None,
     })
@@ -261,6 +278,8 @@ mod tests {
             assert_eq!(journal.add(Event::Purged(mark)), number);
             journal.add(Event::Opened { segment: 1, seq: number });
             journal.add(Event::Noted(Note { seq: number, bytes: vec![7; number as usize].into() }));
+            let erasing = Progress { since: number, what: "one".into(), ..Progress::default() };
+            assert_eq!(journal.add(Event::Erasing(erasing)), number);
             assert_eq!(journal.add(Event::Sealed { segment: 1, seq: 5 }), number);
             let (places, block) = journal.take().expect("there are events");
             for place in places {
@@ -272,7 +291,9 @@ mod tests {
         let (number, events) = &replay.blocks[0];
         let noted = Event::Noted(Note { seq: *number, bytes: vec![7; *number as usize].into() });
         assert_eq!(events[1], Event::Opened { segment: 1, seq: *number });
-        assert_eq!(events[2..], [noted, Event::Sealed { segment: 1, seq: 5 }]);
+        let erasing = Progress { since: *number, what: "one".into(), ..Progress::default() };
+        let erasing = Event::Erasing(erasing);
+        assert_eq!(events[2..], [noted, erasing, Event::Sealed { segment: 1, seq: 5 }]);
         // One copy of a block may be lost, not both.
         let [first, second] = places(&geometry, 3 * ring - 2);
         sim.flip_bit(first..first + BLOCK_BYTES);

@@ -10,11 +10,17 @@ pub const BLOCK_BYTES: u64 = 4096;
 /// device one of version 3 when it opens it to write. Since 2, the payload of an object may begin
 /// at a page, and the last chunk of a long one is in its head. Since 3, there are notes: a program
 /// that does not know them would serve what they are about.
-/// Since 4, a checkpoint may be of a longer index than the device was formatted for: a device becomes
-/// one of it when that is so.
-pub const FORMAT_VERSION: u16 = 4;
+/// Since 4, a checkpoint may be of a longer index than the device was formatted for; since 5, journal and
+/// checkpoint may say how far an erasure is. A device becomes one of these when that is so.
+pub const FORMAT_VERSION: u16 = FORMAT_VERSION_ERASED;
 
-/// The version of a device whose index did not grow.
+/// The version of a device that content was erased from.
+pub const FORMAT_VERSION_ERASED: u16 = 5;
+
+/// The version of a device whose index grew.
+pub const FORMAT_VERSION_GROWN: u16 = 4;
+
+/// The version of a device whose index did not grow, and that was never erased.
 pub const FORMAT_VERSION_AT_FIRST: u16 = 3;
 
 /// The most payload of a record: one piece of the arena, so that it is read where it is served from.
@@ -47,6 +53,10 @@ pub const DEVICE_BYTES_MIN: u64 = 4 << 20;
 
 /// The largest: addresses have 34 bits in units of 4 KiB.
 pub const DEVICE_BYTES_MAX: u64 = 1 << 46;
+
+/// What an erasure overwrites or reads again before what else there is to write gets its turn: a
+/// millisecond or two of any drive.
+pub const ERASE_STEP_BYTES: u64 = 1 << 20;
 
 /// The ring of purges and of segments opened and sealed: 16,384 groups of up to 60 entries.
 pub const JOURNAL_BYTES_MAX: u64 = 64 << 20;

@@ -67,13 +67,13 @@ mod writer;
 
 pub use checkpoint::Written;
 pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats};
-pub use erase::{Erased, Erasure};
+pub use erase::{Erased, Progress};
 pub use health::Health;
 pub use intake::Description;
 pub use pace::ReadTimes;
 pub use part::PartRead;
 pub use read::{ReadError, Stored};
-pub use set::{Disks, Examined, Pending, common_set, examine};
+pub use set::{Disks, ErasureTurn, Examined, Pending, common_set, examine};
 pub use stream::ObjectStream;
 pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};

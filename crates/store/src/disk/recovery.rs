@@ -14,6 +14,7 @@ use super::budget::Account;
 use super::checkpoint::{self, Content, Loaded, Written};
 use super::codec::round_up;
 use super::device::{Device, IoError};
+use super::erase::Progress;
 use super::geometry::{FormatOptions, Geometry};
 use super::index::{Index, Inserted, KIND_CHUNK, LINE_SLOTS, head_kind};
 use super::journal::{self, Event, Journal, Replay};
@@ -118,6 +119,7 @@ pub fn open(device: Arc<dyn Device>, common: Common) -> Result<Opened, DiskError
     let journal = Journal::new(superblock.device, superblock.geometry, journal);
     let mut books = Books::new(table, journal, written, formatted_ms, recovered.account);
     books.has_notes(&recovered.notes);
+    books.erasure = recovered.erasure;
     let volume = Arc::new(Volume::new(device, superblock, common.clone(), index, books));
     let last_mark = volume.catch_up(recovered.last_mark);
     let mut writer = Writer::new(Arc::clone(&volume), place, journal_from);
@@ -147,6 +149,7 @@ struct Recovered {
     journal_from: u64,
     written: Written,
     account: Account,
+    erasure: Option<Progress>,
     formatted_ms: u64,
     place: usize,
     /// Segments the checkpoint does not know, which the next start would have to read again.
@@ -195,7 +198,9 @@ fn recover(
     notes.extend(changes.notes);
     notes.iter().for_each(|note| common.found(note.clone()));
     report.purges = changes.marks.len() as u64;
-    common.sequence.raise(changes.last_seq);
+    let erasure = changes.erasure.or(header.erasure);
+    let erased_since = erasure.as_ref().map_or(0, |progress| progress.since);
+    common.sequence.raise(changes.last_seq.max(erased_since));
     if first_kept > header.journal {
         // What was purged in between is not known any more.
         report.lost_purges = report.had_checkpoint || first_kept > 1;
@@ -284,6 +289,7 @@ fn recover(
         journal_from: header.journal,
         written,
         account: header.account,
+        erasure,
         formatted_ms: header.formatted_ms,
         place,
         unknown: unknown_count,
@@ -315,6 +321,7 @@ struct Changes {
     notes: Vec<Note>,
     /// Segments that were open then.
     was_open: Vec<u32>,
+    erasure: Option<Progress>,
     last_seq: u64,
 }
 
@@ -333,6 +340,7 @@ impl Changes {
         for event in blocks.flat_map(|(_, events)| events) {
             match event.clone() {
                 Event::Noted(note) => changes.notes.push(note),
+                Event::Erasing(progress) => changes.erasure = Some(progress),
                 Event::Purged(mark) => {
                     changes.last_seq = changes.last_seq.max(mark.seq);
                     changes.marks.push(mark);

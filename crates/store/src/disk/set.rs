@@ -4,7 +4,7 @@ use super::budget::{Seen, Use};
 use super::codec::mix;
 use super::device::{Completion, Device, IoError};
 use super::drive::{Disk, DiskSpec, in_place};
-use super::erase::Erasure;
+use super::erase::Asked;
 use super::file::FileDevice;
 use super::geometry::FormatOptions;
 use super::health::Levels;
@@ -26,7 +26,7 @@ use crate::error::DiskError;
 use rustix::fs::Access;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -49,6 +49,15 @@ pub struct Disks {
     secret: [u8; 16],
     seen: Seen,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held by who begins an erasure.
+    erasing: Mutex<()>,
+}
+
+/// The right to begin an erasure, which one at a time has.
+#[derive(Debug)]
+pub struct ErasureTurn<'a> {
+    disks: &'a Disks,
+    _turn: MutexGuard<'a, ()>,
 }
 
 impl Disks {
@@ -122,6 +131,7 @@ impl Disks {
             secret: set.1,
             seen: Seen::of_disks(objects),
             threads: Mutex::default(),
+            erasing: Mutex::default(),
         });
         for (number, (disk, opened)) in this.disks.iter().zip(opened).enumerate() {
             let disk = Arc::clone(disk);
@@ -239,11 +249,17 @@ impl Disks {
         self.on_each(|volume| volume.purge(mark))
     }
 
-    /// Has all overwritten that is purged by now, on each disk in use. What is purged has to be durable
-    /// first, so that nothing of it is found again while this goes on. One at a time for each disk.
-    pub fn erase(&self) -> Vec<Arc<Erasure>> {
-        let since = self.common.next_seq();
-        self.disks.iter().map(|disk| disk.erase(since)).collect()
+    /// The right to begin an erasure, held until that has begun on each disk; `None` where another is
+    /// under way, or about to begin.
+    pub fn erasure_turn(&self) -> Option<ErasureTurn<'_>> {
+        let turn = match self.erasing.try_lock() {
+            Ok(turn) => turn,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let mut erasures = self.disks.iter().filter_map(|disk| disk.erasure());
+        let is_under_way = erasures.any(|progress| !progress.erased.is_over());
+        (!is_under_way).then_some(ErasureTurn { disks: self, _turn: turn })
     }
 
     /// Purges a resource with all its variants.
@@ -349,8 +365,24 @@ impl Disks {
             .map(|(_, disk)| disk)
     }
 
-    fn threads(&self) -> std::sync::MutexGuard<'_, Vec<JoinHandle<()>>> {
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ErasureTurn<'_> {
+    /// Has all overwritten that is purged by now, on each disk in use; its number, and when it has begun
+    /// durably. What is purged has to be durable first, so that nothing of it is found again meanwhile.
+    pub fn erase(&self, what: &str) -> (u64, Pending) {
+        let since = self.disks.common.next_seq();
+        let mut pending = Pending::default();
+        for disk in &self.disks.disks {
+            match disk.erase(Asked { since, what: what.to_owned() }) {
+                Some(begun) => pending.completions.push(begun),
+                None => pending.away += 1,
+            }
+        }
+        (since, pending)
     }
 }
 

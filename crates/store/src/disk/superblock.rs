@@ -105,6 +105,19 @@ impl Superblock {
         Ok(())
     }
 
+    /// Makes a device one of a version, where it is of one before: programs that know no other refuse it
+    /// from then on.
+    ///
+    /// # Errors
+    /// The device failed, or has no store.
+    pub(super) fn raise(device: &dyn Device, version: u16) -> Result<(), DiskError> {
+        let found = Self::read(device)?;
+        if found.version < version {
+            Self { version, ..found }.write(device)?;
+        }
+        Ok(())
+    }
+
     /// Reads it; where the first copy is damaged, from the second.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use super::block::{Block, Buffer};
 use super::budget::Account;
 use super::checkpoint::Written;
 use super::device::{Completion, Device, Finish, IoError};
+use super::erase::Progress;
 use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
 use super::index::{Found, Index, Inserted, KIND_CHUNK, Slot};
 use super::journal::{Event, Journal};
@@ -129,6 +130,8 @@ pub(crate) struct Books {
     pub(crate) formatted_ms: u64,
     /// What the write budget remembered when the volume was opened.
     pub(crate) account: Account,
+    /// The last erasure of the volume.
+    pub(crate) erasure: Option<Progress>,
     /// Records that others than the writer took out of the index while a longer one is made.
     pub(crate) removed: Option<Vec<(u64, u64)>>,
     /// Numbers of the notes that are in its journal or its checkpoint, or will be next.
@@ -327,6 +330,18 @@ impl Volume {
         let number = books.add_event(Event::Noted(note));
         books.waiting.push((number, finish));
         completion
+    }
+
+    /// The last erasure of the volume, done or not.
+    pub fn erasure(&self) -> Option<Progress> {
+        self.books().erasure.clone()
+    }
+
+    /// Notes how far an erasure is. It is durable with the journal.
+    pub(crate) fn note_erasure(&self, progress: Progress) {
+        let mut books = self.books();
+        books.erasure = Some(progress.clone());
+        books.add_event(Event::Erasing(progress));
     }
 
     /// The number at which the fetch of the oldest object here began, or an earlier one.
@@ -533,7 +548,8 @@ impl Books {
         account: Account,
     ) -> Self {
         let (noted, waiting) = (BTreeSet::new(), Vec::new());
-        Self { table, journal, written, formatted_ms, account, removed: None, noted, waiting }
+        let (removed, erasure) = (None, None);
+        Self { table, journal, written, formatted_ms, account, erasure, removed, noted, waiting }
     }
 
     /// Adds an event; the number of the block it will be in.

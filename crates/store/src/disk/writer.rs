@@ -89,6 +89,7 @@ impl Writer {
         checkpoint_place: usize,
         checkpoint_journal: u64,
     ) -> Self {
+        let erased_since = volume.erasure().map_or(0, |progress| progress.since);
         Self {
             volume,
             open: [None, None],
@@ -102,7 +103,7 @@ impl Writer {
             budget: None,
             wants_checkpoint: false,
             is_index_longest: false,
-            erased_since: 0,
+            erased_since,
         }
     }
 
@@ -305,6 +306,7 @@ impl Writer {
                 written: books.written,
                 formatted_ms: books.formatted_ms,
                 is_clean,
+                erasure: books.erasure.clone(),
                 account: self
                     .budget
                     .as_ref()

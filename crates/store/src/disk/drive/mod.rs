@@ -16,6 +16,7 @@ mod thread;
 mod waiting;
 
 use super::budget::{Budget, Use};
+use super::erase::Progress;
 use super::health::{Health, Levels};
 use super::intake::Description;
 use super::limits::OBJECT_BYTES_DEFAULT;
@@ -146,6 +147,11 @@ impl Disk {
     /// The volume, while the disk is in use.
     pub fn volume(&self) -> Option<Arc<Volume>> {
         self.volume.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Its last erasure, while it is in use.
+    pub fn erasure(&self) -> Option<Progress> {
+        self.volume()?.erasure()
     }
 
     /// Makes a volume that was opened findable before the thread has begun.

@@ -5,7 +5,7 @@ use super::waiting::pass;
 use crate::body::{Body, BodyReader, Standing};
 use crate::disk::block::Block;
 use crate::disk::device::{Completion, Finish};
-use crate::disk::erase::{Erasure, Order};
+use crate::disk::erase::Asked;
 use crate::disk::intake::Description;
 use crate::disk::limits::{PURGE_DELAY, QUEUE_BYTES_MAX};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ pub(in crate::disk) enum Job {
     Head { description: Description, object: u128, total: u64, chunk_bytes: u32, last: Last },
     Renewal { description: Description, body: Arc<Body> },
     Drain(Finish),
-    Erase(Order),
+    Erase(Asked, Finish),
     Release,
     Stop,
 }
@@ -32,7 +32,7 @@ impl Job {
             Self::Object { offered, .. } => Some(offered.body.total().unwrap_or(0)),
             Self::Chunk { len, .. } | Self::Head { last: (_, len), .. } => Some(*len as u64),
             Self::Renewal { description, .. } => Some(description.meta.len() as u64),
-            Self::Drain(_) | Self::Erase(_) | Self::Release | Self::Stop => None,
+            Self::Drain(_) | Self::Erase(..) | Self::Release | Self::Stop => None,
         }
     }
 }
@@ -87,16 +87,16 @@ impl Disk {
         completion
     }
 
-    /// Has what is purged and began before `since` overwritten, as soon as the disk is in use and has
-    /// done what was asked before.
-    pub(in crate::disk) fn erase(&self, since: u64) -> Arc<Erasure> {
-        let erasure = Erasure::new(since);
-        let order = Order::new(&erasure);
-        // A disk that is away has no thread that would come to it soon.
-        if self.volume().is_some() && !self.is_released() {
-            self.push(Job::Erase(order));
+    /// Has all overwritten that is purged by then. The completion ends when it has begun durably: it is
+    /// gone on with until it is done, by the next process too. A disk that is away has no thread that
+    /// would come to it soon: it is not asked.
+    pub(in crate::disk) fn erase(&self, asked: Asked) -> Option<Completion> {
+        if self.volume().is_none() || self.is_released() {
+            return None;
         }
-        erasure
+        let (completion, finish) = Completion::new();
+        self.push(Job::Erase(asked, finish));
+        Some(completion)
     }
 
     /// Tells the thread that there are purges to be made durable.

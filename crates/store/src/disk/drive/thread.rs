@@ -152,7 +152,7 @@ impl Disk {
         let mut space = Space::new();
         let mut renewals = Renewals::default();
         let (mut flushed, mut checkpointed, mut waiting_since) = (monotonic(), monotonic(), None);
-        let mut erasing: Option<Order> = None;
+        let mut erasing = Order::resume(writer);
         loop {
             let limit = if waiting_since.is_some() { WRITE_DELAY } else { TICK };
             let pause = erasing.as_ref().map_or(limit, |order| order.pause(monotonic()));
@@ -169,7 +169,10 @@ impl Disk {
                         _ => Left::Released,
                     };
                 }
-                Some(Job::Erase(order)) => order.begin(writer).map(|()| erasing = Some(order)),
+                Some(Job::Erase(asked, finish)) => Order::begin(writer, &asked).map(|order| {
+                    finish.finish(Ok(()), Buffer::None);
+                    erasing = Some(order);
+                }),
                 Some(job) => {
                     let bytes = job.new_bytes();
                     let result = if bytes.is_some() && space.is_short(monotonic()) {
@@ -292,7 +295,7 @@ impl Disk {
                 finish.finish(result, Buffer::None);
                 Ok(())
             }
-            Job::Erase(_) | Job::Release | Job::Stop => Ok(()),
+            Job::Erase(..) | Job::Release | Job::Stop => Ok(()),
         }
     }
 
