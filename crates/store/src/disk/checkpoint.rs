@@ -1,7 +1,8 @@
 //! Checkpoints: index, segments, marks and notes as they were at one moment.
 //!
 //! There are two places, used in turn. The header block is written last, after all else is durable,
-//! so a checkpoint is whole or the one before is still there.
+//! so a checkpoint is whole or the one before is still there. It is written a part of 1 MiB at a time,
+//! between other writes, so that none of these waits for all of it.
 
 use super::block::Block;
 use super::budget::Account;
@@ -9,13 +10,14 @@ use super::codec::{Put, Reader, round_up};
 use super::device::Device;
 use super::erase::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
-use super::index::Index;
+use super::index::{Index, LINE_SLOTS};
 use super::limits::BLOCK_BYTES;
 use super::notes::{self, Note};
 use super::purges::{Floors, Mark, Target};
 use super::superblock::Uuid;
 use super::table::SegmentTable;
 use crate::error::DiskError;
+use std::ops::Range;
 
 const MAGIC: u64 = 0x5450_4b43_5352_4602;
 /// Of a header that says nothing of notes: there were none before version 3 of the format.
@@ -24,6 +26,7 @@ const MAGIC_WITHOUT_NOTES: u64 = 0x5450_4b43_5352_4601;
 const ACCOUNT_BYTES: usize = 32;
 /// What is before the account of an erasure: its number and its length.
 const ERASURE_HEAD_BYTES: usize = 12;
+const LINE_BYTES: u64 = LINE_SLOTS as u64 * 8;
 const PART: usize = CHECKPOINT_PART_BYTES as usize;
 
 /// Bytes written to a device since it was formatted, by cause.
@@ -74,7 +77,8 @@ pub(crate) struct Header {
 /// What a checkpoint is of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content<'a> {
-    pub(crate) index: &'a Index,
+    /// Lines of the index.
+    pub(crate) lines: u64,
     pub(crate) table: &'a SegmentTable,
     /// Oldest first. The oldest are left out where there is no room.
     pub(crate) marks: &'a [Mark],
@@ -201,7 +205,7 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
 }
 
 fn data_bytes(geometry: &Geometry, header: &Header) -> u64 {
-    header.lines * 64
+    header.lines * LINE_BYTES
         + u64::from(geometry.segments) * SEGMENT_ENTRY_BYTES
         + u64::from(header.marks) * MARK_BYTES
         + u64::from(header.notes_bytes)
@@ -239,58 +243,140 @@ fn parse_mark(bytes: &[u8]) -> Option<Mark> {
     Some(Mark { target, seq, soft_ms: (soft == 1).then_some(at) })
 }
 
-/// Writes a checkpoint to one of the two places; returns the bytes written. The index may lose
-/// entries meanwhile (which the journal knows), but not gain any.
+/// A checkpoint on its way to one of the two places, a write at a time.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    place: usize,
+    header: Header,
+    /// What comes after the index.
+    rest: Vec<u8>,
+    sums: Vec<u8>,
+    stage: Stage,
+    written_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    /// The old header would speak of data that is about to go.
+    Forget,
+    /// The part that begins here.
+    Part(u64),
+    Sums,
+    Header,
+}
+
+impl Writing {
+    /// Of an index of so many lines. Nothing is written yet.
+    pub(crate) fn new(
+        geometry: &Geometry,
+        place: usize,
+        mut header: Header,
+        Content { lines, table, marks, notes }: Content<'_>,
+    ) -> Self {
+        let notes_bytes = notes::stored_bytes(notes);
+        let marks = marks.get(marks.len().saturating_sub(marks_max(geometry, notes_bytes))..);
+        let marks = marks.unwrap_or(&[]);
+        header.lines = lines;
+        header.marks = marks.len() as u32;
+        header.notes_bytes = notes_bytes as u32;
+        header.parts = data_bytes(geometry, &header).div_ceil(PART as u64) as u32;
+        let mut rest = Vec::new();
+        table.write(&mut rest);
+        marks.iter().for_each(|mark| write_mark(mark, &mut rest));
+        notes::write(notes, &mut rest);
+        let stage = Stage::Forget;
+        Self { place, header, rest, sums: Vec::new(), stage, written_bytes: 2 * BLOCK_BYTES }
+    }
+
+    /// The place it goes to.
+    pub(crate) fn place(&self) -> usize {
+        self.place
+    }
+
+    /// The first block of the journal with events it does not know.
+    pub(crate) fn journal(&self) -> u64 {
+        self.header.journal
+    }
+
+    /// Bytes of the index, which are taken in their order.
+    fn index_bytes(&self) -> u64 {
+        self.header.lines * LINE_BYTES
+    }
+
+    /// Does the next write, of a part at most, with lines of the index that `take` puts at the end of a
+    /// buffer; the bytes of all where it was the last.
+    ///
+    /// # Errors
+    /// The device failed; the other checkpoint is as it was.
+    pub(crate) fn step(
+        &mut self,
+        device: &dyn Device,
+        id: Uuid,
+        geometry: &Geometry,
+        mut take: impl FnMut(Range<u64>, &mut Vec<u8>),
+    ) -> Result<Option<u64>, DiskError> {
+        let at = geometry.checkpoint_at[self.place % 2];
+        let data_at = at + BLOCK_BYTES;
+        let len = data_bytes(geometry, &self.header);
+        self.stage = match self.stage {
+            Stage::Forget => {
+                device.write(at, Block::new(BLOCK_BYTES as usize))?;
+                device.flush()?;
+                Stage::Part(0)
+            }
+            Stage::Part(start) => {
+                let end = len.min(start + PART as u64);
+                let index_end = self.index_bytes();
+                let mut bytes = Vec::with_capacity(PART);
+                if start < index_end {
+                    take(start / LINE_BYTES..end.min(index_end) / LINE_BYTES, &mut bytes);
+                }
+                let rest = start.max(index_end) - index_end..end.max(index_end) - index_end;
+                let rest = self.rest.get(rest.start as usize..rest.end as usize);
+                bytes.extend_from_slice(rest.unwrap_or_default());
+                let block = Block::from_bytes(&bytes);
+                self.sums.put_u32(crc32c::crc32c(&block));
+                self.written_bytes += block.len() as u64;
+                device.write(data_at + start, block)?;
+                if end < len { Stage::Part(end) } else { Stage::Sums }
+            }
+            Stage::Sums => {
+                self.header.parts_sum = crc32c::crc32c(&self.sums);
+                let sums = Block::from_bytes(&self.sums);
+                self.written_bytes += sums.len() as u64;
+                device.write(data_at + round_up(len, BLOCK_BYTES), sums)?;
+                device.flush()?;
+                Stage::Header
+            }
+            Stage::Header => {
+                self.header.written.metadata_bytes += self.written_bytes;
+                device.write(at, encode(&self.header, id))?;
+                device.flush()?;
+                return Ok(Some(self.written_bytes));
+            }
+        };
+        Ok(None)
+    }
+}
+
+/// Writes the checkpoint of an empty index.
 ///
 /// # Errors
-/// The device failed; the other checkpoint is as it was.
-pub(crate) fn write(
+/// The device failed.
+pub(crate) fn write_empty(
     device: &dyn Device,
     id: Uuid,
     geometry: &Geometry,
-    place: usize,
-    mut header: Header,
-    Content { index, table, marks, notes }: Content<'_>,
-) -> Result<u64, DiskError> {
-    let at = geometry.checkpoint_at[place % 2];
-    let notes_bytes = notes::stored_bytes(notes);
-    let marks = marks.get(marks.len().saturating_sub(marks_max(geometry, notes_bytes))..);
-    let marks = marks.unwrap_or(&[]);
-    header.lines = index.lines();
-    header.marks = marks.len() as u32;
-    header.notes_bytes = notes_bytes as u32;
-    header.parts = data_bytes(geometry, &header).div_ceil(PART as u64) as u32;
-    // The old header would speak of data that is about to go.
-    device.write(at, Block::new(BLOCK_BYTES as usize))?;
-    device.flush()?;
-    let mut rest = Vec::new();
-    table.write(&mut rest);
-    marks.iter().for_each(|mark| write_mark(mark, &mut rest));
-    notes::write(notes, &mut rest);
-    let mut bytes = index.words().flat_map(u64::to_le_bytes).chain(rest);
-    let mut sums = Vec::new();
-    let mut written = 2 * BLOCK_BYTES;
-    let mut offset = at + BLOCK_BYTES;
-    let len = data_bytes(geometry, &header);
-    for start in (0..len).step_by(PART) {
-        let part = (len - start).min(PART as u64) as usize;
-        let mut block = Block::new(part);
-        block.iter_mut().zip(bytes.by_ref().take(part)).for_each(|(to, from)| *to = from);
-        sums.put_u32(crc32c::crc32c(&block));
-        written += block.len() as u64;
-        let block_bytes = block.len() as u64;
-        device.write(offset, block)?;
-        offset += block_bytes;
-    }
-    header.parts_sum = crc32c::crc32c(&sums);
-    let sums = Block::from_bytes(&sums);
-    written += sums.len() as u64;
-    device.write(offset, sums)?;
-    device.flush()?;
-    header.written.metadata_bytes += written;
-    device.write(at, encode(&header, id))?;
-    device.flush()?;
-    Ok(written)
+    header: Header,
+    table: &SegmentTable,
+) -> Result<(), DiskError> {
+    let content = Content { lines: geometry.lines, table, marks: &[], notes: &[] };
+    let mut writing = Writing::new(geometry, 0, header, content);
+    let empty = |lines: Range<u64>, bytes: &mut Vec<u8>| {
+        bytes.resize(bytes.len() + ((lines.end - lines.start) * LINE_BYTES) as usize, 0);
+    };
+    while writing.step(device, id, geometry, empty)?.is_none() {}
+    Ok(())
 }
 
 /// The header in a place, if there is one.
@@ -328,7 +414,7 @@ pub(crate) fn load(
     if crc32c::crc32c(sums) != header.parts_sum {
         return Ok(None);
     }
-    let index_bytes = header.lines * 64;
+    let index_bytes = header.lines * LINE_BYTES;
     let mut rest = Vec::new();
     for (at, sum) in sums.chunks(4).enumerate() {
         let start = (at * PART) as u64;

@@ -87,6 +87,8 @@ impl Writer {
         );
         volume.set_index(longer);
         drop(books);
+        // One that was begun is of the shorter index.
+        self.checkpoint = None;
         self.expect_checkpoints();
         // What comes next is more than a start could put into the one before.
         self.wants_checkpoint = true;

@@ -12,8 +12,10 @@
 use super::codec::mix;
 use super::limits::{INDEX_LOAD, VARIANTS_MAX};
 use super::lines::Lines;
+use super::snapshot::Snapshot;
 use crate::error::StoreError;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Slots of a line.
@@ -144,6 +146,7 @@ pub(crate) struct Index {
     entries: AtomicU64,
     moves: AtomicU64,
     walk: AtomicU64,
+    snapshot: Snapshot,
 }
 
 impl Index {
@@ -155,6 +158,7 @@ impl Index {
             entries: AtomicU64::new(0),
             moves: AtomicU64::new(0),
             walk: AtomicU64::new(1),
+            snapshot: Snapshot::default(),
         })
     }
 
@@ -289,6 +293,7 @@ impl Index {
                 return Inserted::Known;
             }
             if kind != KIND_CHUNK {
+                self.before_change(word);
                 word.store(slot.0, Release);
                 return Inserted::Replaced(there);
             }
@@ -296,6 +301,7 @@ impl Index {
         self.entries.fetch_add(1, Relaxed);
         let free = self.free_in(first).or_else(|| self.free_in(self.other(tag, first)));
         if let Some(free) = free.or_else(|| self.make_room(tag, first)) {
+            self.before_change(free);
             free.store(slot.0, Release);
             return Inserted::Added;
         }
@@ -303,6 +309,7 @@ impl Index {
         self.entries.fetch_sub(1, Relaxed);
         let least = self.words_of(hash).min_by_key(|word| Slot(word.load(Relaxed)).uses());
         let Some(word) = least else { return Inserted::Added };
+        self.before_change(word);
         Inserted::Dropped(Slot(word.swap(slot.0, Relaxed)))
     }
 
@@ -312,6 +319,7 @@ impl Index {
         for word in self.words_of(hash) {
             let slot = Slot(word.load(Relaxed));
             if slot.kind() != 0 && slot.tag() == tag && slot.units_at() == units_at {
+                self.before_change(word);
                 word.store(0, Release);
                 self.entries.fetch_sub(1, Relaxed);
                 return Some(slot);
@@ -326,6 +334,7 @@ impl Index {
         for word in self.words_of(hash) {
             let slot = Slot(word.load(Relaxed));
             if slot.kind() >= KIND_HEAD && slot.tag() == tag {
+                self.before_change(word);
                 word.store(0, Release);
                 self.entries.fetch_sub(1, Relaxed);
                 gone(slot);
@@ -339,6 +348,7 @@ impl Index {
         for word in self.words.iter() {
             let slot = Slot(word.load(Relaxed));
             if slot.kind() != 0 && goes(slot) {
+                self.before_change(word);
                 word.store(0, Release);
                 removed += 1;
             }
@@ -347,9 +357,43 @@ impl Index {
         removed
     }
 
-    /// The words as they are, for a checkpoint.
-    pub(crate) fn words(&self) -> impl Iterator<Item = u64> + '_ {
-        self.words.iter().map(|word| word.load(Relaxed))
+    /// What it is now is what [`Index::take_lines`] gives from now on, whatever changes meanwhile.
+    pub(crate) fn begin_snapshot(&self) {
+        self.snapshot.begin();
+    }
+
+    /// Lets go of what was kept for a snapshot that nobody takes any more.
+    pub(crate) fn end_snapshot(&self) {
+        self.snapshot.end();
+    }
+
+    /// Lines that are kept beside it for a snapshot.
+    pub(crate) fn snapshot_lines(&self) -> usize {
+        self.snapshot.kept()
+    }
+
+    /// The next lines as they were when the snapshot began, but for uses. From the first to the last, each
+    /// once, under the lock of those who change the index.
+    pub(crate) fn take_lines(&self, lines: Range<u64>, mut take: impl FnMut([u64; LINE_SLOTS])) {
+        for line in lines {
+            take(self.snapshot.take(line).unwrap_or_else(|| self.copy_of(line)));
+        }
+    }
+
+    fn copy_of(&self, line: u64) -> [u64; LINE_SLOTS] {
+        let mut copy = [0; LINE_SLOTS];
+        copy.iter_mut().zip(self.line(line)).for_each(|(to, word)| *to = word.load(Relaxed));
+        copy
+    }
+
+    /// Keeps the line of a word for the snapshot that is being taken, if one is.
+    #[inline]
+    fn before_change(&self, word: &AtomicU64) {
+        if self.snapshot.is_begun() {
+            let first = self.words.as_ptr() as usize;
+            let line = ((std::ptr::from_ref(word) as usize - first) / 64) as u64;
+            self.snapshot.keep(line, || self.copy_of(line));
+        }
     }
 
     /// Takes over words of a checkpoint, from word `at` on.
@@ -418,6 +462,8 @@ impl Index {
             if from.load(Relaxed) != *expected || std::ptr::eq(from, to) {
                 return None;
             }
+            self.before_change(to);
+            self.before_change(from);
             to.store(*expected, Release);
             self.moves.fetch_add(1, Release);
             from.store(0, Release);

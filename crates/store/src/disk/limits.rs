@@ -54,6 +54,10 @@ pub const DEVICE_BYTES_MIN: u64 = 4 << 20;
 /// The largest: addresses have 34 bits in units of 4 KiB.
 pub const DEVICE_BYTES_MAX: u64 = 1 << 46;
 
+/// Lines of the index that are kept beside it while a checkpoint is written, with what keeps them some
+/// 25 MB. Beyond that the rest of the checkpoint is written at once.
+pub(super) const SNAPSHOT_LINES_MAX: usize = 1 << 18;
+
 /// What an erasure overwrites or reads again before what else there is to write gets its turn: a
 /// millisecond or two of any drive.
 pub const ERASE_STEP_BYTES: u64 = 1 << 20;

@@ -10,8 +10,8 @@
 //! | [`device`] | a device of blocks; [`mod@file`] and [`simulation`] are devices |
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
 //! | `record`, `segment`, `table` | what the log is made of |
-//! | `index`, `growth` | where records are |
-//! | `journal`, `checkpoint`, [`purges`], [`notes`] | what must not be forgotten |
+//! | `index`, `growth`, `snapshot` | where records are, and were at one moment |
+//! | `journal`, `checkpoint`, `checkpointing`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `renewal`, `reclaim`, `stream` | the one that writes, and what it is given |
 //! | `erase` | overwriting what was purged, and reading back that it is gone |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
@@ -27,6 +27,7 @@ pub mod bench;
 pub mod block;
 pub mod budget;
 mod checkpoint;
+mod checkpointing;
 mod codec;
 pub mod device;
 mod drive;
@@ -55,6 +56,7 @@ mod segment;
 mod set;
 pub mod shadow;
 pub mod simulation;
+mod snapshot;
 mod stream;
 pub mod superblock;
 mod table;

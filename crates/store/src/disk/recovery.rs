@@ -11,7 +11,7 @@
 //! when it is read, and is a miss. Without any checkpoint all footers are read.
 
 use super::budget::Account;
-use super::checkpoint::{self, Content, Loaded, Written};
+use super::checkpoint::{self, Loaded, Written};
 use super::codec::round_up;
 use super::device::{Device, IoError};
 use super::erase::Progress;
@@ -84,7 +84,6 @@ pub fn format(
         secret,
         geometry,
     };
-    let index = Index::new(geometry.lines)?;
     let table = SegmentTable::new(&geometry);
     let header = checkpoint::Header {
         seq: 0,
@@ -93,8 +92,7 @@ pub fn format(
         is_clean: true,
         ..Default::default()
     };
-    let content = Content { index: &index, table: &table, marks: &[], notes: &[] };
-    checkpoint::write(device, superblock.device, &geometry, 0, header, content)?;
+    checkpoint::write_empty(device, superblock.device, &geometry, header, &table)?;
     device.write(geometry.checkpoint_at[1], super::block::Block::new(BLOCK_BYTES as usize))?;
     superblock.write(device)?;
     Ok(superblock)

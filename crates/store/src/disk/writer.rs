@@ -1,5 +1,4 @@
-//! The one that writes to a disk: appends records, seals segments, frees old ones, keeps the journal
-//! and the checkpoints.
+//! The one that writes to a disk: appends records, seals segments, frees old ones, keeps the journal.
 //!
 //! Records are collected into writes of 1 MiB, some of which are under way at once. A record is
 //! findable when its last byte and all before it were written. Two streams, each with a segment of
@@ -7,15 +6,12 @@
 
 use super::block::{Block, Buffer};
 use super::budget::Budget;
-use super::checkpoint::{self, Content, Header};
+use super::checkpointing::Checkpoint;
 use super::codec::round_up;
 use super::device::{Completion, Io, IoError, Op};
 use super::index::{KIND_CHUNK, head_kind};
-use super::journal::{Event, Journal};
-use super::limits::{
-    BLOCK_BYTES, CHECKPOINT_SEGMENTS, IO_TIMEOUT, WRITE_BYTES, WRITES_IN_FLIGHT_MAX,
-};
-use super::notes;
+use super::journal::Event;
+use super::limits::{BLOCK_BYTES, IO_TIMEOUT, WRITE_BYTES, WRITES_IN_FLIGHT_MAX};
 use super::record::{Kind, RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
 use super::table::{FREE_WANTED, SegmentInfo, SegmentState};
@@ -42,10 +38,12 @@ pub struct Writer {
     /// Blocks to use again.
     spare: Vec<Block>,
     /// The place of the newest checkpoint.
-    checkpoint_place: usize,
+    pub(super) checkpoint_place: usize,
     /// The first block of the journal the newest checkpoint does not know.
-    checkpoint_journal: u64,
-    sealed_since: u32,
+    pub(super) checkpoint_journal: u64,
+    pub(super) sealed_since: u32,
+    /// The one that is being written.
+    pub(super) checkpoint: Option<Checkpoint>,
     is_dirty: bool,
     pub(crate) keeps: bool,
     pub(crate) budget: Option<Arc<Budget>>,
@@ -98,6 +96,7 @@ impl Writer {
             checkpoint_place,
             checkpoint_journal,
             sealed_since: 0,
+            checkpoint: None,
             is_dirty: false,
             keeps: false,
             budget: None,
@@ -247,102 +246,20 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes purges durable; writes a checkpoint where the journal or the number of segments since
-    /// the last one ask for it.
+    /// Makes purges durable; sees to checkpoints.
     ///
     /// # Errors
     /// The device failed.
     pub fn tend(&mut self) -> Result<(), DiskError> {
         self.reap(false)?;
         self.volume.commit_journal()?;
-        if self.is_checkpoint_due() { self.checkpoint(false) } else { Ok(()) }
-    }
-
-    /// Whether a checkpoint has to come before more is written: the journal is a ring, and what is
-    /// overwritten in it before it is in a checkpoint is lost, purges too.
-    fn is_checkpoint_due(&self) -> bool {
-        let ring = Journal::ring_blocks(self.volume.geometry());
-        let journal = self.volume.books().journal.next();
-        self.wants_checkpoint
-            || self.sealed_since >= CHECKPOINT_SEGMENTS.min(self.volume.geometry().segments / 4)
-            || journal.saturating_sub(self.checkpoint_journal) > ring * 3 / 4
+        self.see_to_checkpoints()
     }
 
     /// Whether bytes wait for more to be written with them.
     pub fn has_waiting(&self) -> bool {
         let waits = |open: &Option<Open>| open.as_ref().is_some_and(|open| open.filled > 0);
         self.open.iter().any(waits) || !self.in_flight.is_empty()
-    }
-
-    /// Writes a checkpoint because its time has come.
-    ///
-    /// # Errors
-    /// As [`Writer::checkpoint`].
-    pub(crate) fn checkpoint_in_time(&mut self) -> Result<(), DiskError> {
-        self.drain()?;
-        self.charge(0);
-        let before = self.volume.books().written.metadata_bytes;
-        let result = self.checkpoint(false);
-        self.charge(self.volume.books().written.metadata_bytes - before);
-        result
-    }
-
-    /// Writes a checkpoint: after it, what came before is not read when the store starts.
-    ///
-    /// # Errors
-    /// The device failed; the checkpoint before is still good.
-    pub fn checkpoint(&mut self, is_clean: bool) -> Result<(), DiskError> {
-        self.drain()?;
-        self.flush()?;
-        let volume = Arc::clone(&self.volume);
-        let geometry = *volume.geometry();
-        // One moment for the number, the journal's place, the marks and the notes. What comes after
-        // it is in the journal from that place on.
-        let mut books = volume.books();
-        let (mut header, table) = (
-            Header {
-                seq: volume.common.next_seq(),
-                journal: books.journal.next(),
-                written: books.written,
-                formatted_ms: books.formatted_ms,
-                is_clean,
-                erasure: books.erasure.clone(),
-                account: self
-                    .budget
-                    .as_ref()
-                    .map_or(books.account, |budget| budget.account(volume.common.now_ms())),
-                ..Header::default()
-            },
-            books.table.clone(),
-        );
-        let (all, forgotten) = volume.common.notes.with_floor();
-        books.has_notes(&all);
-        let (notes, left_out_note) = notes::newest(all, geometry.notes_bytes_max());
-        let marks = volume.common.purges.since(0);
-        header.floors = volume.common.purges.floors();
-        let refused = forgotten.max(left_out_note.unwrap_or(0));
-        header.floors.looked_up = header.floors.looked_up.max(refused);
-        let marks_max = checkpoint::marks_max(&geometry, notes::stored_bytes(&notes));
-        if let Some(left_out) = marks.len().checked_sub(marks_max)
-            && let Some(last) = left_out.checked_sub(1).and_then(|at| marks.get(at))
-        {
-            header.floors.any = header.floors.any.max(last.seq);
-            header.floors.looked_up = header.floors.looked_up.max(last.seq);
-        }
-        drop(books);
-        let place = 1 - self.checkpoint_place;
-        let journal = header.journal;
-        let index = volume.index();
-        let content = Content { index: &index, table: &table, marks: &marks, notes: &notes };
-        let device = volume.superblock.device;
-        let bytes = checkpoint::write(&*volume.device, device, &geometry, place, header, content)?;
-        volume.books().written.metadata_bytes += bytes;
-        volume.counts.checkpoints.add(1);
-        self.checkpoint_place = place;
-        self.checkpoint_journal = journal;
-        self.sealed_since = 0;
-        self.wants_checkpoint = false;
-        Ok(())
     }
 
     /// Ends in order: seals what is open and writes a checkpoint.
@@ -406,9 +323,7 @@ impl Writer {
     }
 
     fn open_segment(&mut self, stream: Stream) -> Result<(), DiskError> {
-        if self.is_checkpoint_due() {
-            self.checkpoint(false)?;
-        }
+        self.see_to_checkpoints()?;
         let geometry = *self.volume.geometry();
         // One is kept free for the other stream.
         let wanted = if stream == Stream::New { FREE_WANTED } else { 1 };
@@ -551,7 +466,8 @@ impl Writer {
         let completion = self.volume.device.submit(Io { op: Op::Write, offset, len, buffer });
         self.volume.books().written.padding_bytes += padding as u64;
         self.in_flight.push_back(InFlight { segment, seq, completion, entries });
-        Ok(())
+        // A part of a checkpoint for each write of the log.
+        self.step_checkpoint()
     }
 
     /// Takes note of writes that have ended, in order; with `all` waits for every one.

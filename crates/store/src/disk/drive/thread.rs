@@ -156,7 +156,9 @@ impl Disk {
         loop {
             let limit = if waiting_since.is_some() { WRITE_DELAY } else { TICK };
             let pause = erasing.as_ref().map_or(limit, |order| order.pause(monotonic()));
+            let pause = if writer.is_checkpointing() { Duration::ZERO } else { pause };
             let (job, has_purges) = self.next_job(limit.min(pause)).await;
+            let is_idle = job.is_none();
             let result = match job {
                 Some(job @ (Job::Stop | Job::Release)) => {
                     self.is_writable.store(false, Relaxed);
@@ -203,6 +205,9 @@ impl Disk {
                     Err(error) => result = Err(error),
                 }
                 writer.charge(0);
+            }
+            if result.is_ok() && is_idle {
+                result = writer.step_checkpoint();
             }
             if writer.has_waiting() {
                 let begun = *waiting_since.get_or_insert_with(monotonic);
