@@ -345,6 +345,9 @@ fn measure(arguments: &BenchArguments) -> Result<ExitCode> {
             "read_max_ms": at(1.0),
             "enters_per_read": report.enters_per_read,
             "memory_overhead": report.memory_overhead,
+            "checkpoint_ms": report.checkpoint.as_secs_f64() * 1000.0,
+            "write_max_beside_checkpoint_ms": report.wait_beside_checkpoint.as_secs_f64() * 1000.0,
+            "write_max_ms": report.wait.as_secs_f64() * 1000.0,
         });
         say!("{figures:#}")?;
         return Ok(ExitCode::SUCCESS);
@@ -358,7 +361,8 @@ fn measure(arguments: &BenchArguments) -> Result<ExitCode> {
          read             {:.0} MiB/s, {} reads at depth {}\n\
          time of a read   p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms\n\
          io_uring_enter   {:.3} for each read\n\
-         memory           {:.2} % beyond the bytes\n",
+         memory           {:.2} % beyond the bytes\n\
+         checkpoint       {:.1} ms at once; longest write beside one {:.1} ms, else {:.1}\n",
         thousands(report.objects),
         arguments.object_size,
         mib(report.write_bytes_per_second),
@@ -373,6 +377,9 @@ fn measure(arguments: &BenchArguments) -> Result<ExitCode> {
         at(1.0),
         report.enters_per_read,
         report.memory_overhead * 100.0,
+        report.checkpoint.as_secs_f64() * 1000.0,
+        report.wait_beside_checkpoint.as_secs_f64() * 1000.0,
+        report.wait.as_secs_f64() * 1000.0,
     ))?;
     Ok(ExitCode::SUCCESS)
 }

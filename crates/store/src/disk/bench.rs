@@ -11,7 +11,8 @@ use super::read::{ReadError, Stored};
 use super::recovery::{self, Opened};
 use super::ring::Ring;
 use super::superblock::Uuid;
-use super::volume::Common;
+use super::volume::{Common, Volume};
+use super::writer::Writer;
 use crate::arena::Arena;
 use crate::body::Body;
 use crate::error::{DiskError, StoreError};
@@ -57,6 +58,12 @@ pub struct BenchReport {
     pub enters_per_read: f64,
     /// Memory taken beyond the bytes read, as a part of them.
     pub memory_overhead: f64,
+    /// Time of a checkpoint that is written at once.
+    pub checkpoint: Duration,
+    /// The longest a write of an object took beside a checkpoint that goes on.
+    pub wait_beside_checkpoint: Duration,
+    /// The longest of as many writes without one.
+    pub wait: Duration,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<Vec<Stored>, ReadError>>>>;
@@ -138,14 +145,7 @@ pub fn run(
     for number in 0..report.objects {
         noise[..8].copy_from_slice(&number.to_le_bytes());
         let body = body_of(&arena, &noise[..options.object_bytes]);
-        let description = Description {
-            key: key(number),
-            expires_ms: u64::MAX,
-            born: volume.common.next_seq(),
-            meta: [0; 400].into(),
-            ..Description::default()
-        };
-        writer.store(description, &body)?;
+        writer.store(describe(&volume, number), &body)?;
         if number % 256 == 0 {
             progress("filling", number as f64 / report.objects as f64);
         }
@@ -159,7 +159,8 @@ pub fn run(
     // As after `kill -9`: nothing is sealed, no checkpoint is written.
     drop((writer, volume));
     let begun = Instant::now();
-    let Opened { volume, .. } = recovery::open(Arc::clone(device), Common::new(now_us))?;
+    let Opened { volume, mut writer, .. } =
+        recovery::open(Arc::clone(device), Common::new(now_us))?;
     report.reopen = begun.elapsed();
     let stats = volume.stats();
     report.index_bytes_per_record = stats.index_bytes as f64 / stats.entries.max(1) as f64;
@@ -223,7 +224,39 @@ pub fn run(
             }
         }
     }
+    let mut number = report.objects;
+    let mut store = |writer: &mut Writer| -> Result<Duration, DiskError> {
+        noise[..8].copy_from_slice(&number.to_le_bytes());
+        let body = body_of(&arena, &noise[..options.object_bytes]);
+        let description = describe(&volume, number);
+        number += 1;
+        let begun = Instant::now();
+        writer.store(description, &body)?;
+        Ok(begun.elapsed())
+    };
+    let begun = Instant::now();
+    writer.checkpoint(false)?;
+    report.checkpoint = begun.elapsed();
+    writer.checkpoint_in_time()?;
+    let mut count = 0;
+    while writer.is_checkpointing() {
+        report.wait_beside_checkpoint = report.wait_beside_checkpoint.max(store(&mut writer)?);
+        count += 1;
+    }
+    for _ in 0..count {
+        report.wait = report.wait.max(store(&mut writer)?);
+    }
     Ok(report)
+}
+
+fn describe(volume: &Volume, number: u64) -> Description {
+    Description {
+        key: key(number),
+        expires_ms: u64::MAX,
+        born: volume.common.next_seq(),
+        meta: [0; 400].into(),
+        ..Description::default()
+    }
 }
 
 fn body_of(arena: &Arc<Arena>, bytes: &[u8]) -> Arc<Body> {

@@ -1,6 +1,7 @@
 //! The store on simulated drives: the same seed gives the same calls and the same faults.
 
 mod campaign;
+mod checkpoint;
 mod engine;
 mod erase;
 mod health;

@@ -96,6 +96,8 @@ fn live(seed: u64) -> Life {
                 _ => {
                     let _ = match next(8) {
                         0 => world.opened().writer.checkpoint(false),
+                        1 => world.opened().writer.checkpoint_in_time(),
+                        2..5 => world.opened().writer.step_checkpoint(),
                         _ => world.opened().writer.flush(),
                     };
                 }
