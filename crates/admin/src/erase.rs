@@ -131,7 +131,8 @@ fn begin(shared: &Shared, name: &str, tag: Option<u64>) -> Result<Begun, Problem
 
 fn under_way(disks: &Disks) -> Problem {
     let erasure = view(disks.disks());
-    let what = erasure.site.as_deref().map_or("everything".to_owned(), |site| format!("`{site}`"));
+    let what =
+        erasure.site.as_deref().map_or_else(|| "everything".to_owned(), |site| format!("`{site}`"));
     let (done, all) = erasure.stores.iter().fold((0, 0), |(done, all), store| {
         (done + u64::from(store.segments_done), all + u64::from(store.segments))
     });

@@ -2,8 +2,10 @@
 //! bits, errors and hangs. The long form is `bench/store/faults`.
 
 use super::engine::SMALL;
+use super::erase::{begin, step};
 use super::world::World;
 use crate::disk::codec::mix;
+use crate::disk::erase::Order;
 use crate::disk::geometry::FormatOptions;
 use crate::disk::purges::Target;
 use crate::disk::simulation::Faults;
@@ -21,6 +23,8 @@ struct Life {
     refused: u64,
     renewed: u64,
     grown: u64,
+    /// Erasures that went through all of a drive.
+    erased: u64,
 }
 
 /// Lives one seed. Panics on a wrong byte, on purged content, on content that a lost note is about
@@ -56,6 +60,7 @@ fn live(seed: u64) -> Life {
         if next(3) > 0 {
             world.device.cut_after(next(400));
         }
+        let mut erasing = Order::resume(&world.opened().writer);
         // Many short ones come among the others.
         let mut short = if grows { next(200) } else { 0 };
         for _ in 0..60 + next(120) {
@@ -64,7 +69,7 @@ fn live(seed: u64) -> Life {
                 let _ = world.insert(60 + next(140), next(900), 0);
             }
             let resource = next(60);
-            match next(23) {
+            match next(24) {
                 0..9 => {
                     let len = match next(6) {
                         0 => next(2000),
@@ -92,6 +97,20 @@ fn live(seed: u64) -> Life {
                 17 => drop(world.opened().writer.drain()),
                 18 => drop(world.opened().writer.tend()),
                 20 | 21 => life.renewed += u64::from(world.renew(resource).is_some()),
+                22 => {
+                    let mut left = next(60);
+                    erasing = erasing.take().or_else(|| begin(&mut world));
+                    while left > 0
+                        && let Some(order) = &mut erasing
+                    {
+                        left -= 1;
+                        let goes_on = step(&mut world, order);
+                        life.erased += u64::from(goes_on == Some(false));
+                        if goes_on != Some(true) {
+                            erasing = None;
+                        }
+                    }
+                }
                 19 => life.notes += u64::from(world.note(next(60))),
                 _ => {
                     let _ = match next(8) {
@@ -158,11 +177,13 @@ fn no_seed_brings_wrong_bytes_or_what_was_purged_or_noted() {
         sum.refused += life.refused;
         sum.grown += life.grown;
         sum.renewed += life.renewed;
+        sum.erased += life.erased;
     }
     println!("{count} seeds: {sum:?}");
     assert!(sum.hits * 4 > sum.looks, "the campaign must find something to judge: {sum:?}");
     assert!(sum.grown > count / 4, "too few indexes grew: {sum:?}");
     assert!(sum.crashes >= 2 * count && sum.purges > count && sum.notes > count);
+    assert!(sum.erased * 4 > count, "too little was erased: {sum:?}");
     assert!(sum.renewed > 4 * count, "too little was renewed: {sum:?}");
 }
 

@@ -37,13 +37,13 @@ fn found_on_drive(world: &World) -> usize {
 }
 
 /// Begins to erase what is purged.
-fn begin(world: &mut World) -> Option<Order> {
+pub(super) fn begin(world: &mut World) -> Option<Order> {
     let asked = Asked { since: world.common.next_seq(), what: "one".into() };
     Order::begin(&mut world.opened().writer, &asked).ok()
 }
 
 /// The next step, once there was time enough for what else there is to write; whether there is another.
-fn step(world: &mut World, order: &mut Order) -> Option<bool> {
+pub(super) fn step(world: &mut World, order: &mut Order) -> Option<bool> {
     let later = Instant::now() + Duration::from_secs(3600);
     order.step_at(&mut world.opened().writer, later).ok()
 }
