@@ -53,15 +53,22 @@ const NEVER: [&[u8]; 22] = [
 /// well-known ones. Read `Upgrade` and `Transfer-Encoding` before. Allocates only where
 /// `Connection` names other fields than the well-known ones.
 pub fn strip(fields: &mut Fields) {
-    strip_named(fields);
+    strip_but(fields, &[]);
+}
+
+/// As [`strip`], but for fields of these names that `Connection` names: they did not come with it.
+pub fn strip_but(fields: &mut Fields, spared: &[Box<str>]) {
+    strip_named(fields, spared);
     fields.retain(|name, _| !names_any(&ALWAYS, name));
 }
 
-/// As [`strip`], without the well-known ones: what a tunnel is asked for with remains.
-pub fn strip_named(fields: &mut Fields) {
+/// As [`strip_but`], without the well-known ones: what a tunnel is asked for with remains.
+pub fn strip_named(fields: &mut Fields, spared: &[Box<str>]) {
+    let is_spared =
+        |name: &[u8]| spared.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(name));
     let named: Vec<Vec<u8>> = fields
         .tokens("Connection")
-        .filter(|name| !names_any(&ALWAYS, name) && !names_any(&NEVER, name))
+        .filter(|name| !names_any(&ALWAYS, name) && !names_any(&NEVER, name) && !is_spared(name))
         .filter(|name| !name.eq_ignore_ascii_case(b"close") && fields.contains(name))
         .map(<[u8]>::to_vec)
         .collect();
@@ -115,9 +122,12 @@ mod tests {
         .into_iter()
         .collect();
         let mut tunnelled = fields.clone();
-        strip_named(&mut tunnelled);
+        strip_named(&mut tunnelled, &[]);
         assert!(!tunnelled.contains("a") && !tunnelled.contains("b"));
         assert!(tunnelled.contains("connection") && tunnelled.contains("upgrade"));
+        let mut spared = fields.clone();
+        strip_but(&mut spared, &["a".into()]);
+        assert!(spared.contains("a") && !spared.contains("b") && !spared.contains("connection"));
         strip(&mut fields);
         let want: Fields = [("c", "3"), ("Proxy-Authenticate", "Basic")].into_iter().collect();
         assert_eq!(fields, want);

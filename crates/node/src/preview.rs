@@ -128,6 +128,7 @@ pub(crate) fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> Clie
         hash_ignore_vary: false,
         ttl_max: None,
         grace_max: None,
+        spared: Vec::new(),
         site,
         came: None,
         is_ahead: false,

@@ -10,6 +10,8 @@ use freshet_config::esi::EsiSettings;
 
 /// White space in front of a page that is looked through for its first character.
 const BLANK_BYTES_MAX: usize = 64 << 10;
+/// A page that is looked through for its first element: of a longer one it is not known in time.
+const LOOKED_THROUGH_BYTES_MAX: usize = 1 << 20;
 const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// A stage that makes parts of a page.
@@ -21,6 +23,31 @@ pub struct Splitter {
     is_markup: Option<bool>,
     held: Vec<u8>,
     refusal: Option<&'static str>,
+    /// What looks for the first element, where one makes it a page.
+    scout: Option<Scout>,
+}
+
+/// Reads ahead for the first element of a page.
+struct Scout {
+    parser: Parser,
+    /// How much of what is held it has seen.
+    seen: usize,
+    has_found: bool,
+}
+
+impl Scout {
+    /// Whether there is an element in what is held; `None` while that is not known.
+    fn look(&mut self, held: &[u8], is_last: bool) -> Option<bool> {
+        let Self { parser, seen, has_found } = self;
+        let mut note = |found: Found<'_>| *has_found |= !matches!(found, Found::Text(_));
+        parser.feed(held.get(*seen..).unwrap_or(&[]), &mut note);
+        if is_last {
+            parser.end(&mut note);
+        }
+        *seen = held.len();
+        let is_long = held.len() > LOOKED_THROUGH_BYTES_MAX;
+        (*has_found || is_last || is_long).then_some(*has_found || !is_last)
+    }
 }
 
 impl Splitter {
@@ -33,7 +60,16 @@ impl Splitter {
             is_markup: None,
             held: Vec::new(),
             refusal: None,
+            scout: None,
         }
+    }
+
+    /// The same, which takes it for a page only if there is an element in it: nobody waits for its
+    /// beginning.
+    #[must_use]
+    pub fn looking_through(self, page: &str) -> Self {
+        let parser = Parser::new(self.settings.clone(), page);
+        Self { scout: Some(Scout { parser, seen: 0, has_found: false }), ..self }
     }
 
     /// Whether it is a page at all; `None` while that is not known. Nothing comes out before.
@@ -68,6 +104,7 @@ impl Splitter {
             None => {
                 self.held.extend_from_slice(input);
                 self.look(is_last);
+                self.look_through(is_last);
                 if self.is_markup == Some(true) {
                     let held = std::mem::take(&mut self.held);
                     let page = held.strip_prefix(&BOM).filter(|_| self.settings.remove_bom);
@@ -112,6 +149,18 @@ impl Splitter {
         });
         result?;
         self.writer.end_piece(out)
+    }
+
+    /// Looks for an element in what has come of a page, where one is needed.
+    fn look_through(&mut self, is_last: bool) {
+        let Some(scout) = self.scout.as_mut().filter(|_| self.is_markup == Some(true)) else {
+            return;
+        };
+        self.is_markup = scout.look(&self.held, is_last);
+        if self.is_markup == Some(false) {
+            // What is wrong with it is told all the same.
+            std::mem::swap(&mut self.parser, &mut scout.parser);
+        }
     }
 
     /// Looks at how the page begins.
@@ -288,6 +337,28 @@ mod tests {
             let back = run(stages, page.as_bytes(), piece_bytes);
             prop_assert_eq!(String::from_utf8_lossy(&back), page);
         }
+    }
+
+    #[test]
+    fn what_has_no_element_is_no_page_where_nobody_waits() {
+        let decided = |pieces: &[&str]| {
+            let splitter = Splitter::new(&EsiSettings::default(), "/", None).looking_through("/");
+            let mut chain = Chain::new([Stage::Split(Box::new(splitter))]);
+            let (mut out, mut decisions) = (Vec::new(), Vec::new());
+            for (at, piece) in pieces.iter().enumerate() {
+                let is_last = at + 1 == pieces.len();
+                let step = chain.step(piece.as_bytes(), is_last, &mut out).expect("fine");
+                assert_eq!(step.consumed, piece.len());
+                decisions.push(chain.split_decision().expect("it splits"));
+            }
+            decisions
+        };
+        assert_eq!(decided(&["<p>", "a", "</p>"]), [None, None, Some(false)]);
+        assert_eq!(decided(&["<p>a<es", "i:remove>"]), [None, Some(true)]);
+        assert_eq!(decided(&["<p>a<!--es", "i b-->", "c"]), [None, Some(true), Some(true)]);
+        assert_eq!(decided(&["a", "<esi:remove>"]), [Some(false), Some(false)]);
+        let long = "<p>".repeat(LOOKED_THROUGH_BYTES_MAX / 3 + 1);
+        assert_eq!(decided(&[&long, "<p>"]), [Some(true), Some(true)]);
     }
 
     #[test]

@@ -85,7 +85,10 @@ impl Asked {
             FetchKind::Pass => "pass",
             FetchKind::Background => "bgfetch",
         };
-        plan.transcript.note(Tag::Link, format_args!("bereq {id} {why}"));
+        // The request may be over before the fetch is.
+        let asking = std::mem::take(&mut plan.transcript);
+        asking.note(Tag::Link, format_args!("bereq {id} {why}"));
+        drop(asking);
         let scribe = worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Backend, id, "bereq", plan.parent, why);
         if transcript.is_on()

@@ -137,7 +137,7 @@ impl Asked {
         if filters.is_empty() {
             return Ok(Incoming { source: Source::Plain(body), framing, length, form, loan });
         }
-        let stages = filters.iter().map(|filter| self.stage(*filter));
+        let stages = filters.iter().map(|filter| self.stage(*filter, answer.stream));
         let (worker, transcript) = (&self.worker, &self.task.transcript);
         let from = From::Origin(body);
         let mut coded = CodedBody::new(worker, transcript, from, Chain::new(stages));
@@ -196,12 +196,17 @@ impl Asked {
         Stage::gzip(self.plan.site.gzip_level)
     }
 
-    fn stage(&self, filter: Filter) -> Stage {
+    fn stage(&self, filter: Filter, is_waited_for: bool) -> Stage {
         let stats = &self.worker.stats;
         let splitter = |is_packed: bool| {
-            let settings = &self.plan.site.settings.esi;
+            let (settings, page) = (&self.plan.site.settings.esi, &self.task.request.target);
             let level = is_packed.then_some(self.plan.site.gzip_level);
-            Stage::Split(Box::new(Splitter::new(settings, &self.task.request.target, level)))
+            let splitter = Splitter::new(settings, page, level);
+            // What is seen when all of it is there may as well be kept as it came.
+            Stage::Split(Box::new(match is_waited_for {
+                true => splitter,
+                false => splitter.looking_through(page),
+            }))
         };
         match filter {
             Filter::Unpack(coding) => {

@@ -10,11 +10,13 @@ use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::keepers::Passing;
 use crate::policy::{FetchKind, Synthetic};
+use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
 use freshet_store::Body;
 use freshet_wire::h1::Framing;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A response whose client has its head, and gets its body as that comes.
 pub(super) struct Given {
@@ -76,7 +78,8 @@ impl Answered {
             asked.note_not_stored(reason, &answer.head);
             reason
         };
-        let made = Made { id: asked.task.id, freshness: answer.freshness };
+        let is_uncacheable = answer.uncacheable.is_some();
+        let made = Made { id: asked.task.id, freshness: answer.freshness, is_uncacheable };
         let mut head = answer.head;
         let length = match framing {
             Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
@@ -141,7 +144,12 @@ impl Asked {
         }
         self.note_page(body.len(), None);
         let origin = self.origin.clone();
-        self.reply(Fetched::Page { head, body, length, reason, origin });
+        let made = Made {
+            id: self.task.id,
+            freshness: Freshness::from_policy(self.task.now, Duration::ZERO),
+            is_uncacheable: self.task.is_uncacheable,
+        };
+        self.reply(Fetched::Page { head, body, length, reason, origin, made: Some(made) });
         Step::Over
     }
 

@@ -84,6 +84,8 @@ pub(crate) enum Fetched {
         length: Option<u64>,
         reason: Reason,
         origin: Option<Arc<str>>,
+        /// The fetch it takes the place of, where there is one.
+        made: Option<Made>,
     },
     /// The origin switched protocols.
     Switched { head: ResponseHead, connection: RawConnection, origin: Arc<str> },
@@ -98,6 +100,8 @@ pub struct Made {
     pub id: u64,
     /// How long the response would be of use.
     pub freshness: Freshness,
+    /// Whether it was not to be kept, whatever that would have been good for.
+    pub is_uncacheable: bool,
 }
 
 /// A part as an origin described it.

@@ -1,10 +1,12 @@
 //! Requests for origins, made from clients' requests.
 
 use crate::policy::{ClientTask, FetchTask, key_authority};
+use crate::site::Site;
 use freshet_cache::Object;
 use freshet_config::template::{Template, Value};
 use freshet_http::coding::Coding;
 use freshet_http::conditional;
+use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::RangeRequest;
 use freshet_http::{hop_by_hop, target, unkeyed};
@@ -29,18 +31,14 @@ const OF_ONE: [&str; 5] = [
 pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead {
     let mut request = with_own_fields(for_all(task), task);
     request.method = Method::Get;
-    if task.site.codes_gzip {
-        // What is kept is for all: unpacked for those who take no gzip, or kept once for each
-        // coding.
-        let coding = match Coding::first(&task.request.fields) {
-            // Who sends it like that has packed it with more time than there is here.
-            Coding::Brotli if !task.site.codings.is_empty() => "br, gzip;q=0.5",
-            Coding::Zstd if !task.site.codings.is_empty() => "zstd, gzip;q=0.5",
-            _ => "gzip",
-        };
+    let shows_all = task.site.semantics.forwards_as_it_is;
+    if let Some(coding) = coding_for_all(&task.site, &task.request.fields)
+        // What a request says itself is replaced by the policy's fetch, whose log tells of it.
+        && !(shows_all && request.fields.contains("accept-encoding"))
+    {
         request.fields.set("Accept-Encoding", coding);
     }
-    if task.site.semantics.forwards_as_it_is {
+    if shows_all {
         for name in OF_ONE {
             request.fields.remove(name);
         }
@@ -66,6 +64,17 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
         }
     }
     request
+}
+
+/// The `Accept-Encoding` of what fills the cache for a request with these fields, where bodies are coded
+/// here. What is kept is for all: unpacked for those who take no gzip, or kept once for each coding.
+pub(crate) fn coding_for_all(site: &Site, fields: &Fields) -> Option<&'static str> {
+    site.codes_gzip.then(|| match Coding::first(fields) {
+        // Who sends it like that has packed it with more time than there is here.
+        Coding::Brotli if !site.codings.is_empty() => "br, gzip;q=0.5",
+        Coding::Zstd if !site.codings.is_empty() => "zstd, gzip;q=0.5",
+        _ => "gzip",
+    })
 }
 
 /// The client's request as it is.
@@ -160,9 +169,13 @@ pub(crate) fn without_spaces(request: &mut RequestHead) {
 fn for_one(task: &ClientTask) -> RequestHead {
     let mut request = task.request.clone();
     let fields = &mut request.fields;
-    hop_by_hop::strip(fields);
-    for name in ["expect", "content-length", "upgrade"] {
+    hop_by_hop::strip_but(fields, &task.spared);
+    for name in ["expect", "upgrade"] {
         fields.remove(name);
+    }
+    // The writer says the length of a body; a policy looks for it here.
+    if !task.site.semantics.forwards_as_it_is {
+        fields.remove("content-length");
     }
     request
 }

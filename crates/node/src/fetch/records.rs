@@ -151,7 +151,13 @@ pub(super) fn processed(
     // Each name has a space before it, as Varnish writes them.
     let names: String = filters.iter().map(|filter| format!(" {}", filter.name())).collect();
     transcript.note(Tag::Filters, format_args!("{names}"));
-    transcript.changes(Tag::BerespHeader, Tag::BerespUnset, before, after);
+    // In the order in which Varnish's filters go about it.
+    let order = match filters.first() {
+        Some(Filter::Unpack(_)) => ["Content-Encoding", "Content-Length", "ETag", "Vary"],
+        Some(Filter::EsiGzip) => ["ETag", "Content-Length", "Content-Encoding", "Vary"],
+        _ => ["Content-Length", "ETag", "Content-Encoding", "Vary"],
+    };
+    transcript.changes((Tag::BerespHeader, Tag::BerespUnset), (before, after), &order);
 }
 
 /// Bytes of a head as it is kept: each part of it with its end.
@@ -310,7 +316,8 @@ impl Account {
             return;
         }
         // `Content-Length`, which the writer adds.
-        let length = if body > 0 { body.to_string().len() as u64 + 18 } else { 0 };
+        let is_said = body == 0 || request.fields.contains("content-length");
+        let length = if is_said { 0 } else { body.to_string().len() as u64 + 18 };
         self.request += head_bytes_of_request(request) + length;
         self.request_body += body;
         self.response += response.map_or(0, head_bytes_of_response);

@@ -66,6 +66,8 @@ pub struct ClientTask {
     pub ttl_max: Option<Duration>,
     /// Objects are served stale no longer than this (`req.grace`).
     pub grace_max: Option<Duration>,
+    /// Fields that are sent on though `Connection` names them: the policy has set them.
+    pub spared: Vec<Box<str>>,
     /// The configuration this request began with.
     pub site: SiteRef,
     /// The request before its policy changed it, where what it leads to may be asked for before a client
@@ -174,6 +176,8 @@ pub struct FetchTask {
     pub origin_address: Option<SocketAddr>,
     /// Whether the client's body is not to be sent.
     pub body_dropped: bool,
+    /// Whether what comes is not to be kept, as far as is known.
+    pub is_uncacheable: bool,
     /// Where the client reached the node, for origins that are told of it.
     pub server_address: Option<SocketAddr>,
     /// How long the origin is waited for, where that is not what its settings say.
@@ -205,6 +209,7 @@ impl FetchTask {
             origin: OriginChoice::default(),
             origin_address: None,
             body_dropped: false,
+            is_uncacheable: kind == FetchKind::Pass,
             server_address: None,
             waits: Waits::default(),
             site: site.clone(),

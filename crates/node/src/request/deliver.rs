@@ -89,10 +89,10 @@ impl Machine<'_> {
                 let body = body.map_or(ResponseBody::Empty, ResponseBody::Stored);
                 self.deliver_private(head, (body, form, length), reason, origin, Some(&made))
             }
-            Fetched::Page { head, body, length, reason, origin } => {
+            Fetched::Page { head, body, length, reason, origin, made } => {
                 self.worker.stats.synthetic.increment();
                 let body = (ResponseBody::Inline(body), Form::default(), length);
-                self.deliver_private(head, body, reason, origin, None)
+                self.deliver_private(head, body, reason, origin, made.as_ref())
             }
             Fetched::Switched { .. } => {
                 self.task.reason = Reason::OriginMalformed;

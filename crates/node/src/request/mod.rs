@@ -138,6 +138,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         hash_ignore_vary: false,
         ttl_max: None,
         grace_max: None,
+        spared: Vec::new(),
         site,
         came,
         is_ahead: false,
@@ -244,7 +245,7 @@ fn told(site: &SiteRef, head: &RequestHead, salt: u64) -> Option<Fetched> {
         None => media::time(UnixMillis::now()),
     };
     let (length, reason) = (Some(body.len() as u64), Reason::Synthetic);
-    Some(Fetched::Page { head, body: body.into(), length, reason, origin: None })
+    Some(Fetched::Page { head, body: body.into(), length, reason, origin: None, made: None })
 }
 
 /// A request on its way through the states.

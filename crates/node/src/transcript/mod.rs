@@ -333,8 +333,14 @@ impl Transcript {
         }
     }
 
-    /// Adds what turned `before` into `after`: lines removed, then lines that came.
-    pub fn changes(&self, set: Tag, unset: Tag, before: &Fields, after: &Fields) {
+    /// Adds what turned `before` into `after`, name by name in this order, others last: lines removed,
+    /// then lines that came.
+    pub fn changes(
+        &self,
+        (set, unset): (Tag, Tag),
+        (before, after): (&Fields, &Fields),
+        order: &[&str],
+    ) {
         if !self.is_on() {
             return;
         }
@@ -348,11 +354,17 @@ impl Transcript {
                 None => new.push(line),
             }
         }
-        for (name, value) in old {
-            self.field(unset, name, value);
-        }
-        for (name, value) in new {
-            self.field(set, name, value);
+        let place = |name: &[u8]| {
+            let is_it = |known: &&str| known.as_bytes().eq_ignore_ascii_case(name);
+            order.iter().position(is_it).unwrap_or(order.len())
+        };
+        for at in 0..=order.len() {
+            for (name, value) in old.iter().filter(|(name, _)| place(name) == at) {
+                self.field(unset, name, value);
+            }
+            for (name, value) in new.iter().filter(|(name, _)| place(name) == at) {
+                self.field(set, name, value);
+            }
         }
     }
 
@@ -453,7 +465,7 @@ mod tests {
         before.append("B", "2");
         after.append("A", "1");
         after.append("B", "3");
-        transcript.changes(Tag::ReqHeader, Tag::ReqUnset, &before, &after);
+        transcript.changes((Tag::ReqHeader, Tag::ReqUnset), (&before, &after), &[]);
         assert!(kept.0.lock().expect("nobody panicked").is_empty());
         drop(transcript);
         assert_eq!(

@@ -6,6 +6,7 @@ use crate::program::{Text, Value};
 use crate::runtime::{Control, Event, Fault, Result, Run};
 use crate::types::{State, States};
 use crate::variables::Message;
+use freshet_http::message::RequestHead;
 
 pub(super) const MODULE: Module =
     Module { name: "std", classes: &[], functions: FUNCTIONS, is_test: false };
@@ -354,9 +355,38 @@ fn cache_req_body(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Valu
         refused(run, "req.body can only be cached in vcl_recv{}");
         return Ok(Value::Bool(false));
     }
+    let restarts = run.view.client.as_deref().map_or(0, |client| client.restarts);
+    if restarts > 0 && run.host.request_body().is_none_or(|body| body.is_empty()) {
+        refused(run, "req.body must be cached before restarts");
+        return Ok(Value::Bool(false));
+    }
     let bytes = u64::try_from(arguments.int(0)).unwrap_or(0);
     let storage = run.view.client.as_deref().and_then(|client| client.storage);
-    Ok(Value::Bool(run.host.cache_request_body(bytes, storage)))
+    let is_kept = run.host.cache_request_body(bytes, storage);
+    if is_kept {
+        say_length(run)?;
+    }
+    Ok(Value::Bool(is_kept))
+}
+
+/// Has a request that came in chunks say the length that its body turned out to have.
+fn say_length(run: &mut Run<'_>) -> Result<()> {
+    const CHUNKED: &str = "Transfer-Encoding";
+    const LENGTH: &str = "Content-Length";
+    let is_chunked = |head: &RequestHead| head.fields.contains(CHUNKED);
+    if !run.view.req.as_deref().is_some_and(is_chunked) {
+        return Ok(());
+    }
+    let Some(body) = run.host.request_body() else { return Ok(()) };
+    let length = body.len().to_string();
+    let original = run.view.client.as_deref_mut().and_then(|client| client.original.as_deref_mut());
+    if let Some(original) = original {
+        original.fields.remove(CHUNKED);
+        original.fields.set(LENGTH, length.as_bytes());
+    }
+    run.unset_named_field(Message::Req, LENGTH);
+    run.unset_named_field(Message::Req, CHUNKED);
+    run.set_named_field(Message::Req, LENGTH, length.into_bytes())
 }
 
 /// The node tells a client to continue when its body is first read, which is as late as can be.
@@ -390,6 +420,9 @@ fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     match run.request_mut(message) {
         Some(head) => *head = *original,
         None => return fault("std.rollback(): not in this state"),
+    }
+    if let (Message::Req, Some(client)) = (message, run.view.client.as_deref_mut()) {
+        client.spared.clear();
     }
     // The answer belongs to the request that was sent, which this is not any more.
     if let (Message::Bereq, true, Some(fetch)) =

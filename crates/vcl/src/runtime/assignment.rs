@@ -134,6 +134,9 @@ impl Run<'_> {
     pub(crate) fn unset_bereq_body(&mut self) {
         if let Some(fetch) = &mut self.view.fetch {
             fetch.body_unset = true;
+            if std::mem::take(&mut fetch.has_body) {
+                self.unset_named_field(Message::Bereq, "Content-Length");
+            }
         }
     }
 
@@ -151,6 +154,10 @@ impl Run<'_> {
         };
         if truth || self.state == State::BackendError {
             answer.uncacheable = truth;
+            if let Some(fetch) = self.view.fetch.as_deref_mut().filter(|_| truth) {
+                // The fetch is one of what is not kept from here on, also when it is tried again.
+                fetch.uncacheable = true;
+            }
         } else if answer.uncacheable && self.traced {
             // What is passed is not kept.
             self.host.trace(Event::Error("Ignoring attempt to reset beresp.uncacheable"));

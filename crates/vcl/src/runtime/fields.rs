@@ -137,24 +137,21 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Takes a field that a policy has set from those that are for the client's connection only, and
-    /// would not be sent on: the client named what came from itself.
+    /// Notes that a field which the client's `Connection` names is sent on all the same, as the policy
+    /// has set it: the client named what came from itself.
     fn spare(&mut self, message: Message, name: &str) {
         if message != Message::Req {
             return;
         }
-        let Some(fields) = self.fields_mut(message) else { return };
         let is_it = |token: &[u8]| token.eq_ignore_ascii_case(name.as_bytes());
-        if !fields.tokens("Connection").any(is_it) {
+        let is_named = |fields: &Fields| fields.tokens("Connection").any(is_it);
+        if !self.fields(message).is_some_and(is_named) {
             return;
         }
-        let others: Vec<&[u8]> =
-            fields.tokens("Connection").filter(|token| !is_it(token)).collect();
-        let others = others.join(&b", "[..]);
-        if others.is_empty() {
-            fields.remove("Connection");
-        } else {
-            fields.set("Connection", others);
+        if let Some(client) = self.view.client.as_deref_mut()
+            && !client.spared.iter().any(|known| is_it(known.as_bytes()))
+        {
+            client.spared.push(name.into());
         }
     }
 

@@ -181,6 +181,8 @@ pub struct ClientKnobs {
     pub idle_send_timeout: f64,
     /// The request as it came, for `std.rollback(req)`.
     pub original: Option<Box<RequestHead>>,
+    /// Fields that are sent on though `Connection` names them: the policy has set them.
+    pub spared: Vec<Box<str>>,
     /// The outermost request's head and time, where this is an ESI fragment's.
     pub top: Option<Box<(RequestHead, f64)>>,
 }
@@ -213,6 +215,7 @@ impl Default for ClientKnobs {
             send_timeout: 600.0,
             idle_send_timeout: 60.0,
             original: None,
+            spared: Vec::new(),
             top: None,
         }
     }
@@ -247,6 +250,8 @@ pub struct FetchKnobs {
     pub first_byte_timeout: Option<f64>,
     /// `bereq.between_bytes_timeout`, seconds.
     pub between_bytes_timeout: Option<f64>,
+    /// Whether a body of the client's goes along that was not kept for the policy.
+    pub has_body: bool,
     /// Set where the request's body is not to be sent.
     pub body_unset: bool,
     /// Set where `std.rollback(bereq)` gave up the answer that was there.

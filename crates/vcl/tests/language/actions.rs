@@ -302,6 +302,26 @@ fn what_was_decided_is_not_decided_again() {
     assert!(scene.answer.uncacheable);
     let wanted = "Error(\"Ignoring attempt to reset beresp.uncacheable\")".to_owned();
     assert!(scene.node.events.contains(&wanted), "{:?}", scene.node.events);
+    // What says so has the fetch be one of what is not kept, and the built-in text adds nothing.
+    let mut scene = Scene::default();
+    scene.beresp.fields.append("Cache-Control", "private");
+    let policy = compile("sub vcl_backend_response { set beresp.uncacheable = true; }");
+    scene.run(&policy, State::BackendResponse);
+    assert!(scene.answer.uncacheable && scene.fetch.uncacheable);
+    let told = scene.node.events.iter().filter(|event| event.starts_with("Lifetime")).count();
+    assert!(told <= 1, "{:?}", scene.node.events);
+}
+
+#[test]
+fn a_body_that_does_not_go_along_has_no_length() {
+    let policy = compile("sub vcl_backend_fetch { unset bereq.body; }");
+    for has_body in [true, false] {
+        let mut scene = Scene::default();
+        scene.bereq.fields.append("Content-Length", "4");
+        scene.fetch.has_body = has_body;
+        scene.run(&policy, State::BackendFetch);
+        assert_eq!(scene.bereq.fields.contains("content-length"), !has_body);
+    }
 }
 
 #[test]

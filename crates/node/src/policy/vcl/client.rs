@@ -123,6 +123,9 @@ impl ClientState {
             let send = self.knobs.idle_send_timeout.min(self.knobs.send_timeout);
             timeouts.send.set(Some(span(send)));
         }
+        if self.knobs.spared.len() != task.spared.len() {
+            task.spared.clone_from(&self.knobs.spared);
+        }
         self.is_body_kept = host.is_body_kept;
         task.is_body_told |= host.is_body_kept;
         if host.loan.is_some() {
@@ -134,12 +137,14 @@ impl ClientState {
         if let Some(failure) = self.task.take_failure() {
             policy.tell(&failure, task.now);
         }
-        if outcome == Outcome::Fail && !std::mem::replace(&mut self.failed, true) {
+        if outcome == Outcome::Fail {
             // What it had used up is not to keep the page from being made that tells of it, nor is
             // what it had done to the request.
+            self.failed = true;
             self.task.renew_workspace();
             if let Some(original) = &self.knobs.original {
                 task.request.clone_from(original);
+                self.knobs.spared.clear();
             }
         }
         outcome
@@ -328,7 +333,7 @@ fn finish_recv(
     // One coding, so that there are two variants of what can be compressed and not one for each
     // way of asking.
     if task.site.codes_gzip
-        && !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe | Outcome::Restart | Outcome::Fail)
+        && !matches!(outcome, Outcome::Pass(_) | Outcome::Pipe | Outcome::Fail)
         && task.request.fields.contains("accept-encoding")
     {
         let (fields, transcript) = (&mut task.request.fields, &task.transcript);
@@ -487,7 +492,7 @@ pub(super) fn pass(policy: &VclPolicy, task: &mut ClientTask) -> Pass {
 pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
     with_state(policy, task, |state, task| {
         let mut bereq = task.request.clone();
-        hop_by_hop::strip_named(&mut bereq.fields);
+        hop_by_hop::strip_named(&mut bereq.fields, &task.spared);
         // Whoever gets the bytes of a connection is told that nothing else will come over it.
         bereq.fields.set("X-Varnish", task.id.to_string());
         bereq.fields.set("Connection", "close");
@@ -514,6 +519,10 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
 
 pub(super) fn purge(policy: &VclPolicy, task: &mut ClientTask) -> Purge {
     with_state(policy, task, |state, task| {
+        // What says that nothing is kept of it has gone with it.
+        let key = policy.passes.key(&state.parts);
+        policy.passes.forget(key);
+        policy.misses.forget(key);
         match state.run(policy, State::Purge, task, With::default()) {
             Outcome::Restart => Purge::Restart,
             Outcome::Synth(status, reason) => Purge::Synth(status, reason),
@@ -542,6 +551,7 @@ pub(super) fn begin_fetch(
                 state.other.as_ref().map_or(default, |other| other.policy.program().default_backend)
             }),
             hash: state.knobs.hash,
+            has_body: task.has_body && !task.is_body_told,
             ..FetchKnobs::default()
         };
         FetchState {

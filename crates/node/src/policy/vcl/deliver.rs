@@ -63,7 +63,7 @@ fn passed_view<'a>(
         keep: 0.0,
         time: seconds(freshness.received),
         hits: 0,
-        uncacheable: true,
+        uncacheable: made.is_uncacheable,
         can_esi: served.form.parts,
         storage: None,
     }

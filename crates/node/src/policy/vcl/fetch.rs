@@ -2,10 +2,12 @@
 
 use super::host::NodeHost;
 use super::{VclPolicy, seconds, span};
+use crate::fetch::prepare::coding_for_all;
 use crate::policy::{
     Answer, BackendError, BackendFetch, BackendResponse, FetchKind, FetchTask, OriginChoice,
     Synthetic,
 };
+use crate::site::Site;
 use crate::transcript::{Message, Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_config::storage::Storage;
@@ -14,6 +16,7 @@ use freshet_content::heads::{self, Wish};
 use freshet_http::cache_control::CacheControl;
 use freshet_http::coding::Coding;
 use freshet_http::date;
+use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{RequestHead, ResponseHead, Version};
 use freshet_http::reason::Reason;
@@ -201,6 +204,9 @@ pub(super) fn backend_fetch(policy: &VclPolicy, task: &mut FetchTask) -> Backend
                 fields.remove("if-range");
             }
             task.request.version = Version::Http11;
+            if task.kind != FetchKind::Pass {
+                ask_for_all(&task.site, fields, &task.transcript);
+            }
             fields.set("X-Varnish", task.id.to_string());
             task.transcript.field(Tag::BereqHeader, b"X-Varnish", task.id.to_string().as_bytes());
             if policy.policy.program().rolls_back {
@@ -225,6 +231,21 @@ pub(super) fn backend_fetch(policy: &VclPolicy, task: &mut FetchTask) -> Backend
             _ => BackendFetch::Abandon,
         }
     })
+}
+
+/// Asks for what fills the cache in the coding it is kept in, whatever the request says, and tells of it.
+fn ask_for_all(site: &Site, fields: &mut Fields, transcript: &Transcript) {
+    const NAME: &str = "Accept-Encoding";
+    let Some(coding) = coding_for_all(site, fields) else { return };
+    if fields.get(NAME) == Some(coding.as_bytes()) {
+        return;
+    }
+    for before in fields.get_all(NAME) {
+        transcript.field(Tag::BereqUnset, NAME.as_bytes(), before);
+    }
+    fields.remove(NAME);
+    fields.append(NAME, coding);
+    transcript.field(Tag::BereqHeader, NAME.as_bytes(), coding.as_bytes());
 }
 
 pub(super) fn backend_response(
@@ -438,6 +459,7 @@ pub(super) fn backend_error(
             body: Some(&mut body),
         };
         let outcome = state.run(policy, State::BackendError, task, with);
+        task.is_uncacheable = knobs.uncacheable;
         response.head.status %= 1000;
         response.body = body.into();
         match outcome {

@@ -48,6 +48,12 @@ impl Passes {
         self.any.store(true, Relaxed);
     }
 
+    pub(super) fn forget(&self, key: u64) {
+        if self.any.load(Relaxed) {
+            self.notes.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+        }
+    }
+
     /// The note about what has this number, while it holds.
     pub(super) fn get(&self, key: impl FnOnce() -> u64, now: UnixMillis) -> Option<Note> {
         self.recent(key, now).filter(|note| note.until > now)
@@ -80,5 +86,7 @@ mod tests {
         assert_eq!(passes.recent(|| a, UnixMillis(10)), Some(note));
         assert_eq!(passes.recent(|| a, UnixMillis(10_010)), None);
         assert_eq!(passes.get(|| b, UnixMillis(9)), None);
+        passes.forget(a);
+        assert_eq!(passes.get(|| a, UnixMillis(9)), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Grammar;
 use super::running::is_unsteady;
-use super::values::{BAD_PATTERNS, NUMBERS, PATTERNS, REALS, fits_version};
+use super::values::{BAD_PATTERNS, DURATIONS, NUMBERS, PATTERNS, REALS, fits_version};
 use freshet_vcl::Type;
 
 impl Grammar {
@@ -89,6 +89,8 @@ impl Grammar {
         let right = match operator {
             // Nobody is to divide by nothing.
             "/" | "%" => self.draw.of(&NUMBERS[1..]).to_owned(),
+            // Behind a time no sign may follow.
+            _ if of == T::Time && self.is_run => self.draw.of(&DURATIONS).to_owned(),
             _ => self.expression(right, depth),
         };
         Some(format!("{left} {operator} {right}"))
@@ -115,6 +117,8 @@ impl Grammar {
             }
             6 => match self.draw.below(2) {
                 0 => self.plain_text(),
+                // A number that begins with a sign is no condition.
+                _ if self.is_run => self.draw.of(&NUMBERS).to_owned(),
                 _ => self.expression(T::Int, depth),
             },
             _ => {

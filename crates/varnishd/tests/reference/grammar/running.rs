@@ -17,8 +17,8 @@ const MEANT: [&str; 20] = [
     "\"gzip\"",
     "\"gzip;q=0\"",
     "\"deflate, gzip\"",
-    "\"\\\"tag\\\"\"",
-    "\"W/\\\"tag\\\"\"",
+    "{\"\"tag\"\"}",
+    "{\"W/\"tag\"\"}",
     "\"bytes=0-2\"",
     "\"bytes=-3\"",
     "\"Accept-Encoding\"",
@@ -99,6 +99,13 @@ impl Grammar {
                 self.import(module);
             }
         }
+        // Of Debian's package varnish-modules, where it was said where they are.
+        let has_others = std::env::var_os("VMOD_PATH").is_some();
+        for module in ["header", "str", "var"] {
+            if self.draw.once_in(6) && has_others {
+                self.import(module);
+            }
+        }
         for name in ["b0", "b1"] {
             self.line(&format!("backend {name} {{ .host = \"127.0.0.1\"; .port = \"ORIGIN\"; }}"));
         }
@@ -134,7 +141,8 @@ impl Grammar {
             return;
         }
         self.line("sub vcl_init {");
-        for (object, class) in [("rr", "round_robin"), ("fb", "fallback"), ("sh", "shard")] {
+        let classes = [("rr", "round_robin"), ("fb", "fallback"), ("sh", "shard"), ("hs", "hash")];
+        for (object, class) in classes {
             if !self.draw.once_in(2) {
                 continue;
             }
@@ -208,7 +216,6 @@ impl Grammar {
             &Type::Real,
             &Type::Duration,
             &Type::Bool,
-            &Type::Bytes,
             &Type::Ip,
             &Type::Backend,
             &Type::Blob,

@@ -2,7 +2,7 @@
 
 use super::Grammar;
 use super::running::is_untimely;
-use super::values::{ACTIONS, fits_version};
+use super::values::{ACTIONS, NUMBERS, REALS, fits_version};
 use freshet_vcl::{State, Type};
 
 impl Grammar {
@@ -137,7 +137,15 @@ impl Grammar {
             (Type::Body, _) => Type::String,
             (of, _) => of,
         };
-        let value = word.unwrap_or_else(|| self.expression(of, 3));
+        let value = match word {
+            Some(word) => word,
+            // Nobody is to divide by nothing.
+            None if operator == "/=" && is_run => {
+                let numbers = if of == Type::Int { &NUMBERS[1..] } else { &REALS[1..] };
+                self.draw.of(numbers).to_owned()
+            }
+            None => self.expression(of, 3),
+        };
         self.line(&format!("set {} {operator} {value};", variable.name));
     }
 }

@@ -143,6 +143,8 @@ impl Grammar {
             Type::Ip if self.draw.once_in(2) => self.pick(&IPS, &BAD_IPS).into(),
             Type::Ip => "client.ip".into(),
             Type::Blob => self.pick(&BLOBS, &BAD_BLOBS).into(),
+            // The name of the default one is a word of the language where a text is wanted.
+            Type::Backend if self.is_run => self.draw.of(&BACKENDS[..2]).into(),
             Type::Backend => self.pick(&BACKENDS, &BAD_BACKENDS).into(),
             Type::Regex => self.pick(&PATTERNS, &BAD_PATTERNS).into(),
             Type::Acl => self.pick(&["a0"], &["missing"]).into(),
