@@ -123,11 +123,15 @@ impl Asked {
             heads::apply(&answer.filters, &mut answer.head.fields, &mut form)
         };
         self.select_by_coding(&mut answer.head.fields, &mut form);
-        if filters.iter().any(|filter| !matches!(filter, Filter::Check(_))) {
+        if filters.iter().any(|filter| !matches!(filter, Filter::Check(_) | Filter::Esi)) {
             answer.head.fields.remove("content-length");
         }
         let changes = (&before, &answer.head.fields);
         records::processed(&self.task.transcript, &filters, changes);
+        if filters.contains(&Filter::Esi) {
+            // What becomes of a page is known when it is sent, and told there.
+            answer.head.fields.remove("content-length");
+        }
         let loan = self.lend(answer)?;
         let storage = match &loan {
             Some(loan) => (loan.share().kind(), &**loan.share().name()),

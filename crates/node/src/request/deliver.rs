@@ -15,7 +15,6 @@ use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object, StoredHead};
 use freshet_content::chain::Chain;
-use freshet_content::heads::weaken_etag;
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::cache_status::{CacheStatus, Forward};
 use freshet_http::conditional::{self, Outcome, Validators};
@@ -399,7 +398,6 @@ impl Machine<'_> {
             Part::Nothing(status) => {
                 if shape.is_unpacked() && self.task.site.semantics.keeps_fields_without_content {
                     head.fields.remove("content-encoding");
-                    weaken_etag(&mut head.fields);
                 }
                 return self.nothing(status, head, total);
             }

@@ -113,7 +113,9 @@ impl Machine<'_> {
         if shape.is_unpacked() {
             head.fields.remove("content-encoding");
         }
-        if shape.is_unpacked() || matches!(shape, Shape::Page { .. }) {
+        // A policy was shown the weak tag of what is unpacked, and may have set another.
+        let is_told = self.task.site.vcl.is_some();
+        if (shape.is_unpacked() && !is_told) || matches!(shape, Shape::Page { .. }) {
             weaken_etag(&mut head.fields);
         }
         if matches!(body, ResponseBody::Empty) || !self.task.wants_content {

@@ -373,10 +373,9 @@ fn cache_req_body(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Valu
 fn say_length(run: &mut Run<'_>) -> Result<()> {
     const CHUNKED: &str = "Transfer-Encoding";
     const LENGTH: &str = "Content-Length";
-    let is_chunked = |head: &RequestHead| head.fields.contains(CHUNKED);
-    if !run.view.req.as_deref().is_some_and(is_chunked) {
-        return Ok(());
-    }
+    let message = Message::Req;
+    let coding = |head: &RequestHead| head.fields.get(CHUNKED).map(<[u8]>::to_vec);
+    let Some(coding) = run.view.req.as_deref().and_then(coding) else { return Ok(()) };
     let Some(body) = run.host.request_body() else { return Ok(()) };
     let length = body.len().to_string();
     let original = run.view.client.as_deref_mut().and_then(|client| client.original.as_deref_mut());
@@ -384,9 +383,14 @@ fn say_length(run: &mut Run<'_>) -> Result<()> {
         original.fields.remove(CHUNKED);
         original.fields.set(LENGTH, length.as_bytes());
     }
-    run.unset_named_field(Message::Req, LENGTH);
-    run.unset_named_field(Message::Req, CHUNKED);
-    run.set_named_field(Message::Req, LENGTH, length.into_bytes())
+    if run.traced {
+        // As Varnish tells of the request as it came, which it always keeps.
+        run.host.trace(Event::FieldUnset { message, name: CHUNKED, value: &coding });
+        run.host.trace(Event::FieldSet { message, name: LENGTH, value: length.as_bytes() });
+    }
+    run.unset_named_field(message, LENGTH);
+    run.unset_named_field(message, CHUNKED);
+    run.set_named_field(message, LENGTH, length.into_bytes())
 }
 
 /// The node tells a client to continue when its body is first read, which is as late as can be.

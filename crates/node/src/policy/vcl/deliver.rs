@@ -8,9 +8,11 @@ use crate::fetch::Made;
 use crate::policy::{ClientTask, Deliver, Served, Shaping, Synthetic};
 use crate::shares::{TRANSIENT, loan_of};
 use crate::snapshot::Snapshot;
-use crate::transcript::{Message, Tag};
+use crate::transcript::{Message, Tag, Transcript};
 use bytes::Bytes;
 use freshet_cache::{Object, StoredHead};
+use freshet_content::chain::accepts_gzip;
+use freshet_content::heads::weaken_etag;
 use freshet_http::fields::Fields;
 use freshet_http::message::{ResponseHead, Version, reason_phrase};
 use freshet_http::reason::Reason;
@@ -96,6 +98,18 @@ pub(super) fn deliver(
         response.version = Version::Http11;
         task.transcript.field(Tag::RespHeader, b"X-Varnish", ids.as_bytes());
         response.fields.append("X-Varnish", ids);
+        if served.made.is_some() || !response.fields.contains("age") {
+            let age =
+                served.made.map_or(0, |made| made.freshness.age(task.now).as_secs()).to_string();
+            if response.fields.get("age") != Some(age.as_bytes()) {
+                task.transcript.field(Tag::RespHeader, b"Age", age.as_bytes());
+                response.fields.set("Age", age);
+            }
+        }
+        let takes_gzip = task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
+        if served.form.gzip && task.site.codes_gzip && !takes_gzip {
+            weaken(&mut response.fields, &task.transcript);
+        }
         let is_private = matches!(
             task.reason,
             Reason::PassMethod
@@ -114,14 +128,6 @@ pub(super) fn deliver(
                 false => {
                     response.fields.remove("accept-ranges");
                 }
-            }
-        }
-        if served.made.is_some() || !response.fields.contains("age") {
-            let age =
-                served.made.map_or(0, |made| made.freshness.age(task.now).as_secs()).to_string();
-            if response.fields.get("age") != Some(age.as_bytes()) {
-                task.transcript.field(Tag::RespHeader, b"Age", age.as_bytes());
-                response.fields.set("Age", age);
             }
         }
         let passed = served.made.map(|made| (made, response.fields.clone(), response.status));
@@ -164,6 +170,16 @@ pub(super) fn deliver(
             _ => Deliver::Synth(503, Some(FAILED.into())),
         }
     })
+}
+
+/// Makes the entity tag of what is unpacked on its way a weak one, before the policy looks at it.
+fn weaken(fields: &mut Fields, transcript: &Transcript) {
+    let Some(before) = fields.get("etag").map(<[u8]>::to_vec) else { return };
+    weaken_etag(fields);
+    if let Some(now) = fields.get("etag").filter(|now| *now != before) {
+        transcript.field(Tag::RespUnset, b"ETag", &before);
+        transcript.field(Tag::RespHeader, b"ETag", now);
+    }
 }
 
 /// Records what a response's body goes through.
