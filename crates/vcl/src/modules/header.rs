@@ -19,14 +19,16 @@ const FUNCTIONS: &[Function] = &[
 
 /// A header field as functions take it: of which message, and its name.
 pub(super) fn named(run: &Run<'_>, value: Value) -> Option<(Message, String)> {
-    match value {
+    let (message, name) = match value {
         Value::Header(message, header) => {
-            let name = run.program.headers.get(header as usize)?;
-            Some((message, name.to_string()))
+            (message, run.program.headers.get(header as usize)?.to_string())
         }
-        Value::NamedHeader(message, name) => Some((message, run.string(name).into_owned())),
-        _ => None,
-    }
+        Value::NamedHeader(message, name) => (message, run.string(name).into_owned()),
+        _ => return None,
+    };
+    // A page is its own outermost request.
+    let is_top = message == Message::ReqTop && !run.is_included();
+    Some((if is_top { Message::Req } else { message }, name))
 }
 
 fn writable(message: Message) -> Result<()> {

@@ -12,7 +12,7 @@ const DECIMAL_MAX: f64 = 999_999_999_999.999;
 const BYTES_MAX: f64 = ((1_i64 << 53) - 1) as f64;
 
 const TOO_MANY: &str = "Too many digits";
-const MISSING: &str = "Missing digits";
+const MISSING: &str = "Invalid number";
 
 fn without_space(text: &str) -> &str {
     text.trim_start_matches([' ', '\t'])

@@ -16,7 +16,7 @@ pub(crate) fn is_writable(number: f64) -> bool {
     number.abs() < REAL_MAX
 }
 
-/// Why a value has no text, where it is too large for one.
+/// Why a value has no text: it is too large for one, or no address.
 pub(crate) fn unwritable(value: Value) -> Option<Box<str>> {
     match value {
         Value::Real(number) | Value::Duration(number) if !is_writable(number) => {
@@ -29,6 +29,7 @@ pub(crate) fn unwritable(value: Value) -> Option<Box<str>> {
         Value::Time(at) if at.is_nan() || at.abs() > SECONDS_MAX => {
             Some("Unformatable VCL_TIME".into())
         }
+        Value::Ip(None, _) => Some("VRT_IP_string: Illegal IP".into()),
         _ => None,
     }
 }

@@ -419,7 +419,7 @@ fn ends_of_connections_are_told() {
         ("proxy.cert_sign() + proxy.cert_key() + proxy.ssl_verify_result()", "0"),
         ("unix.user() + unix.group() + unix.uid() + unix.gid()", "-1-1"),
         ("\"\" + vtc.typesize(\"cp\") + vtc.typesize(\"?\")", "16-1"),
-        ("\"\" + vtc.no_backend() + vtc.no_stevedore() + vtc.no_ip()", ""),
+        ("\"\" + vtc.no_backend() + vtc.no_stevedore()", ""),
     ]);
     let mut scene = Scene::default();
     scene.session.tls = Some(freshet_vcl::TlsFacts {

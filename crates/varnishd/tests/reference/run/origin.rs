@@ -10,7 +10,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What it says, by the last digits of the hash of what it is asked for.
-const ANSWERS: [&str; 27] = [
+const ANSWERS: [&str; 29] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: s-maxage=60\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
@@ -32,11 +32,13 @@ const ANSWERS: [&str; 27] = [
     "HTTP/1.1 200 OK\r\nAge: 20\r\nCache-Control: max-age=30\r\nContent-Length: 4\r\n\r\naged",
     "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2015 00:00:00 GMT\r\nExpires: Thu, 01 Jan 2015 00:01:00 GMT\r\nContent-Length: 4\r\n\r\nlong",
     "HTTP/1.1 200 OK\r\nExpires: 0\r\nContent-Length: 4\r\n\r\nzero",
-    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 63\r\n\r\n<p>in: <esi:include src=\"/esi/1\"/><esi:remove>x</esi:remove>",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 60\r\n\r\n<p>in: <esi:include src=\"/esi/1\"/><esi:remove>x</esi:remove>",
     "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 47\r\n\r\n<html>a<esi:include src=\"/inner\"/>b<!--esi c-->",
     "HTTP/1.1 200 OK\r\nX-A: 1\r\nX-A: 2\r\nCookie: b=2\r\nA: from origin\r\nContent-Length: 3\r\n\r\ntwo",
     "HTTP/1.1 200 Fine\r\nContent-Length: 5\r\n\r\nempty",
     "HTTP/1.1 410 Gone\r\nCache-Control: max-age=5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nxkey: cat_1\r\nContent-Length: 9\r\n\r\n<p>tagged",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 12\r\n\r\n<p>broken",
     "",
 ];
 

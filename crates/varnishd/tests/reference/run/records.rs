@@ -132,7 +132,9 @@ fn is_of_transport(tag: &str) -> bool {
 /// Whether a record tells of something a policy changed.
 fn is_change(line: &str) -> bool {
     let tag = line.trim_start().split(' ').next().unwrap_or("");
-    ["Header", "Unset", "Method", "URL", "Status", "Reason"].iter().any(|end| tag.ends_with(end))
+    ["Header", "Unset", "Method", "URL", "Status", "Reason", "TTL"]
+        .iter()
+        .any(|end| tag.ends_with(end))
 }
 
 /// A record's text without what is only this time's; none where nothing can be compared.
