@@ -323,9 +323,10 @@ impl Assembly {
         let scribe = worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Client, id, "req", page.id, "esi");
         transcript.timestamp("Start");
-        transcript.note(Tag::ReqStart, format_args!("{}", page.client.endpoint()));
         let transcript = Rc::new(transcript);
         let head = request_head(nesting, &include);
+        note_changes(&transcript, &nesting.original, &head, &include);
+        transcript.note(Tag::ReqStart, format_args!("{}", page.client.endpoint()));
         transcript.request(Message::Request, &head);
         let request = Request {
             id,
@@ -495,6 +496,32 @@ impl ChildLog {
         let body = self.bytes;
         self.transcript.note(Tag::ReqAcct, format_args!("0 0 0 0 {body} {body}"));
     }
+}
+
+/// Tells how the request for an include was made of the page's, as Varnish does.
+fn note_changes(
+    transcript: &Transcript,
+    page: &RequestHead,
+    head: &RequestHead,
+    include: &Include,
+) {
+    if !transcript.is_on() {
+        return;
+    }
+    transcript.note_bytes(Tag::ReqURL, head.target.as_bytes());
+    if !include.host.is_empty() {
+        transcript.field(Tag::ReqUnset, b"Host", page.authority.as_bytes());
+        transcript.field(Tag::ReqHeader, b"Host", head.authority.as_bytes());
+    }
+    if page.method != head.method {
+        transcript.note_bytes(Tag::ReqMethod, head.method.as_str().as_bytes());
+    }
+    if page.version != head.version {
+        transcript.note_bytes(Tag::ReqProtocol, head.version.as_str().as_bytes());
+    }
+    let order = ["If-Modified-Since", "If-None-Match", "Range", "Accept-Encoding"];
+    let (set, unset) = (Tag::ReqHeader, Tag::ReqUnset);
+    transcript.changes((set, unset), (&page.fields, &head.fields), &order);
 }
 
 /// The request for an include: the page's as it came, with another target.
