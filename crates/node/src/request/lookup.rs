@@ -240,9 +240,10 @@ impl Machine<'_> {
             return;
         }
         // From when the request came, also where it was restarted since.
-        let ttl_ms = object.freshness().fresh_until().0 - self.task.received.0;
-        #[allow(clippy::cast_precision_loss, reason = "lifetimes are far below 2^52 ms")]
-        let ttl = ttl_ms as f64 / 1000.0;
+        let (until, came) = (object.freshness().fresh_until().0, self.task.received.0);
+        // What is in its grace has less than nothing left.
+        #[allow(clippy::cast_precision_loss, reason = "times are far below 2^52 ms")]
+        let ttl = (until as f64 - came as f64) / 1000.0;
         let keep = keep_of(object).as_secs_f64();
         let (id, grace) = object
             .with_head(|head| (head.fetch_id, head.freshness.stale_while_revalidate.as_secs_f64()));
