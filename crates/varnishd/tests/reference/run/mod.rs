@@ -105,6 +105,8 @@ fn is_compared(part: &str) -> bool {
 fn plain_line(line: &str) -> String {
     // What Varnish 7.1 writes into a body for what is unset.
     let line = &*line.replace("(null)", "");
+    // A space at the start of a value is not sent here.
+    let line = &*line.replacen(":  ", ": ", 1);
     let name = line.split(':').next().unwrap_or("").trim().to_ascii_lowercase();
     match &*name {
         // Kept apart from other fields, and by the name it has in standards.
