@@ -147,10 +147,16 @@ fn decoded(text: &[u8], how: &str) -> Option<Vec<u8>> {
     }
 }
 
-fn encoded(bytes: &[u8], how: &str, case: &str) -> Result<Vec<u8>> {
+/// Whether an encoding has large and small digits, where one of them is wanted.
+fn check_case(how: &str, case: &str) -> Result<()> {
     if case != "DEFAULT" && !matches!(how, "HEX" | "URL") {
         return fault(format!("vmod blob error: case {case} is illegal with encoding {how}"));
     }
+    Ok(())
+}
+
+fn encoded(bytes: &[u8], how: &str, case: &str) -> Result<Vec<u8>> {
+    check_case(how, case)?;
     let digits = if case == "UPPER" { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
     let mut out = Vec::with_capacity(bytes.len() * 4 / 3 + 4);
     match how {
@@ -208,6 +214,7 @@ fn encode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn transcode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    check_case(arguments.word(1), arguments.word(2))?;
     let bytes = decode_text(run, arguments.word(0), arguments.int(3), arguments.text(4))?;
     let text = encoded(&bytes, arguments.word(1), arguments.word(2))?;
     run.store(until_nul(&text)).map(Value::Text)

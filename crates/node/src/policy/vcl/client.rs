@@ -501,9 +501,9 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
         }
         let with = With { bereq: Some(&mut bereq), ..With::default() };
         let outcome = state.run(policy, State::Pipe, task, with);
-        // What the policy did to bereq goes to the origin.
-        task.request = bereq;
         if outcome == Outcome::Pipe {
+            // What the policy did to bereq goes to the origin.
+            task.request = bereq;
             task.transcript.timestamp("Process");
             if let Some(pipe) = &task.pipe {
                 pipe.timestamp("Process");

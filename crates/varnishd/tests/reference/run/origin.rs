@@ -132,7 +132,8 @@ fn answer_to(target: &str) -> &'static str {
 /// Whether it is said in time how long the answer to this is. Of one that goes on until the end, a
 /// part is answered if all of it has come by then.
 pub(super) fn says_length(target: &str) -> bool {
-    !answer_to(target).starts_with("HTTP/1.0")
+    let answer = answer_to(target);
+    !(answer.starts_with("HTTP/1.0") || answer.contains("chunked"))
 }
 
 /// An answer with its body packed.
