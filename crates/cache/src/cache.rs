@@ -4,6 +4,7 @@
 //! holds its shard's lock, so that no purge falls between the question and the insertion; and the
 //! monitor's lock is taken under a shard's, but never waited for. No memory is charged, freed or evicted and nobody is woken under any of them.
 
+use crate::census::Census;
 use crate::error::CacheError;
 use crate::eviction::fifo::S3Fifo;
 use crate::eviction::monitor::Monitor;
@@ -71,6 +72,8 @@ pub struct Cache {
     next_id: AtomicU64,
     pub(crate) evicted_bytes: SharedCounter,
     pub(crate) refused_room: SharedCounter,
+    /// Who counts tags, where somebody wants to know.
+    pub(crate) census: OnceLock<Arc<Census>>,
     /// Whether a resource has had too many variants and nobody was told.
     crowded: AtomicBool,
     /// Whether somebody was told.
@@ -101,6 +104,7 @@ impl Cache {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             fifo: Mutex::new(S3Fifo::new(Tactic::first(settings.objective))),
             lower: OnceLock::new(),
+            census: OnceLock::new(),
             monitor: Mutex::new(monitor),
             sample_below,
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),

@@ -77,6 +77,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+mod census;
 pub mod error;
 pub mod eviction;
 mod fetches;
@@ -97,6 +98,7 @@ mod variants;
 pub mod waiting;
 
 pub use cache::{Cache, Settings};
+pub use census::TagCounts;
 pub use error::CacheError;
 pub use eviction::Objective;
 pub use key::{Key, KeyBuilder, Secret};

@@ -1,5 +1,6 @@
 //! One part of the index: the resources whose hashes begin alike, under one lock.
 
+use crate::census::Census;
 use crate::fetches::Fetches;
 use crate::object::Object;
 use crate::stats::Counters;
@@ -26,6 +27,8 @@ pub(crate) struct Shard {
     /// Markers in the order they were set, some of them since replaced.
     markers: VecDeque<(u128, UnixMillis)>,
     objects: usize,
+    /// Who counts tags, where somebody does.
+    census: Option<Arc<Census>>,
     pub(crate) counters: Counters,
     /// Requests of this shard that the monitor knows of.
     pub(crate) requests_shown: u64,
@@ -65,6 +68,9 @@ impl Shard {
     /// Makes an object visible and returns those that leave for it.
     pub(crate) fn insert(&mut self, object: Arc<Object>) -> Vec<Arc<Object>> {
         object.set_indexed(true);
+        if let Some(census) = &self.census {
+            census.came(&object);
+        }
         let resource = self.find_or_add(object.key().hash());
         resource.set_hit_for_miss(None);
         resource.settle();
@@ -167,6 +173,20 @@ impl Shard {
         self.objects -= objects.len();
         for object in objects {
             object.set_indexed(false);
+            if let Some(census) = &self.census {
+                census.left(object);
+            }
+        }
+    }
+
+    /// Has the tags of objects counted.
+    pub(crate) fn be_counted(&mut self, census: &Arc<Census>) {
+        if self.census.is_some() {
+            return;
+        }
+        self.census = Some(Arc::clone(census));
+        for object in self.resources.iter().flat_map(|resource| resource.variants.iter()) {
+            census.came(object);
         }
     }
 

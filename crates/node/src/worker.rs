@@ -38,9 +38,11 @@ use freshet_net::tls::ALPN_ACME_TLS;
 use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::server;
 use freshet_net::trust::TrustedPeers;
+use freshet_origin::Origin;
 use freshet_origin::health::Transition;
 use freshet_origin::pool::Pool;
-use freshet_origin::probe;
+use freshet_origin::probe::{self, ProbeFailure, Probed};
+use freshet_origin::probe_history::Step;
 use freshet_store::Arena;
 use freshet_store::disk::Disks;
 use rustls::ServerConfig;
@@ -273,7 +275,7 @@ pub(crate) async fn run(
     let pool = worker.pool.clone();
     spawn_local(async move { pool.maintain().await });
     // One worker asks the origins how they are; all see the answer.
-    let mut probes = if index == 0 { start_probes(&worker.snapshot()) } else { Vec::new() };
+    let mut probes = if index == 0 { start_probes(&worker) } else { Vec::new() };
     loop {
         match commands.recv().await {
             Some(Command::Reload(snapshot)) => {
@@ -281,7 +283,7 @@ pub(crate) async fn run(
                 worker.snapshot.replace(Rc::new(*snapshot));
                 if index == 0 {
                     probes.drain(..).for_each(|probe| probe.abort());
-                    probes = start_probes(&worker.snapshot());
+                    probes = start_probes(&worker);
                 }
             }
             Some(Command::Drain) => {
@@ -298,12 +300,14 @@ pub(crate) async fn run(
 }
 
 /// Begins to probe each origin, where probes are configured.
-fn start_probes(snapshot: &Snapshot) -> Vec<JoinHandle<()>> {
+fn start_probes(worker: &Worker) -> Vec<JoinHandle<()>> {
+    let snapshot = worker.snapshot();
     let sites = snapshot.sites.all().iter();
     sites
         .flat_map(|site| site.upstreams.probes.iter().cloned())
         .map(|(origin, settings)| {
-            spawn_local(probe::run(origin, settings, |origin, change, why| {
+            let scribe = worker.shared.scribe.clone();
+            let on_transition = |origin: &Origin, change, why: Option<&ProbeFailure>| {
                 let name = &origin.settings.name;
                 match (change, why) {
                     (Transition::WentUp, _) => tracing::info!(origin = %name, "an origin is up"),
@@ -314,9 +318,35 @@ fn start_probes(snapshot: &Snapshot) -> Vec<JoinHandle<()>> {
                         tracing::warn!(origin = %name, "an origin is down")
                     }
                 }
-            }))
+            };
+            let on_probe = move |origin: &Origin, probed: &Probed<'_>| {
+                if let Some(scribe) = &scribe {
+                    scribe.note(Tag::Backend_health, &record_of_probe(origin, probed));
+                }
+            };
+            spawn_local(probe::run_telling(origin, settings, on_transition, on_probe))
         })
         .collect()
+}
+
+/// A probe as a record: name, verdict, steps, good ones, how many have to be, of how many, seconds
+/// of this one and on average, the answer's first line.
+fn record_of_probe(origin: &Origin, probed: &Probed<'_>) -> String {
+    let Probed { attempt, is_up, has_changed, window, history } = probed;
+    let steps = Step::ALL.map(|(step, mark, _)| if attempt.reached(step) { mark } else { '-' });
+    format!(
+        "{} {} {} {} {} {} {} {:.6} {:.6} \"{}\"",
+        origin.settings.name,
+        if *has_changed { "Went" } else { "Still" },
+        if *is_up { "healthy" } else { "sick" },
+        String::from_iter(steps),
+        window.good(),
+        window.threshold(),
+        window.size(),
+        attempt.took.as_secs_f64(),
+        history.average_seconds(),
+        attempt.answer,
+    )
 }
 
 /// Lets open connections finish, for as long as configured. Those of all workers: what one of them

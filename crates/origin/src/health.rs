@@ -7,6 +7,7 @@
 
 use crate::definition::{Origin, OriginId};
 use crate::director::View;
+use crate::probe_history::History;
 use freshet_base::clock::UnixMillis;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -142,7 +143,7 @@ pub struct HealthCell {
     changed_ms: AtomicU64,
     changes: AtomicU64,
     /// The last probes, for those who look.
-    window: Mutex<Option<Window>>,
+    window: Mutex<Option<(Window, History)>>,
 }
 
 impl HealthCell {
@@ -171,12 +172,18 @@ impl HealthCell {
     }
 
     /// Shows the results of the last probes to those who ask.
-    pub fn show_window(&self, window: &Window) {
-        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = Some(window.clone());
+    pub fn show_window(&self, window: &Window, history: &History) {
+        let shown = Some((window.clone(), history.clone()));
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
     /// The results of the last probes; none where it is not probed.
     pub fn window(&self) -> Option<Window> {
+        self.probes().map(|(window, _)| window)
+    }
+
+    /// The results of the last probes and the steps of them; none where it is not probed.
+    pub fn probes(&self) -> Option<(Window, History)> {
         self.window.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 

@@ -62,6 +62,7 @@ mod idle;
 mod outage;
 pub mod pool;
 pub mod probe;
+pub mod probe_history;
 mod race;
 pub mod raw;
 pub mod request_body;

@@ -7,6 +7,7 @@ use crate::error::OriginError;
 use crate::health::{Transition, Window};
 use crate::http2::alone::ask_alone;
 use crate::http2::reach::judged;
+use crate::probe_history::{Attempt, History, Step};
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
 use freshet_wire::h1::response;
@@ -86,7 +87,32 @@ pub enum ProbeFailure {
 pub async fn run(
     origin: Arc<Origin>,
     settings: ProbeSettings,
+    on_transition: impl FnMut(&Origin, Transition, Option<&ProbeFailure>),
+) {
+    run_telling(origin, settings, on_transition, |_, _| {}).await;
+}
+
+/// What one probe was and what it changed.
+#[derive(Debug)]
+pub struct Probed<'a> {
+    /// The probe itself.
+    pub attempt: &'a Attempt,
+    /// Whether enough probes are good now.
+    pub is_up: bool,
+    /// Whether they were not before, or were.
+    pub has_changed: bool,
+    /// The last verdicts, this one among them.
+    pub window: &'a Window,
+    /// The steps of the last probes, of this one too.
+    pub history: &'a History,
+}
+
+/// As [`run`], and `on_probe` hears of every probe, and before the first of what is assumed.
+pub async fn run_telling(
+    origin: Arc<Origin>,
+    settings: ProbeSettings,
     mut on_transition: impl FnMut(&Origin, Transition, Option<&ProbeFailure>),
+    mut on_probe: impl FnMut(&Origin, &Probed<'_>),
 ) {
     let mut window = Window::new(settings.window, settings.threshold);
     if let Some(initial) = settings.initial {
@@ -94,20 +120,37 @@ pub async fn run(
         // Where it is known to begin badly or well, requests need not wait for the first probe.
         origin.health.probed(window.is_up(), UnixMillis::now());
     }
-    origin.health.show_window(&window);
+    let mut history = History::of_good(window.results());
+    origin.health.show_window(&window, &history);
+    let mut was_up = window.is_up();
+    let (attempt, has_changed) = (Attempt::default(), !was_up);
+    let before = Probed {
+        attempt: &attempt,
+        is_up: was_up,
+        has_changed,
+        window: &window,
+        history: &history,
+    };
+    on_probe(&origin, &before);
     // A zero interval would spin; a probe may take its whole timeout, and then the next one waits.
     let mut ticks = interval(settings.interval.max(Duration::from_millis(10)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut first = true;
     loop {
         ticks.tick().await;
-        let result = probe(&origin, &settings).await;
+        let (result, attempt) = try_once(&origin, &settings).await;
         if matches!(&result, Err(ProbeFailure::Origin(OriginError::LocalResources { .. }))) {
             // We could not ask, which says nothing about the origin.
             continue;
         }
         let change = window.push(result.is_ok());
-        origin.health.show_window(&window);
+        history.push(&attempt);
+        origin.health.show_window(&window, &history);
+        let is_up = window.is_up();
+        let has_changed = std::mem::replace(&mut was_up, is_up) != is_up;
+        let (window_now, history) = (&window, &history);
+        let told = Probed { attempt: &attempt, is_up, has_changed, window: window_now, history };
+        on_probe(&origin, &told);
         let before = origin.health.changes();
         origin.health.probed(window.is_up(), UnixMillis::now());
         // An origin counts as up before its first probe, so that a bad one is a change as well.
@@ -125,28 +168,47 @@ pub async fn run(
 /// # Errors
 /// [`ProbeFailure`]; counted.
 pub async fn probe(origin: &Arc<Origin>, settings: &ProbeSettings) -> Result<(), ProbeFailure> {
+    try_once(origin, settings).await.0
+}
+
+/// One probe and the steps of it.
+async fn try_once(
+    origin: &Arc<Origin>,
+    settings: &ProbeSettings,
+) -> (Result<(), ProbeFailure>, Attempt) {
     origin.stats.probes.add(1);
-    let limit = settings.timeout;
-    let result = match timeout(limit, ask(origin, settings)).await {
+    let (limit, started) = (settings.timeout, Instant::now());
+    let mut attempt = Attempt::default();
+    let result = match timeout(limit, ask(origin, settings, &mut attempt)).await {
         Ok(Ok(got)) if settings.expected.contains(&got) => Ok(()),
         Ok(Ok(got)) => Err(ProbeFailure::OriginStatus { got, expected: settings.expected.clone() }),
         Ok(Err(error)) => Err(error.into()),
         Err(_) => Err(ProbeFailure::OriginTimeout { limit }),
     };
-    if result.is_err() {
-        origin.stats.probe_failures.add(1);
+    match &result {
+        Ok(()) => attempt.reach(Step::Good),
+        Err(why) => {
+            origin.stats.probe_failures.add(1);
+            attempt.fail(why);
+        }
     }
-    result
+    attempt.took = started.elapsed();
+    (result, attempt)
 }
 
 /// The status of the final response. Not through a pool and not counted against
 /// `connections_max`: an origin that is full is not ill.
-async fn ask(origin: &Arc<Origin>, settings: &ProbeSettings) -> Result<u16, OriginError> {
+async fn ask(
+    origin: &Arc<Origin>,
+    settings: &ProbeSettings,
+    attempt: &mut Attempt,
+) -> Result<u16, OriginError> {
     let offer = match origin.settings.http {
         HttpVersion::Http1 => Offer::Http1,
         HttpVersion::Http2 | HttpVersion::Either => Offer::Http2,
     };
     let mut stream = establish(origin, offer, Instant::now() + settings.timeout).await?;
+    attempt.reach(Step::connected(stream.peer_address()));
     let head = RequestHead {
         method: settings.method.clone(),
         authority: settings.host.clone().unwrap_or_else(|| origin.authority()),
@@ -157,7 +219,9 @@ async fn ask(origin: &Arc<Origin>, settings: &ProbeSettings) -> Result<u16, Orig
     if offer == Offer::Http2 {
         let (socket, is_http2) = judged(origin, stream)?;
         if is_http2 {
+            attempt.reach(Step::Sent);
             let answer = ask_alone(origin, socket, &head, settings.timeout).await?;
+            attempt.receive(format!("HTTP/2 {}", answer.status).as_bytes());
             return Ok(answer.status);
         }
         stream = socket;
@@ -167,14 +231,24 @@ async fn ask(origin: &Arc<Origin>, settings: &ProbeSettings) -> Result<u16, Orig
         proxy_protocol::write(origin.settings.proxy_header, None, None, &mut bytes);
     }
     write::request_head(&head, Framing::None, &mut bytes);
-    stream.write(&bytes).await.map_err(|error| OriginError::from_io(&error, 0))?;
+    if let Err(error) = stream.write(&bytes).await {
+        attempt.reach(Step::NotSent);
+        return Err(OriginError::from_io(&error, 0));
+    }
+    attempt.reach(Step::Sent);
     let mut buffer = ReadBuffer::default();
     loop {
         match stream.read(buffer.room()).await {
-            Ok(0) => return Err(OriginError::OriginClosed { response_bytes: buffer.len() }),
+            Ok(0) => {
+                // A status line is an answer, whatever was to come behind it.
+                attempt.receive(buffer.bytes());
+                let closed = OriginError::OriginClosed { response_bytes: buffer.len() };
+                return status_of_line(buffer.bytes()).ok_or(closed);
+            }
             Ok(count) => buffer.fill(count),
             Err(error) => return Err(OriginError::from_io(&error, buffer.len())),
         }
+        attempt.receive(buffer.bytes());
         let limits = &origin.settings.limits;
         while let Some(response) =
             response::parse(buffer.bytes(), &head.method, limits).map_err(OriginError::from_head)?
@@ -185,4 +259,11 @@ async fn ask(origin: &Arc<Origin>, settings: &ProbeSettings) -> Result<u16, Orig
             buffer.consume(response.head_bytes);
         }
     }
+}
+
+/// The status of a response that has come as far as the end of its first line.
+fn status_of_line(bytes: &[u8]) -> Option<u16> {
+    let line = bytes.split(|byte| *byte == b'\n').next().filter(|line| line.len() < bytes.len())?;
+    let rest = std::str::from_utf8(line).ok()?.strip_prefix("HTTP/")?;
+    rest.split(' ').nth(1)?.trim_end().parse().ok()
 }

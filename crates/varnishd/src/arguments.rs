@@ -1,5 +1,6 @@
 //! The command line: Varnish's options, with their values glued on or as the next word.
 
+use crate::accounts;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::parameters::Parameters;
 use std::path::PathBuf;
@@ -44,6 +45,12 @@ pub(crate) enum ArgumentError {
     /// An address to listen on.
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
+    /// Two that would listen on one address.
+    #[error("-a arguments {0} and {0} have same address")]
+    SameAddress(String),
+    /// Whom to serve as.
+    #[error("{0}")]
+    Jail(String),
     /// Options that exclude one another.
     #[error("{0}")]
     Conflict(&'static str),
@@ -187,14 +194,22 @@ impl Options {
             'a' => {
                 // Names are given out per option, not per address.
                 let taken = self.endpoints.iter().map(|each| each.option + 1).max().unwrap_or(0);
-                self.endpoints.extend(Endpoint::parse(&value, taken)?);
+                for endpoint in Endpoint::parse(&value, taken)? {
+                    let is_same = |known: &Endpoint| known.address == endpoint.address;
+                    let is_any_port = endpoint.address.port() == Some(0);
+                    if !is_any_port && self.endpoints.iter().any(is_same) {
+                        return Err(ArgumentError::SameAddress(endpoint.address.to_string()));
+                    }
+                    self.endpoints.push(endpoint);
+                }
             }
             'C' => self.check = true,
             'd' => self.debug = true,
             'f' => self.policies.push(value.into()),
             'F' => self.foreground = true,
-            // Hashes, waiters and jails are built otherwise here.
-            'h' | 'W' | 'j' => {}
+            // Hashes and waiters are built otherwise here.
+            'h' | 'W' => {}
+            'j' => check_jail(&value).map_err(ArgumentError::Jail)?,
             'i' => {
                 if value.is_empty() {
                     return Err(wrong(&value, "identity cannot be the empty string"));
@@ -278,6 +293,46 @@ impl Storage {
     }
 }
 
+/// Whom Varnish would serve as. Nobody else is become here, but a mistake is one all the same.
+fn check_jail(text: &str) -> Result<(), String> {
+    let mut words = text.split(',');
+    match words.next() {
+        Some("none") if words.next().is_some() => Err("-jnone takes no arguments.".into()),
+        Some("none") => Ok(()),
+        Some("unix") => {
+            let mut groups = Vec::new();
+            for word in words {
+                match word.split_once('=') {
+                    Some(("user" | "workuser", name)) => {
+                        let user = accounts::user(name);
+                        let user =
+                            user.ok_or_else(|| format!("Unix jail: {name} user not found."))?;
+                        groups.push((name, user.group));
+                    }
+                    Some(("ccgroup", name)) => {
+                        accounts::group(name)
+                            .ok_or_else(|| format!("Unix jail: {name} group not found."))?;
+                    }
+                    _ => return Err(format!("Unix jail: unknown sub-argument '{word}'")),
+                }
+            }
+            // The one that manages is `varnish` where nobody says otherwise.
+            if groups.len() == 1 && text.contains("workuser=") {
+                let manager = accounts::user("varnish");
+                groups.insert(0, ("varnish", manager.and_then(|user| user.group)));
+            }
+            match groups[..] {
+                [(user, group), (work, other)] if group != other => {
+                    Err(format!("Unix jail: user {user} and {work} have different login groups"))
+                }
+                _ => Ok(()),
+            }
+        }
+        Some("") | None => Err("-j argument is empty".into()),
+        Some(kind) => Err(format!("Unknown jail method \"{kind}\"")),
+    }
+}
+
 fn takes_value(option: char) -> Result<bool, ArgumentError> {
     let at = OPTIONS.find(option).filter(|_| option != ':');
     let at = at.ok_or(ArgumentError::Unknown(option))?;
@@ -325,5 +380,10 @@ mod tests {
         assert!(wrong("-b a -f b").contains("Only one of"));
         assert!(wrong("-d -s foo").contains("Unknown stevedore"));
         assert!(wrong("-n x").contains("Neither -b nor -f"));
+        assert!(wrong("-d -a 127.0.0.1:81 -a 127.0.0.1:81").contains("have same address"));
+        assert!(wrong("-d -a /tmp/a -a /tmp/a").contains("have same address"));
+        assert!(wrong("-d -j unix,bla=foo").contains("unknown sub-argument 'bla=foo'"));
+        assert!(wrong("-d -j unix,user=///").contains("/// user not found"));
+        assert!(wrong("-d -j nowhere").contains("Unknown jail method"));
     }
 }

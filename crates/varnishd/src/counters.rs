@@ -232,3 +232,16 @@ static ORIGIN_ELEMENTS: &[Element] = &[
     e("fail_other", Counter, Diagnostic, Integer, "Connections that failed for another reason"),
     e("helddown", Counter, Diagnostic, Integer, "Connections not tried because one failed a moment ago"),
 ];
+
+/// What objects can be purged by with the module `xkey`.
+pub(crate) static XKEY: Document =
+    Document { name: "xkey", about: "Keys of objects.", order: 5000, elements: XKEY_ELEMENTS };
+
+#[rustfmt::skip]
+static XKEY_ELEMENTS: &[Element] = &[
+    e("g_keys", Gauge, Info, Integer, "Different keys in use"),
+    e("g_hashhead_bytes", Gauge, Diagnostic, Bytes, "What Varnish would take for the keys"),
+    e("g_ochead_bytes", Gauge, Diagnostic, Bytes, "What Varnish would take for objects that have keys"),
+    e("g_oc_bytes", Gauge, Diagnostic, Bytes, "What Varnish would take for the keys of objects"),
+    e("g_bytes", Gauge, Info, Bytes, "All of that together"),
+];

@@ -1,5 +1,6 @@
 //! Addresses to listen on, as `-a` writes them.
 
+use crate::accounts;
 use freshet_net::address::Address;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -61,22 +62,38 @@ impl Endpoint {
             group: None,
         };
         let is_unix = place.starts_with('/') || place.starts_with('@');
+        if !is_unix && place.contains('/') {
+            return Err(wrong("Unix domain socket addresses must be absolute paths".into()));
+        }
+        let (mut has_protocol, twice) =
+            (false, |what: &str| wrong(format!("Too many {what} sub-args")));
         for part in parts {
+            if !part.contains('=') {
+                if std::mem::replace(&mut has_protocol, true) {
+                    return Err(twice("protocol"));
+                }
+            }
             match part.split_once('=') {
                 None if part.eq_ignore_ascii_case("PROXY") => endpoint.proxy = true,
                 None if part.eq_ignore_ascii_case("HTTP") => endpoint.proxy = false,
                 None => return Err(wrong(format!("Unknown protocol \"{part}\""))),
                 Some(_) if !is_unix => {
-                    return Err(wrong("user, group and mode are for Unix sockets".into()));
+                    return Err(wrong(format!("Invalid sub-arg {part} for IP addresses")));
                 }
-                Some(("mode", mode)) => {
-                    let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| *mode <= 0o777);
-                    let mode = mode.ok_or_else(|| wrong("mode is three octal digits".into()))?;
-                    endpoint.mode = Some(mode);
+                Some(("mode", _)) if endpoint.mode.is_some() => return Err(twice("mode")),
+                Some(("user", _)) if endpoint.user.is_some() => return Err(twice("user")),
+                Some(("group", _)) if endpoint.group.is_some() => return Err(twice("group")),
+                Some(("mode", mode)) => endpoint.mode = Some(parse_mode(mode).map_err(wrong)?),
+                Some(("user", user)) => {
+                    accounts::user(user).ok_or_else(|| wrong(format!("Unknown user {user}")))?;
+                    endpoint.user = Some(user.into());
                 }
-                Some(("user", user)) => endpoint.user = Some(user.into()),
-                Some(("group", group)) => endpoint.group = Some(group.into()),
-                Some((what, _)) => return Err(wrong(format!("Invalid sub-argument \"{what}\""))),
+                Some(("group", group)) => {
+                    accounts::group(group)
+                        .ok_or_else(|| wrong(format!("Unknown group {group}")))?;
+                    endpoint.group = Some(group.into());
+                }
+                Some(_) => return Err(wrong(format!("Invalid sub-arg {part}"))),
             }
         }
         if is_unix {
@@ -89,6 +106,23 @@ impl Endpoint {
         let addresses = resolve(place).map_err(wrong)?;
         let at = |address| Self { address: Address::Tcp(address), ..endpoint.clone() };
         Ok(addresses.into_iter().map(at).collect())
+    }
+}
+
+/// Permissions in octal digits, as strtol(3) reads them: what is behind the digits is a mistake.
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if text.is_empty() {
+        return Err("Empty mode sub-arg".into());
+    }
+    if digits.is_empty() || !digits.chars().all(|c| c.is_digit(8)) {
+        return Err(format!("Invalid mode sub-arg {text}"));
+    }
+    let mode = i64::from_str_radix(text, 8)
+        .map_err(|_| format!("Cannot parse mode sub-arg {text}: out of range"))?;
+    match u32::try_from(mode) {
+        Ok(mode) if (1..=0o777).contains(&mode) => Ok(mode),
+        _ => Err(format!("Mode sub-arg {text} out of range")),
     }
 }
 
@@ -149,9 +183,25 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        for text in ["127.0.0.1:0,FOO", "127.0.0.1:x", "0x=:80", ":80,mode=777", "/x,mode=9", "@x"]
-        {
-            assert!(Endpoint::parse(text, 0).is_err(), "{text}");
+        for (text, why) in [
+            ("127.0.0.1:0,FOO", "Unknown protocol"),
+            ("127.0.0.1:x", "invalid port"),
+            ("0x=:80", "invalid listen address name"),
+            (":80,mode=777", "Invalid sub-arg mode=777 for IP addresses"),
+            (":80,PROXY,HTTP", "Too many protocol sub-args"),
+            ("/x,mode=9", "Invalid mode sub-arg 9"),
+            ("/x,mode=", "Empty mode sub-arg"),
+            ("/x,mode=777777777777777777777777777777", "Cannot parse mode sub-arg 7"),
+            ("/x,mode=-1", "Mode sub-arg -1 out of range"),
+            ("/x,mode=1666", "Mode sub-arg 1666 out of range"),
+            ("/x,mode=6,mode=6", "Too many mode sub-args"),
+            ("/x,user=no such user", "Unknown user"),
+            ("/x,foo=bar", "Invalid sub-arg foo=bar"),
+            ("x/y", "must be absolute paths"),
+            ("@x", "abstract"),
+        ] {
+            let error = Endpoint::parse(text, 0).expect_err(text).to_string();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 }

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program talks to its user")]
 
+mod accounts;
 mod arguments;
 mod cli;
 mod counters;

@@ -1,6 +1,6 @@
 //! The counters in shared memory, brought up to date many times a second.
 
-use crate::counters::{MAIN, ORIGIN, STORAGE};
+use crate::counters::{MAIN, ORIGIN, STORAGE, XKEY};
 use crate::journal::Journal;
 use crate::shm::Directory;
 use crate::shm::counters::Group;
@@ -10,6 +10,7 @@ use freshet_node::shares::Shares;
 use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
 use freshet_origin::error::FailureKind;
+use freshet_origin::probe_history::Step;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -29,6 +30,8 @@ pub(crate) struct Facts {
     pub(crate) cooling: Vec<(String, Instant)>,
     /// Policies loaded.
     pub(crate) policies: u64,
+    /// Whether one of them uses `xkey`.
+    pub(crate) has_keys: bool,
 }
 
 impl Facts {
@@ -69,6 +72,8 @@ impl Sampler {
             .map(|share| Group::create(directory, &STORAGE, &format!("SMA.{}", share.name())))
             .collect::<io::Result<Vec<_>>>()?;
         ORIGIN.announce(directory)?;
+        XKEY.announce(directory)?;
+        node.shared.cache.count_tags();
         let mut counts = Counts {
             directory: Arc::clone(directory),
             node,
@@ -79,6 +84,7 @@ impl Sampler {
             shares,
             storages,
             origins: BTreeMap::new(),
+            keys: None,
             rounds: 0,
         };
         counts.sample()?;
@@ -116,6 +122,8 @@ struct Counts {
     /// Of the shares, in their order.
     storages: Vec<Group>,
     origins: BTreeMap<String, Group>,
+    /// Of `xkey`, from when a policy uses it on.
+    keys: Option<Group>,
     rounds: u64,
 }
 
@@ -127,7 +135,37 @@ impl Counts {
         facts.cool();
         self.origins(&facts)?;
         self.storages()?;
+        self.keys(&facts)?;
         self.main(&facts)
+    }
+
+    fn keys(&mut self, facts: &Facts) -> io::Result<()> {
+        // Bytes of the structures that the module has in Varnish.
+        const KEY_BYTES: u64 = 96;
+        const OBJECT_BYTES: u64 = 72;
+        const REFERENCE_BYTES: u64 = 56;
+        if !facts.has_keys {
+            if let Some(group) = self.keys.take() {
+                self.directory.remove(&group.segment)?;
+            }
+            return Ok(());
+        }
+        let group = match &mut self.keys {
+            Some(group) => group,
+            none => none.insert(Group::create(&self.directory, &XKEY, "XKEY")?),
+        };
+        let counts = self.node.shared.cache.tag_counts();
+        let bytes = [
+            ("g_hashhead_bytes", counts.tags * KEY_BYTES),
+            ("g_ochead_bytes", counts.objects * OBJECT_BYTES),
+            ("g_oc_bytes", counts.references * REFERENCE_BYTES),
+        ];
+        group.set("g_keys", counts.tags);
+        group.set("g_bytes", bytes.iter().map(|(_, bytes)| bytes).sum());
+        for (name, value) in bytes {
+            group.set(name, value);
+        }
+        group.publish()
     }
 
     fn main(&mut self, facts: &Facts) -> io::Result<()> {
@@ -197,7 +235,7 @@ impl Counts {
             ("shm_cycles", turns),
             ("bans", ban_counts.0),
             ("bans_completed", ban_counts.1),
-            ("bans_obj", ban_counts.0 - ban_counts.2),
+            ("bans_obj", ban_counts.3),
             ("bans_req", ban_counts.2),
             ("bans_added", 1 + bans.added.value()),
             ("bans_deleted", bans.deleted.value()),
@@ -274,7 +312,7 @@ fn fill(group: &mut Group, origin: &Origin, traffic: Traffic) {
     let stats = &origin.stats;
     let failed = |kind| stats.failures(kind);
     let connections_failed = connections_failed(origin);
-    let happy = origin.health.window().map_or(0, |window| window.results());
+    let happy = origin.health.probes().map_or(0, |(_, history)| history.row(Step::Good));
     let values = [
         ("happy", happy),
         ("bereq_hdrbytes", traffic.request_head_bytes),

@@ -144,31 +144,50 @@ impl Report {
         let mut out = String::from("Message from VCC-compiler:\n");
         for one in self.diagnostics.iter().filter(|one| one.severity == severity) {
             let _ = writeln!(out, "{}", one.message);
-            self.vcc_place(one.span, &mut out);
-            for (span, label) in &one.related {
-                let _ = writeln!(out, "{label}:");
-                self.vcc_place(*span, &mut out);
+            if one.message.starts_with("Symbol not found: '") {
+                out.push_str("At: ");
             }
+            self.vcc_place(one.span, &mut out);
             out.push('\n');
+            for (span, label) in &one.related {
+                // What goes on with the message is a paragraph of its own.
+                let (before, end) = if label.starts_with("...") { ("\n", "") } else { ("", ":") };
+                let _ = writeln!(out, "{before}{label}{end}");
+                self.vcc_place(*span, &mut out);
+                out.push('\n');
+            }
             out.push_str(behind);
         }
         out
     }
 
     fn vcc_place(&self, span: Span, out: &mut String) {
-        let (name, line, column) = self.sources.place(span);
-        let _ = writeln!(out, "('{name}' Line {line} Pos {column})");
-        if let Some((text, marked)) = self.sources.line(span) {
-            let text = text.replace('\t', " ");
-            let _ = writeln!(out, "{text}");
-            let mark = |(at, _): (usize, char)| {
-                let hit = marked.contains(&at) || (marked.is_empty() && at == marked.start);
-                if hit { '#' } else { '-' }
-            };
-            let _ = writeln!(out, "{}", text.char_indices().map(mark).collect::<String>());
+        let (name, line, _) = self.sources.place(span);
+        let Some((text, marked)) = self.sources.line(span) else { return };
+        let (mut shown, mut marks, mut width) = (String::new(), String::new(), 0);
+        let mut column = 0;
+        for (at, sign) in text.char_indices() {
+            let is_marked = marked.contains(&at) || (marked.is_empty() && at == marked.start);
+            let cells = if sign == '\t' { TAB_CELLS - width % TAB_CELLS } else { 1 };
+            if at == marked.start {
+                column = width;
+            }
+            match sign {
+                '\t' => shown.extend(std::iter::repeat_n(' ', cells)),
+                sign => shown.push(sign),
+            }
+            marks.extend(std::iter::repeat_n(if is_marked { '#' } else { '-' }, cells));
+            width += cells;
         }
+        if marked.start >= text.len() {
+            column = width;
+        }
+        let _ = writeln!(out, "('{name}' Line {line} Pos {})\n{shown}\n{marks}", column + 1);
     }
 }
+
+/// Cells from one stop of a tab to the next.
+const TAB_CELLS: usize = 8;
 
 /// A span as a range of bytes that lies within `text` on boundaries of characters.
 fn range(span: Span, text: &str) -> std::ops::Range<usize> {

@@ -2,6 +2,7 @@
 
 use super::spec::Seen;
 use super::{Ban, Bans};
+use crate::expiry::keep_of;
 use crate::sites::SiteName;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -99,6 +100,7 @@ impl Bans {
                 let seen = Seen {
                     head: &head,
                     freshness: &freshness,
+                    keep: keep_of(object),
                     site: SiteName::in_key(object.key().text()),
                 };
                 let (conditions, is_banned) = spec.test(seen, None, now);

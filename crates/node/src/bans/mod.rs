@@ -18,6 +18,7 @@ mod stored;
 pub(crate) use lurker::run as lurk;
 
 use crate::disk::Durability;
+use crate::expiry::keep_of;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
@@ -212,7 +213,7 @@ impl Bans {
         self.check_length(&spec)?;
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         self.counters.added.add(1);
-        if settings.drops_duplicates {
+        if settings.drops_duplicates && !spec.depends_on_time {
             let same = |ban: &&Arc<Ban>| {
                 ban.spec.as_ref().is_some_and(|old| old.text == spec.text)
                     && !ban.is_done.load(Relaxed)
@@ -274,6 +275,7 @@ impl Bans {
             let seen = Seen {
                 head: &head,
                 freshness: &freshness,
+                keep: keep_of(object),
                 site: SiteName::in_key(object.key().text()),
             };
             let (conditions, is_banned) = spec.test(seen, Some(request), now);
@@ -315,14 +317,16 @@ impl Bans {
             .collect()
     }
 
-    /// Bans in the list, those of them that are done, and those that need a request.
-    pub fn counts(&self) -> (u64, u64, u64) {
+    /// Bans in the list, those of them that are done, those that need a request, and those that are
+    /// about objects only. The first one of all, which bans nothing, is neither.
+    pub fn counts(&self) -> (u64, u64, u64, u64) {
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
         let done = list.iter().filter(|ban| ban.is_done.load(Relaxed)).count() as u64;
         let with_request = list
             .iter()
             .filter(|ban| ban.spec.as_ref().is_some_and(|spec| spec.needs_request))
             .count() as u64;
-        (list.len() as u64, done, with_request)
+        let saying = list.iter().filter(|ban| ban.spec.is_some()).count() as u64;
+        (list.len() as u64, done, with_request, saying - with_request)
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Spec {
     pub(super) written: String,
     /// Whether it is about requests too, so that it cannot be tested without one.
     pub(super) needs_request: bool,
+    /// Whether what it is true of changes with time, so that a later one stands for no earlier one.
+    pub(super) depends_on_time: bool,
 }
 
 #[derive(Debug)]
@@ -67,6 +69,8 @@ enum Order {
 pub(super) struct Seen<'a> {
     pub(super) head: &'a StoredHead,
     pub(super) freshness: &'a Freshness,
+    /// How long it is kept beyond its grace.
+    pub(super) keep: Duration,
     /// The name of its site, where the node has several.
     pub(super) site: &'a [u8],
 }
@@ -79,7 +83,7 @@ impl Spec {
     pub(super) fn read(words: &[String]) -> Result<Self, String> {
         let mut words = words.iter().map(String::as_str);
         let (mut conditions, mut text, mut written) = (Vec::new(), String::new(), String::new());
-        let mut needs_request = false;
+        let (mut needs_request, mut depends_on_time) = (false, false);
         loop {
             let Some(name) = words.next() else {
                 return Err(if conditions.is_empty() {
@@ -93,16 +97,23 @@ impl Spec {
             let field = Field::named(name)
                 .ok_or_else(|| format!("Unknown or unsupported field \"{name}\""))?;
             needs_request |= matches!(field, Field::RequestTarget | Field::RequestHeader(_));
+            depends_on_time |= matches!(field, Field::ObjectTtl | Field::ObjectAge);
             let test = field.test(operator, argument)?;
+            let argument = match test {
+                Test::Compares { seconds, .. } => Cow::Owned(span_text(seconds)),
+                _ => Cow::Borrowed(argument),
+            };
             conditions.push(Condition { field, test });
             if conditions.len() > CONDITIONS_MAX {
                 return Err(format!("Too many conditions; {CONDITIONS_MAX} are possible."));
             }
             let and = if text.is_empty() { "" } else { " && " };
             text = format!("{text}{and}{name} {operator} {argument}");
-            written = format!("{written}{and}{} {operator} {}", quoted(name), quoted(argument));
+            written = format!("{written}{and}{} {operator} {}", quoted(name), quoted(&argument));
             match words.next() {
-                None => return Ok(Self { conditions, text, written, needs_request }),
+                None => {
+                    return Ok(Self { conditions, text, written, needs_request, depends_on_time });
+                }
                 Some("&&") => {}
                 Some(other) => {
                     return Err(format!("Expected && between conditions, found \"{other}\""));
@@ -237,6 +248,7 @@ impl Field {
             Self::ObjectTtl => {
                 freshness.lifetime.as_secs_f64() - freshness.initial_age.as_secs_f64()
             }
+            Self::ObjectKeep => object.keep.as_secs_f64(),
             _ => 0.0,
         }
     }
@@ -249,6 +261,21 @@ fn span_seconds(text: &str) -> Option<f64> {
     let number: f64 = number.parse().ok()?;
     Some(number * freshet_vcl::duration_unit(unit)?)
         .filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok())
+}
+
+/// Seconds in the largest unit they are a whole number of.
+fn span_text(seconds: f64) -> String {
+    const UNITS: [(u64, &str); 6] =
+        [(365 * 86_400, "y"), (7 * 86_400, "w"), (86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span fits")]
+    let ms = (seconds * 1000.0).round() as u64;
+    let whole = UNITS.iter().find(|(unit, _)| ms > 0 && ms % (unit * 1000) == 0);
+    match whole {
+        _ if ms == 0 => "0s".into(),
+        Some((unit, name)) => format!("{}{name}", ms / (unit * 1000)),
+        None if ms < 1000 => format!("{ms}ms"),
+        None => format!("{seconds:.3}s"),
+    }
 }
 
 /// Words of a ban that is one text: separated by white space, in quotes where they have some.
@@ -336,5 +363,20 @@ mod tests {
         assert!(wrong("obj.age ~ 4d").starts_with("expected conditional (==, !=, >"));
         assert!(wrong("req.url ~ (").starts_with("Regex compile error"));
         assert_eq!(span_seconds("1.5h"), Some(5400.0));
+    }
+
+    #[test]
+    fn spans_are_told_in_the_largest_unit_that_fits() {
+        for (written, told) in [
+            ("0s", "0s"),
+            ("0.456s", "456ms"),
+            ("6.789s", "6.789s"),
+            ("365d", "1y"),
+            ("7d", "1w"),
+            ("1.5h", "90m"),
+            ("0.5m", "30s"),
+        ] {
+            assert_eq!(read(&format!("obj.keep == {written}")), Ok(format!("obj.keep == {told}")));
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst,
 };
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 /// What the note of a ban begins with: a kind, should there ever be notes of others.
 const KIND: u8 = b'b';
@@ -107,7 +108,9 @@ impl Bans {
     ) -> bool {
         self.restore_kept(cache);
         let site = SiteName::in_key(key.text());
-        let seen = Seen { head, freshness: &head.freshness, site };
+        // What a policy keeps beyond its grace is not known of what comes from a disk.
+        let keep = Duration::ZERO;
+        let seen = Seen { head, freshness: &head.freshness, keep, site };
         let tests = |ban: &Arc<Ban>| {
             ban.spec.as_ref().is_some_and(|spec| spec.test(seen, Some(request), now).1)
         };

@@ -7,6 +7,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_origin::Origin;
 use freshet_origin::health::{Health, Override, Window};
+use freshet_origin::probe_history::{History, Step};
 use serde_json::{Map, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -48,12 +49,12 @@ struct Row {
     probes: (u32, u32),
     is_healthy: bool,
     changed: UnixMillis,
-    window: Option<Window>,
+    window: Option<(Window, History)>,
 }
 
 impl Row {
     fn of_backend(name: &str, origin: &Origin, started: UnixMillis, now: UnixMillis) -> Self {
-        let window = origin.health.window();
+        let window = origin.health.probes();
         let changed = match origin.health.changed() {
             UnixMillis(0) => started,
             changed => changed,
@@ -65,7 +66,7 @@ impl Row {
                 Override::Auto | Override::Up => "healthy",
                 Override::Down => "sick",
             },
-            probes: window.as_ref().map_or((0, 0), |window| (window.good(), window.size())),
+            probes: window.as_ref().map_or((0, 0), |(window, _)| (window.good(), window.size())),
             is_healthy: origin.health.health(now) != Health::Down,
             changed,
             window,
@@ -136,8 +137,8 @@ pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
         let Row { name, admin, changed, .. } = row;
         let _ =
             writeln!(rows, "{name}\t{admin}\t{good}/{size}\t{}\t{}", row.health(), shown(*changed));
-        if let Some(window) = row.window.as_ref().filter(|_| with_probes) {
-            show_window(name, window, &mut windows);
+        if let Some((window, history)) = row.window.as_ref().filter(|_| with_probes) {
+            show_window(name, window, history, &mut windows);
         }
         #[allow(clippy::cast_precision_loss, reason = "a time of this millennium")]
         let seconds = changed.0 as f64 / 1000.0;
@@ -147,7 +148,7 @@ pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
             "probe_message": [good, size, row.health()],
             "last_change": seconds,
         });
-        if let Some(window) = row.window.as_ref().filter(|_| with_probes) {
+        if let Some((window, _)) = row.window.as_ref().filter(|_| with_probes) {
             object["probe_details"] = json!({
                 "bits_clear": window.size() - window.good(),
                 "good": window.good(),
@@ -163,17 +164,23 @@ pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
     Reply::text(table(&rows) + &windows)
 }
 
-/// The last probes of a backend, oldest first.
-fn show_window(name: &str, window: &Window, out: &mut String) {
+/// The last probes of a backend, oldest first: a line for each step that one of them reached.
+fn show_window(name: &str, window: &Window, history: &History, out: &mut String) {
     let (good, threshold, size) = (window.good(), window.threshold(), window.size());
     let _ = writeln!(out, "{name}");
     let _ =
         writeln!(out, "  Current states  good: {good:2} threshold: {threshold:2} window: {size:2}");
-    let marks: String = (0..size)
-        .rev()
-        .map(|bit| if window.results() >> bit & 1 == 1 { 'H' } else { '-' })
-        .collect();
-    let _ = writeln!(out, "  Oldest {} Newest\n         {marks} Happy", "=".repeat(marks.len()));
+    let average = history.average_seconds();
+    let _ = writeln!(out, "  Average response time of good probes: {average:.6}");
+    let _ = writeln!(out, "  Oldest {} Newest", "=".repeat(50));
+    for (step, mark, name) in Step::ALL {
+        let row = history.row(step);
+        if row == 0 && step != Step::Good {
+            continue;
+        }
+        let marks = (0..u64::BITS).rev().map(|bit| if row >> bit & 1 == 1 { mark } else { '-' });
+        let _ = writeln!(out, "  {} {name}", String::from_iter(marks));
+    }
 }
 
 /// A time as HTTP writes it.

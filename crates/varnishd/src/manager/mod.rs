@@ -304,6 +304,8 @@ impl State {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.policies = self.policies.len() as u64;
         facts.cooling = self.policies.cooling(cooldown);
+        facts.has_keys =
+            self.policies.warm(cooldown).any(|(_, program)| program.policy().imports("xkey"));
         facts.origins = self
             .policies
             .warm(cooldown)

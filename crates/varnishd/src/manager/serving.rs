@@ -1,6 +1,7 @@
 //! Starting and stopping the node, and commands about it.
 
 use super::State;
+use crate::accounts;
 use crate::cli::{Reply, Status};
 use crate::endpoint::Endpoint;
 use crate::journal::Journal;
@@ -88,7 +89,7 @@ impl Child {
     }
 }
 
-/// Sets owner and permissions of a Unix socket.
+/// Sets owner and permissions of a Unix socket. That there are such owners was looked at before.
 fn permit(endpoint: &Endpoint) -> Result<(), String> {
     let Address::Unix(path) = &endpoint.address else { return Ok(()) };
     let shown = |error: io::Error| format!("{}: {error}", path.display());
@@ -96,23 +97,11 @@ fn permit(endpoint: &Endpoint) -> Result<(), String> {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).map_err(shown)?;
     }
     if endpoint.user.is_some() || endpoint.group.is_some() {
-        let user = endpoint.user.as_deref().map(|name| id("/etc/passwd", name)).transpose()?;
-        let group = endpoint.group.as_deref().map(|name| id("/etc/group", name)).transpose()?;
+        let user = endpoint.user.as_deref().and_then(accounts::user).map(|user| user.id);
+        let group = endpoint.group.as_deref().and_then(accounts::group);
         std::os::unix::fs::chown(path, user, group).map_err(shown)?;
     }
     Ok(())
-}
-
-/// The number of a user or group, from its name or its number.
-fn id(file: &str, name: &str) -> Result<u32, String> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-    let mut lines = text.lines().map(|line| line.split(':'));
-    let found =
-        lines.find_map(|mut fields| (fields.next() == Some(name)).then(|| fields.nth(1)).flatten());
-    found.and_then(|id| id.parse().ok()).ok_or_else(|| format!("{file}: there is no {name}"))
 }
 
 impl State {
@@ -208,4 +197,14 @@ pub(super) fn xid(state: &mut State, words: &[String]) -> Reply {
         child.last_id = last;
     }
     Reply::text(format!("XID is {} chunk 1\n", child.last_id))
+}
+
+/// What is drawn at random is a fixed sequence from now on, so that a test of it is repeatable.
+pub(super) fn srandom(_: &mut State, words: &[String]) -> Reply {
+    let seed = words.get(1).map_or(Ok(1), |word| word.parse());
+    let Ok(seed) = seed else {
+        return Reply::error(Status::Parameter, "the seed is a number");
+    };
+    freshet_node::policy::vcl::chance::repeat_from(seed);
+    Reply::ok()
 }

@@ -98,8 +98,7 @@ impl Parameters {
         }
         let refuse = |why| ParameterError::Value { why, name: name.into(), text: text.into() };
         if text == "default" && !matches!(parameter.definition.kind, Kind::Flags(_)) {
-            parameter.value = parameter.default.clone();
-            return Ok(());
+            return self.reset(name);
         }
         let bounds = parameter.definition.bounds();
         let (kind, before) = (parameter.definition.kind, parameter.value.clone());
@@ -110,33 +109,41 @@ impl Parameters {
         Ok(())
     }
 
-    /// The pool of threads has a smallest and a largest size, each the other's bound.
+    /// The pool of threads has a smallest and a largest size and a reserve, each another's bound.
     fn check_pair(&self, name: &str, value: &Value) -> Result<(), String> {
-        let number = |value: &Value| match value {
-            Value::Integer(number) => *number,
-            _ => 0,
+        let Value::Integer(number) = *value else { return Ok(()) };
+        let no_more_than = |most: u64, why: &str| {
+            let text = format!("Must be no more than {most} ({why})\n");
+            if number > most { Err(text) } else { Ok(()) }
         };
-        let (least, most) = match name {
-            "thread_pool_min" => (number(value), self.integer("thread_pool_max")),
-            "thread_pool_max" => (self.integer("thread_pool_min"), number(value)),
-            _ => return Ok(()),
-        };
-        if least <= most {
-            return Ok(());
+        match name {
+            "thread_pool_min" => no_more_than(self.integer("thread_pool_max"), "thread_pool_max"),
+            "thread_pool_max" => {
+                let least = self.integer("thread_pool_min");
+                let text = format!("Must be at least {least} (thread_pool_min)\n");
+                if number < least { Err(text) } else { Ok(()) }
+            }
+            "thread_pool_reserve" => {
+                let most = self.integer("thread_pool_min") * 95 / 100;
+                no_more_than(most, "95% of thread_pool_min")
+            }
+            _ => Ok(()),
         }
-        Err(match name {
-            "thread_pool_min" => format!("Must be no more than {most}\n"),
-            _ => format!("Must be at least {least}\n"),
-        })
     }
 
     /// Sets a parameter back to its default.
     pub(crate) fn reset(&mut self, name: &str) -> Result<(), ParameterError> {
-        let parameter = self.one_mut(name)?;
+        let parameter = self.one(name)?;
         if parameter.protected {
             return Err(ParameterError::Protected(name.into()));
         }
-        parameter.value = parameter.default.clone();
+        let default = parameter.default.clone();
+        self.check_pair(name, &default).map_err(|why| ParameterError::Value {
+            why,
+            name: name.into(),
+            text: default.to_string(),
+        })?;
+        self.one_mut(name)?.value = default;
         Ok(())
     }
 
@@ -246,14 +253,21 @@ impl Parameters {
     }
 
     fn one(&self, name: &str) -> Result<&Parameter, ParameterError> {
-        let found = self.0.iter().find(|each| each.definition.name == name);
+        let current = current_name(name);
+        let found = self.0.iter().find(|each| each.definition.name == current);
         found.ok_or_else(|| ParameterError::Unknown(name.into()))
     }
 
     fn one_mut(&mut self, name: &str) -> Result<&mut Parameter, ParameterError> {
-        let found = self.0.iter_mut().find(|each| each.definition.name == name);
+        let current = current_name(name);
+        let found = self.0.iter_mut().find(|each| each.definition.name == current);
         found.ok_or_else(|| ParameterError::Unknown(name.into()))
     }
+}
+
+/// The name a parameter has now; some are still known by the one they had.
+fn current_name(name: &str) -> &str {
+    table::OLD_NAMES.iter().find(|(old, _)| *old == name).map_or(name, |(_, current)| current)
 }
 
 /// Which parameters to show.
@@ -383,7 +397,17 @@ mod tests {
         let why = refused(parameters.set("cli_limit", "12")).to_string();
         assert!(why.starts_with("Must be at least 128b\n"), "{why}");
         let why = refused(parameters.set("thread_pool_min", "5001")).to_string();
-        assert!(why.starts_with("Must be no more than 5000\n"), "{why}");
+        assert!(why.starts_with("Must be no more than 5000 (thread_pool_max)\n"), "{why}");
+        let why = refused(parameters.set("thread_pool_reserve", "96")).to_string();
+        assert!(why.starts_with("Must be no more than 95 (95% of thread_pool_min)\n"), "{why}");
+        parameters.set("thread_pool_max", "10000").expect("it may grow");
+        parameters.set("thread_pool_min", "8000").expect("it fits now");
+        let why = refused(parameters.reset("thread_pool_max")).to_string();
+        assert!(why.starts_with("Must be at least 8000 (thread_pool_min)\n"), "{why}");
+        let why = refused(parameters.set("pool_req", "10,1,1")).to_string();
+        assert!(why.starts_with("min_pool cannot be larger than max_pool\n"), "{why}");
+        let why = refused(parameters.set("pool_req", "10")).to_string();
+        assert!(why.starts_with("Three fields required"), "{why}");
         parameters.protect("cli_timeout").expect("it exists");
         assert!(matches!(parameters.set("cli_timeout", "1"), Err(ParameterError::Protected(_))));
     }

@@ -43,6 +43,12 @@ const FEATURE: &[&str] = &[
     "busy_stats_rate",
 ];
 
+/// Flags of `experimental`.
+const EXPERIMENTAL: &[&str] = &["drop_pools"];
+
+/// Names that parameters had before, which are not listed.
+pub(super) const OLD_NAMES: &[(&str, &str)] = &[("deprecated_dummy", "debug")];
+
 #[allow(clippy::too_many_arguments, reason = "a row of a table")]
 const fn p(
     name: &'static str,
@@ -114,7 +120,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         &["obj_sticky"], "How long an object is kept beyond that, for conditional requests to the origin."),
     p("default_ttl", Duration, "seconds", "120.000", "0.000", "",
         &["obj_sticky"], "Lifetime of an object when neither the origin nor the policy says one."),
-    p("experimental", Flags(&[]), "", "none", "", "",
+    p("experimental", Flags(EXPERIMENTAL), "", "none", "", "",
         &[], "Switches for what is being tried out."),
     p("feature", Flags(FEATURE), "", "+validate_headers", "", "",
         &[], "Switches for functions."),
@@ -226,9 +232,9 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         &["experimental"], "Not used here: there is one worker for each processor."),
     p("thread_pool_max", Integer, "threads", "5000", "", "",
         &["delayed_effect"], "Not used here: there is one worker for each processor."),
-    p("thread_pool_min", Integer, "threads", "100", "5", "5000",
+    p("thread_pool_min", Integer, "threads", "100", "5", "",
         &["delayed_effect"], "Not used here: there is one worker for each processor."),
-    p("thread_pool_reserve", Integer, "threads", "0", "", "9",
+    p("thread_pool_reserve", Integer, "threads", "0", "", "",
         &["delayed_effect"], "Not used here: there is one worker for each processor."),
     p("thread_pool_stack", Bytes, "bytes", "80k", "16k", "",
         &["delayed_effect"], "Not used here: there is one worker for each processor."),

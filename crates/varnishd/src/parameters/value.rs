@@ -268,9 +268,20 @@ fn mask(text: &str, before: Option<(&Value, &Value)>) -> Result<BTreeSet<u8>, St
 }
 
 fn pool(text: &str) -> Result<[u64; 3], String> {
-    let numbers: Result<Vec<u64>, _> = text.split(',').map(|word| word.trim().parse()).collect();
-    let wrong = || "Three numbers required: min_pool, max_pool and max_age\n".to_owned();
-    numbers.map_err(|_| wrong())?.try_into().map_err(|_| wrong())
+    /// Seconds an unused piece may be kept at most.
+    const AGE_MAX: u64 = 1_000_000;
+    let words: Vec<&str> = text.split(',').map(str::trim).collect();
+    let [least, most, age] = words[..] else {
+        return Err("Three fields required: min_pool, max_pool and max_age\n".into());
+    };
+    let (least, most, age) = (integer(least)?, integer(most)?, integer(age)?);
+    if age > AGE_MAX {
+        return Err(format!("Must be no more than {AGE_MAX}\n"));
+    }
+    if least > most {
+        return Err("min_pool cannot be larger than max_pool\n".into());
+    }
+    Ok([least, most, age])
 }
 
 #[cfg(test)]

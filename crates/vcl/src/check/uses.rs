@@ -43,8 +43,7 @@ impl Checker<'_> {
 
     pub(super) fn check_uses(&mut self) {
         // What follows walks along the calls.
-        self.check_recursion();
-        if self.check_depth() {
+        if self.check_recursion() || self.check_depth() {
             return;
         }
         let mut messages = Vec::new();
@@ -139,12 +138,15 @@ impl Checker<'_> {
         }
     }
 
-    /// Reports subroutines that call themselves, directly or not.
+    /// Reports subroutines that call themselves, directly or not, with the calls that lead there.
     fn check_recursion(&mut self) -> bool {
         // 0 not seen, 1 on the way, 2 done; an explicit stack, since chains can be long.
         let mut marks = vec![0_u8; self.uses.len()];
         let mut cycles = Vec::new();
-        for start in 0..self.uses.len() {
+        // From where requests begin, so that calls are told in the order they are made.
+        let states = self.program.states.iter().flatten().map(|sub| *sub as usize);
+        let starts: Vec<usize> = states.chain(0..self.uses.len()).collect();
+        for start in starts {
             if marks[start] != 0 {
                 continue;
             }
@@ -161,20 +163,45 @@ impl Checker<'_> {
                         marks[callee as usize] = 1;
                         stack.push((callee as usize, 0));
                     }
-                    1 => cycles.push((span, callee)),
+                    1 => cycles.push(self.calls_of_cycle(&stack, callee, span)),
                     _ => {}
                 }
             }
         }
-        for (span, callee) in &cycles {
-            let name = self.program.subs[*callee as usize].name.clone();
-            self.error_with(
-                *span,
-                format!("Subroutine recurses on\nSubroutine '{name}' calls itself"),
-                "subroutines cannot recurse; `return (restart)` begins a request again",
-            );
+        let is_any = !cycles.is_empty();
+        for (callee, calls) in cycles {
+            let sub = &self.program.subs[callee as usize];
+            let (name, span) = (sub.name.clone(), sub.span);
+            let diagnostic = self.report.error(span, "Subroutine recurses on");
+            diagnostic.related = calls;
+            diagnostic.help =
+                Some(format!("'{name}' calls itself; `return (restart)` begins a request again"));
         }
-        !cycles.is_empty()
+        is_any
+    }
+
+    /// The calls from the one that closes a cycle back to the one that leads into it, each with who
+    /// makes it.
+    fn calls_of_cycle(
+        &self,
+        stack: &[(usize, usize)],
+        callee: u32,
+        span: Span,
+    ) -> (u32, Vec<(Span, String)>) {
+        let from = stack.iter().rposition(|(sub, _)| *sub == callee as usize).unwrap_or(0);
+        let mut calls = Vec::new();
+        let mut made_at = span;
+        for (sub, _) in stack.get(from.saturating_sub(1)..).unwrap_or_default().iter().rev() {
+            let name = &self.program.subs[*sub].name;
+            calls.push((made_at, format!("...called from \"{name}\"")));
+            let caller = stack.iter().rposition(|(other, _)| other == sub).unwrap_or(0);
+            let Some((above, next)) = caller.checked_sub(1).and_then(|at| stack.get(at)) else {
+                break;
+            };
+            let Some((_, call)) = self.uses[*above].calls.get(next - 1) else { break };
+            made_at = *call;
+        }
+        (callee, calls)
     }
 
     /// Reports chains of calls that are too long. There is no recursion.

@@ -146,7 +146,7 @@ impl Parser<'_> {
             Kind::Word => self.path_or_call(),
             _ => {
                 let text = self.text(token);
-                let message = format!("Unknown token '{text}' when looking for a value");
+                let message = format!("Unknown token '{text}' when looking for STRING");
                 Err(self.error(span, message))
             }
         }

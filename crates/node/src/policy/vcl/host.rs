@@ -14,7 +14,6 @@ use freshet_vcl::{
     ConnectionFacts, Control, Event, Host, Message, Purge, StorageQuestion, status_phrase,
 };
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -96,8 +95,7 @@ impl Host for NodeHost<'_> {
     }
 
     fn random(&mut self) -> u64 {
-        // Seeded from the system's randomness, a new one for each request for a number.
-        RandomState::new().build_hasher().finish()
+        super::chance::draw()
     }
 
     fn is_traced(&self) -> bool {

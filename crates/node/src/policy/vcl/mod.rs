@@ -5,6 +5,7 @@
 //! each side of a request.
 
 mod barrier;
+pub mod chance;
 mod client;
 mod deliver;
 mod fetch;
@@ -74,6 +75,11 @@ pub struct VclPolicy {
 const FAILURE_EVERY: Duration = Duration::from_secs(1);
 
 impl VclPolicy {
+    /// Whether it imports the module of this name.
+    pub fn imports(&self, module: &str) -> bool {
+        self.policy.program().modules.contains(&module)
+    }
+
     /// Logs why a state failed, or counts that it did.
     fn tell(&self, failure: &Failure, now: UnixMillis) {
         if let Some(held_back) = self.failures.admit(now, FAILURE_EVERY) {
