@@ -77,7 +77,7 @@ fn take(text: &[u8], is_part: fn(u8) -> bool) -> (&[u8], &[u8]) {
 }
 
 /// Bytes of a token (RFC 9110 §5.6.2).
-fn is_token_byte(byte: u8) -> bool {
+pub(crate) fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 

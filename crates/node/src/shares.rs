@@ -69,6 +69,8 @@ pub struct ShareCounters {
     pub evicted: SharedCounter,
     /// Objects kept because they were asked for since they were looked at last.
     pub kept: SharedCounter,
+    /// Requests refused since too many objects would have had to go for one.
+    pub limited: SharedCounter,
 }
 
 struct Candidate {
@@ -145,12 +147,16 @@ impl Shares {
         lasting.nth(turn).unwrap_or_else(|| self.transient())
     }
 
-    /// Objects let go, and objects kept because they were in use.
-    pub fn evictions(&self) -> (u64, u64) {
+    /// Objects let go, objects kept because they were in use, and how often too many would have had
+    /// to go.
+    pub fn evictions(&self) -> (u64, u64, u64) {
         let sum = |of: fn(&ShareCounters) -> &SharedCounter| {
             self.all.iter().map(|share| of(&share.counters).value()).sum()
         };
-        (sum(|counters| &counters.evicted), sum(|counters| &counters.kept))
+        let evicted = sum(|counters| &counters.evicted);
+        let kept = sum(|counters| &counters.kept);
+        let limited = sum(|counters| &counters.limited);
+        (evicted, kept, limited)
     }
 
     /// Lends `share`'s bytes for an object whose head takes `head_bytes`; `None` where it has too
@@ -270,6 +276,7 @@ impl Loan {
                 && self.cache.upgrade().is_some_and(|cache| share.evict(&cache));
             if !makes_room {
                 share.counters.refusals.add(1);
+                share.counters.limited.add(u64::from(left == 0));
                 return false;
             }
             left -= 1;

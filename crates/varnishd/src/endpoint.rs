@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use thiserror::Error;
 
+/// Bytes of a Unix socket's path: what `sockaddr_un` has room for, less the end.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The port where none is given.
 const PORT: u16 = 80;
 
@@ -99,6 +101,9 @@ impl Endpoint {
         if is_unix {
             if place.starts_with('@') {
                 return Err(wrong("abstract sockets are not supported".into()));
+            }
+            if place.len() > SOCKET_PATH_BYTES_MAX {
+                return Err(wrong(format!("Got no socket(s) for {place}: its path is too long")));
             }
             endpoint.address = Address::Unix(PathBuf::from(place));
             return Ok(vec![endpoint]);

@@ -139,8 +139,8 @@ impl Program {
     /// Notes that it was loaded, and what it said then.
     pub(crate) fn note_loaded(&self, name: &str, journal: &Journal) {
         journal.note(Tag::CLI, &format!("Rd vcl.load \"{name}\" vcl_{name} 1auto"));
-        for line in self.0.said() {
-            journal.note(Tag::VCL_Log, line);
+        for (tag, line) in self.0.said() {
+            journal.note(*tag, line);
         }
         journal.note(Tag::CLI, &format!("Wr 200 0 Loaded \"{name}\""));
     }

@@ -32,6 +32,8 @@ pub(crate) struct Facts {
     pub(crate) policies: u64,
     /// Whether one of them uses `xkey`.
     pub(crate) has_keys: bool,
+    /// From one sign of life in the log to the next; none where it is zero.
+    pub(crate) ping_every: Duration,
 }
 
 impl Facts {
@@ -85,6 +87,7 @@ impl Sampler {
             storages,
             origins: BTreeMap::new(),
             keys: None,
+            pinged: Instant::now(),
             rounds: 0,
         };
         counts.sample()?;
@@ -124,6 +127,8 @@ struct Counts {
     origins: BTreeMap<String, Group>,
     /// Of `xkey`, from when a policy uses it on.
     keys: Option<Group>,
+    /// When the last sign of life was.
+    pinged: Instant,
     rounds: u64,
 }
 
@@ -133,10 +138,22 @@ impl Counts {
         let facts = Arc::clone(&self.facts);
         let mut facts = facts.lock().unwrap_or_else(PoisonError::into_inner);
         facts.cool();
+        self.ping(facts.ping_every);
         self.origins(&facts)?;
         self.storages()?;
         self.keys(&facts)?;
         self.main(&facts)
+    }
+
+    /// Shows in the log, as Varnish does, that all is well.
+    fn ping(&mut self, every: Duration) {
+        if every.is_zero() || self.pinged.elapsed() < every {
+            return;
+        }
+        self.pinged = Instant::now();
+        let pong = format!("PONG {:.0} 1.0", crate::cli::unix_seconds());
+        self.journal.note(Tag::CLI, "Rd ping");
+        self.journal.note(Tag::CLI, &format!("Wr 200 {} {pong}", pong.len()));
     }
 
     fn keys(&mut self, facts: &Facts) -> io::Result<()> {
@@ -212,6 +229,7 @@ impl Counts {
             ("n_objectcore", cache.objects),
             ("n_lru_nuked", counts.evicted + self.shares.evictions().0),
             ("n_lru_moved", self.shares.evictions().1),
+            ("n_lru_limited", self.shares.evictions().2),
             ("n_expired", self.node.shared.expiry.expired.value()),
             ("n_purges", sum("purges")),
             ("n_obj_purged", counts.purged),

@@ -8,6 +8,7 @@
 
 mod normalise;
 
+use crate::cdn_loop::is_token_byte;
 use crate::coding::Coding;
 use crate::fields::Fields;
 use std::borrow::Borrow;
@@ -29,9 +30,15 @@ pub enum Vary {
 }
 
 impl Vary {
-    /// Whether some line of `Vary` has a member `*`, or there are too many members.
+    /// Whether some line of `Vary` has a member `*` or one that names no field, or there are too
+    /// many members.
     pub fn is_any(response: &Fields) -> bool {
-        response.tokens("Vary").enumerate().any(|(at, name)| name == b"*" || at >= VARY_FIELDS_MAX)
+        let names_none =
+            |name: &[u8]| name == b"*" || !name.iter().all(|byte| is_token_byte(*byte));
+        response
+            .tokens("Vary")
+            .enumerate()
+            .any(|(at, name)| names_none(name) || at >= VARY_FIELDS_MAX)
     }
 }
 
@@ -229,6 +236,7 @@ mod tests {
             &["*, Foo"],
             &["Foo, *"],
             &["Foo", "Bar,*"],
+            &[": Foo"],
         ] {
             let response: Fields = lines.iter().map(|line| ("vary", line)).collect();
             assert_eq!(VaryRule::from_fields(&response), Vary::Any, "{lines:?}");

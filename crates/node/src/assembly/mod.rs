@@ -322,7 +322,7 @@ impl Assembly {
         page.transcript.note(Tag::Link, format_args!("req {id} esi"));
         let scribe = worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Client, id, "req", page.id, "esi");
-        transcript.timestamp("Start");
+        transcript.note_start();
         let transcript = Rc::new(transcript);
         let head = request_head(nesting, &include);
         note_changes(&transcript, &nesting.original, &head, &include);

@@ -96,7 +96,7 @@ impl Asked {
         {
             transcript.note(Tag::VCL_use, format_args!("{name}"));
         }
-        transcript.timestamp("Start");
+        transcript.note_start();
         let request = std::mem::take(&mut plan.request);
         let transcript = Rc::new(transcript);
         let task = FetchTask {
@@ -199,7 +199,7 @@ impl Asked {
             transcript.timestamp("Retry");
             let (before, id) = (self.task.id, self.worker.next_id());
             self.task.transcript.renew(id, "bereq", before, "retry");
-            self.task.transcript.timestamp("Start");
+            self.task.transcript.note_start();
             self.task.id = id;
             return Some(self);
         };

@@ -151,7 +151,7 @@ impl Ahead {
         let scribe = worker.shared.scribe.as_ref();
         let transcript =
             Transcript::begin(scribe, Side::Backend, id, "bereq", self.parent, "fetch");
-        transcript.timestamp("Start");
+        transcript.note_start();
         let request = std::mem::take(&mut self.request);
         let mut task = FetchTask {
             client_address: self.client_address,

@@ -359,7 +359,7 @@ impl Machine<'_> {
         self.task.transcript.timestamp("Restart");
         let (before, id) = (self.task.id, self.worker.next_id());
         self.task.transcript.renew(id, "req", before, "restart");
-        self.task.transcript.timestamp("Start");
+        self.task.transcript.note_start();
         if self.task.transcript.is_on() {
             let endpoint = self.task.client.endpoint();
             self.task.transcript.note(Tag::ReqStart, format_args!("{endpoint}"));

@@ -67,7 +67,7 @@ impl Machine<'_> {
         transcript.note(Tag::Link, format_args!("bereq {id} pipe"));
         let scribe = self.worker.shared.scribe.as_ref();
         let pipe = Transcript::begin(scribe, Side::Backend, id, "bereq", self.task.id, "pipe");
-        pipe.timestamp("Start");
+        pipe.note_start();
         self.task.pipe = Some(Rc::new(pipe));
     }
 

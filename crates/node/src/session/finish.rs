@@ -70,7 +70,7 @@ impl Sent {
         let address = client.address.map(|address| address.ip());
         let transcript = Transcript::begin_request(scribe, id, client.id, address, head);
         if transcript.is_on() {
-            transcript.timestamp("Start");
+            transcript.note_start();
             transcript.timestamp("Req");
             note_policy(worker, head, &transcript);
             transcript.note(Tag::ReqStart, format_args!("{}", client.endpoint()));

@@ -185,23 +185,23 @@ impl Session {
         let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(refusal) => {
-                refusal.note(&self.worker, &self.client, None);
+                let id = refusal.note(&self.worker, &self.client, None);
                 let explains = self.worker.snapshot().manners.explains_refusals;
                 let too_large = refusal.error == Some(RequestError::ClientHeadTooLarge);
                 self.client.end.set(if too_large { End::HeadTooLarge } else { End::Malformed });
                 if explains || (refusal.status == 417 && !too_large) {
                     self.refuse(refusal).await?;
                 } else if !too_large {
-                    self.refuse_plainly(refusal).await?;
+                    self.refuse_plainly(refusal, id).await?;
                 }
                 return Ok(Next::Close);
             }
         };
         let snapshot = self.worker.snapshot();
         if !snapshot.manners.explains_refusals && names_known_field(&parsed.head.fields) {
-            Refusal::CONNECTION.note(&self.worker, &self.client, Some(&parsed.head));
+            let id = Refusal::CONNECTION.note(&self.worker, &self.client, Some(&parsed.head));
             self.client.end.set(End::Malformed);
-            self.refuse_plainly(Refusal::CONNECTION).await?;
+            self.refuse_plainly(Refusal::CONNECTION, id).await?;
             return Ok(Next::Close);
         }
         let limits = &snapshot.settings.limits;
@@ -386,13 +386,13 @@ impl Session {
     }
 
     /// The same as Varnish has it: without a page, and with a record of its own.
-    async fn refuse_plainly(&mut self, refusal: Refusal) -> Result<(), Broken> {
+    async fn refuse_plainly(&mut self, refusal: Refusal, id: u64) -> Result<(), Broken> {
         const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
-        let (id, client) = (self.worker.next_id(), Rc::clone(&self.client));
+        let client = Rc::clone(&self.client);
         client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
         let scribe = self.worker.shared.scribe.as_ref();
         let transcript = Transcript::begin(scribe, Side::Client, id, "req", client.id, "rxreq");
-        transcript.timestamp("Start");
+        transcript.note_start();
         transcript.timestamp("Req");
         match self.io.with_input(|input| bad_name_byte(input, refusal)) {
             Some(byte) => transcript

@@ -59,8 +59,9 @@ impl Refusal {
         }
     }
 
-    /// Counts and logs it. `head` is the request's, where there is one.
-    pub(super) fn note(&self, worker: &Worker, client: &Client, head: Option<&RequestHead>) {
+    /// Counts and logs it under a number of its own. `head` is the request's, where there is one.
+    pub(super) fn note(&self, worker: &Worker, client: &Client, head: Option<&RequestHead>) -> u64 {
+        let id = worker.next_id();
         let stats = &worker.stats;
         if self.reason == Reason::LocalLimit {
             stats.requests_no_room.increment();
@@ -81,7 +82,7 @@ impl Refusal {
             hit: false,
             aborted: false,
             tls: client.tls.is_some(),
-            id: worker.next_id(),
+            id,
             method: head.map_or("", |head| head.method.as_str()),
             authority: head.map_or("", |head| &head.authority),
             target: head.map_or("", |head| &head.target),
@@ -93,5 +94,6 @@ impl Refusal {
             site: "",
             ..Record::default()
         });
+        id
     }
 }

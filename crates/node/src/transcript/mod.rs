@@ -167,7 +167,8 @@ impl Transcript {
         transcript
     }
 
-    /// Ends this transcript and begins the one of what follows, with a link to it.
+    /// Ends this transcript and begins the one of what follows, with a link to it. Times go on to be
+    /// told from where the first one began.
     pub fn renew(&self, id: u64, kind: &str, parent: u64, reason: &str) {
         let Some(open) = &self.0 else { return };
         self.note(Tag::Link, format_args!("{kind} {id} {reason}"));
@@ -175,11 +176,7 @@ impl Transcript {
         open.hand_over();
         // It is, as what was before it.
         open.scribe.wants(id, kind, parent);
-        let now = unix_seconds();
-        {
-            let state = &mut *open.state.borrow_mut();
-            (state.id, state.started, state.last) = (id, now, now);
-        }
+        open.state.borrow_mut().id = id;
         self.note(Tag::Begin, format_args!("{kind} {parent} {reason}"));
     }
 
@@ -242,6 +239,18 @@ impl Transcript {
         if let Some(open) = &self.0 {
             open.add(tag, |out| write(unix_seconds(), out));
         }
+    }
+
+    /// Adds when it began, which for what follows something is when that ended.
+    pub fn note_start(&self) {
+        let Some(open) = &self.0 else { return };
+        let (at, since_start) = {
+            let state = open.state.borrow();
+            (state.last, state.last - state.started)
+        };
+        open.add(Tag::Timestamp, |out| {
+            let _ = write!(out, "Start: {at:.6} {since_start:.6} {:.6}", 0.0);
+        });
     }
 
     /// Adds a time: absolute, since the beginning and since the last one.

@@ -60,15 +60,27 @@ impl Reply {
 
     /// JSON as commands give it: a version, the command's words, the time, then `rest`.
     pub(crate) fn json(version: u32, words: &[String], rest: &[Json]) -> Self {
-        let mut out = format!("[ {version}, {}, {:.3}", json!(words), unix_seconds());
-        for value in rest {
-            out.push_str(",\n  ");
-            let value = match value {
+        Self::json_of_texts(
+            version,
+            words,
+            rest.iter().map(|value| match value {
                 Json::Object(_) | Json::Array(_) => {
                     serde_json::to_string_pretty(value).unwrap_or_default().replace('\n', "\n  ")
                 }
                 other => other.to_string(),
-            };
+            }),
+        )
+    }
+
+    /// The same with values that are JSON already, for readers that want members in an order.
+    pub(crate) fn json_of_texts(
+        version: u32,
+        words: &[String],
+        rest: impl Iterator<Item = String>,
+    ) -> Self {
+        let mut out = format!("[ {version}, {}, {:.3}", json!(words), unix_seconds());
+        for value in rest {
+            out.push_str(",\n  ");
             out.push_str(&value);
         }
         out.push_str("\n]\n");

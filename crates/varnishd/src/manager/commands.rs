@@ -138,22 +138,21 @@ fn help(state: &mut State, words: &[String]) -> Reply {
         Some("-a") => lines(&mut COMMANDS.iter().filter(is_there)),
         Some("-d") => lines(&mut COMMANDS.iter().filter(is_there).filter(is_debug)),
         Some("-j") => {
-            let all: Vec<_> = listed()
-                .map(|command| {
-                    json!({
-                        "request": command.name,
-                        "syntax": command.syntax,
-                        "help": command.about,
-                        "minarg": command.arguments.0,
-                        "maxarg": if command.arguments.1 == ANY { -1 } else {
-                            i64::try_from(command.arguments.1).unwrap_or(-1)
-                        },
-                        "flags": "",
-                        "json": command.syntax.contains("-j"),
-                    })
-                })
-                .collect();
-            Reply::json(2, words, &all)
+            // `varnishadm` completes names by this, and wants the name first.
+            let all = listed().map(|command| {
+                let (least, most) = command.arguments;
+                let most = if most == ANY { -1 } else { i64::try_from(most).unwrap_or(-1) };
+                format!(
+                    "{{\n    \"request\": {},\n    \"syntax\": {},\n    \"help\": {},\n    \
+                     \"minarg\": {least},\n    \"maxarg\": {most},\n    \"flags\": \"\",\n    \
+                     \"json\": {}\n  }}",
+                    json!(command.name),
+                    json!(command.syntax),
+                    json!(command.about),
+                    command.syntax.contains("-j"),
+                )
+            });
+            Reply::json_of_texts(2, words, all)
         }
         Some(name) => match COMMANDS.iter().filter(is_there).find(|command| command.name == name) {
             Some(command) => Reply::text(format!("{}\n{}\n", command.syntax, command.about)),

@@ -183,6 +183,9 @@ impl State {
             let (source, text) = policies::find_file(self, &path)
                 .map_err(|_| format!("Cannot read -f file '{path}' (No such file or directory)"))?;
             policies::add(self, &name, &source, &text, None).map_err(|reply| reply.text)?;
+            if let Some(program) = self.policies.program(&name) {
+                eprint!("{}", program.warnings());
+            }
             last = Some(name);
         }
         match last {
@@ -293,6 +296,8 @@ impl State {
         let reclen = usize::try_from(self.parameters.integer("vsl_reclen")).unwrap_or(255);
         let immediate = self.parameters.flag("debug", "syncvsl");
         self.rules.set(&self.parameters.masked(), reclen, immediate);
+        let ping_every = Duration::from_secs(self.parameters.integer("ping_interval"));
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner).ping_every = ping_every;
         if let Err(why) = self.apply() {
             tracing::warn!("a parameter does not take effect: {why}");
         }

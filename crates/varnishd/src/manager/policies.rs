@@ -5,7 +5,6 @@ use crate::cli::{Reply, Status, table};
 use crate::glob;
 use crate::program::Program;
 use freshet_base::file;
-use freshet_node::transcript::Tag;
 use freshet_vcl::SOURCE_BYTES_MAX;
 use serde_json::json;
 use std::fmt::Write as _;
@@ -368,8 +367,8 @@ pub(super) fn discard(state: &mut State, words: &[String]) -> Reply {
     }
     for policy in state.policies.all.iter().filter(|policy| names.contains(&policy.name)) {
         if let (What::Program { program, .. }, Some(child)) = (&policy.what, &state.child) {
-            for line in program.policy().unload() {
-                child.journal.note(Tag::VCL_Log, &line);
+            for (tag, line) in program.policy().unload() {
+                child.journal.note(tag, &line);
             }
         }
     }

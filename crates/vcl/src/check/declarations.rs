@@ -15,6 +15,10 @@ const RESERVED: [&str; 14] = [
     "return", "set", "sub",
 ];
 
+/// Words that statements begin with; nothing is called by one of them.
+const ACTIONS: [&str; 9] =
+    ["ban", "call", "hash_data", "if", "new", "return", "set", "synthetic", "unset"];
+
 impl Checker<'_> {
     /// Takes note of all names, so that they can be used before they are declared.
     pub(super) fn declare(&mut self, declarations: &[Declaration], is_builtin: bool) {
@@ -121,6 +125,15 @@ impl Checker<'_> {
                 "Symbols named 'vcl_*' are reserved.\nThe names 'vcl_*' are reserved for \
                  subroutines.",
             );
+            return;
+        }
+        if ACTIONS.contains(&&*name.text) {
+            let text = &name.text;
+            let message = match symbol {
+                Symbol::Sub(_) => format!("Symbol '{text}' has wrong type (action), expected sub:"),
+                _ => format!("Name {text} must have type 'action'."),
+            };
+            self.error(name.span, message);
             return;
         }
         let may_be_default = matches!(symbol, Symbol::Backend(_) | Symbol::Probe(_));

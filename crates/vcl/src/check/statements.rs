@@ -337,7 +337,9 @@ impl Checker<'_> {
     pub(super) fn constructor(&mut self, path: &Path) -> Option<&'static str> {
         let first = &path.names.first()?.text;
         let Some(Symbol::Module(module)) = self.known(first).map(|entry| entry.symbol) else {
-            self.unknown(path);
+            // What is no class is not found, whatever else has the name.
+            let help = "write `new name = module.class();`";
+            self.error_with(path.span, format!("Symbol not found: '{}'", path.text()), help);
             return None;
         };
         let member = &*path.names.get(1)?.text;

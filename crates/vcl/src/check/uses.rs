@@ -143,11 +143,11 @@ impl Checker<'_> {
         // 0 not seen, 1 on the way, 2 done; an explicit stack, since chains can be long.
         let mut marks = vec![0_u8; self.uses.len()];
         let mut cycles = Vec::new();
-        // From where requests begin, so that calls are told in the order they are made.
-        let states = self.program.states.iter().flatten().map(|sub| *sub as usize);
-        let starts: Vec<usize> = states.chain(0..self.uses.len()).collect();
+        // By name, as Varnish goes through them; the first one that recurs is told.
+        let mut starts: Vec<usize> = (0..self.uses.len()).collect();
+        starts.sort_by_key(|sub| &self.program.subs[*sub].name);
         for start in starts {
-            if marks[start] != 0 {
+            if marks[start] != 0 || !cycles.is_empty() {
                 continue;
             }
             let mut stack = vec![(start, 0)];
@@ -181,23 +181,19 @@ impl Checker<'_> {
     }
 
     /// The calls from the one that closes a cycle back to the one that leads into it, each with who
-    /// makes it.
+    /// makes it. `stack` has each subroutine on the way with the calls of it that were followed.
     fn calls_of_cycle(
         &self,
         stack: &[(usize, usize)],
         callee: u32,
         span: Span,
     ) -> (u32, Vec<(Span, String)>) {
-        let from = stack.iter().rposition(|(sub, _)| *sub == callee as usize).unwrap_or(0);
         let mut calls = Vec::new();
         let mut made_at = span;
-        for (sub, _) in stack.get(from.saturating_sub(1)..).unwrap_or_default().iter().rev() {
+        for (at, (sub, _)) in stack.iter().enumerate().rev() {
             let name = &self.program.subs[*sub].name;
             calls.push((made_at, format!("...called from \"{name}\"")));
-            let caller = stack.iter().rposition(|(other, _)| other == sub).unwrap_or(0);
-            let Some((above, next)) = caller.checked_sub(1).and_then(|at| stack.get(at)) else {
-                break;
-            };
+            let Some((above, next)) = at.checked_sub(1).and_then(|at| stack.get(at)) else { break };
             let Some((_, call)) = self.uses[*above].calls.get(next - 1) else { break };
             made_at = *call;
         }

@@ -49,6 +49,7 @@ fn parse(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let text = run.bytes(arguments.text(0)).to_vec();
     if text.is_empty() {
         // What was known stays.
+        run.debug(b"cookie: nothing to parse");
         return NOTHING;
     }
     cookies(run).clear();

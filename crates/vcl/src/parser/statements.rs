@@ -187,6 +187,23 @@ impl Parser<'_> {
             return Err(self.error(span, "Expected return action name."));
         }
         let action = self.name()?;
+        let takes_any = !matches!(
+            &*action.text,
+            "abandon"
+                | "deliver"
+                | "fetch"
+                | "hash"
+                | "lookup"
+                | "ok"
+                | "pipe"
+                | "purge"
+                | "restart"
+                | "retry"
+        );
+        if self.is_sign("(") && !takes_any {
+            let span = self.peek().span;
+            return Err(self.error(span, "Arguments not allowed."));
+        }
         let arguments = if self.is_sign("(") { Some(self.arguments()?) } else { None };
         self.sign(")")?;
         self.sign(";")?;

@@ -112,6 +112,13 @@ pub enum Event<'a> {
     Debug(&'a [u8]),
     /// `std.timestamp`
     Timestamp(&'a [u8]),
+    /// What a module says of what it was told: a mistake, or what it does otherwise than told.
+    Said {
+        /// Whether it is a mistake.
+        is_error: bool,
+        /// The whole of it.
+        text: &'a str,
+    },
     /// The policy failed.
     Error(&'a str),
 }

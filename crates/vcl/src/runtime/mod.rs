@@ -346,9 +346,23 @@ impl Run<'_> {
     }
 
     /// Logs what is wrong and no failure.
-    pub(crate) fn note(&mut self, what: &str) {
+    pub(crate) fn complain(&mut self, text: &str) {
         if self.traced {
-            self.host.trace(Event::Error(what));
+            self.host.trace(Event::Said { is_error: true, text });
+        }
+    }
+
+    /// Logs what is done otherwise than the policy says.
+    pub(crate) fn notice(&mut self, text: &str) {
+        if self.traced {
+            self.host.trace(Event::Said { is_error: false, text });
+        }
+    }
+
+    /// Logs what helps whoever looks for a mistake.
+    pub(crate) fn debug(&mut self, text: &[u8]) {
+        if self.traced {
+            self.host.trace(Event::Debug(text));
         }
     }
 

@@ -163,6 +163,9 @@ impl Host for NodeHost<'_> {
             Event::Log(text) => transcript.note_bytes(Tag::VCL_Log, text),
             Event::Debug(text) => transcript.note_bytes(Tag::Debug, text),
             Event::Timestamp(text) => transcript.timestamp(&String::from_utf8_lossy(text)),
+            Event::Said { is_error, text } => {
+                transcript.note(said_tag(is_error), format_args!("{text}"))
+            }
             Event::Error(why) => transcript.note(Tag::VCL_Error, format_args!("{why}")),
         }
     }
@@ -384,4 +387,9 @@ fn line_tag(message: Message, line: &str) -> Tag {
         (_, "url") => Tag::ReqURL,
         _ => Tag::ReqProtocol,
     }
+}
+
+/// Which records what modules say is in.
+pub(super) fn said_tag(is_error: bool) -> Tag {
+    if is_error { Tag::Error } else { Tag::Notice }
 }

@@ -1,6 +1,7 @@
 //! From a program to a policy: origins, probes, and `vcl_init`.
 
 use super::{VclPolicy, host, span};
+use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_base::machine;
@@ -111,8 +112,8 @@ impl VclPolicy {
 }
 
 impl VclPolicy {
-    /// What `vcl_init` logged.
-    pub fn said(&self) -> &[String] {
+    /// What `vcl_init` logged, with the records it is in.
+    pub fn said(&self) -> &[(Tag, String)] {
         &self.said
     }
 
@@ -122,7 +123,7 @@ impl VclPolicy {
     }
 
     /// Runs `vcl_fini`; what it logged.
-    pub fn unload(&self) -> Vec<String> {
+    pub fn unload(&self) -> Vec<(Tag, String)> {
         let (hostname, identity) = (&self.hostname, &self.identity);
         let mut alone = Alone { hostname, identity, said: Vec::new() };
         self.policy.unload(super::seconds(UnixMillis::now()), &mut alone);
@@ -134,8 +135,8 @@ impl VclPolicy {
 struct Alone<'a> {
     hostname: &'a str,
     identity: &'a str,
-    /// What the policy logs.
-    said: Vec<String>,
+    /// What the policy logs, with the records it is in.
+    said: Vec<(Tag, String)>,
 }
 
 impl freshet_vcl::Host for Alone<'_> {
@@ -144,8 +145,14 @@ impl freshet_vcl::Host for Alone<'_> {
     }
 
     fn trace(&mut self, event: Event<'_>) {
-        if let Event::Log(text) = event {
-            self.said.push(String::from_utf8_lossy(text).into_owned());
+        match event {
+            Event::Log(text) => {
+                self.said.push((Tag::VCL_Log, String::from_utf8_lossy(text).into_owned()));
+            }
+            Event::Said { is_error, text } => {
+                self.said.push((host::said_tag(is_error), text.to_owned()));
+            }
+            _ => {}
         }
     }
 

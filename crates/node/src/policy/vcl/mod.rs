@@ -24,6 +24,7 @@ use super::{
 use crate::semantics::{self, Semantics};
 use crate::shares::Shares;
 use crate::sites::SiteName;
+use crate::transcript::Tag;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
@@ -66,7 +67,7 @@ pub struct VclPolicy {
     /// `server.identity`
     identity: String,
     /// What `vcl_init` logged.
-    said: Vec<String>,
+    said: Vec<(Tag, String)>,
     /// What the compiler warned of.
     warnings: String,
 }

@@ -8,6 +8,7 @@ use crate::program::{BackendRef, Value};
 use crate::runtime::{Result, Run};
 use crate::types::State;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// Points on the ring for each member, at most.
@@ -22,6 +23,8 @@ pub(crate) struct Shard {
     warmup: Mutex<f64>,
     rampup: Mutex<f64>,
     associated: Mutex<Option<u32>>,
+    /// Whether members came or went since the ring was made.
+    is_changed: AtomicBool,
 }
 
 /// Points in order, each with the member it belongs to.
@@ -80,7 +83,7 @@ impl ShardParameters {
             Some("BLOB") => {
                 if run.bytes(arguments.text(2)).is_empty() {
                     let name = object_name(run, object);
-                    run.note(&format!(
+                    run.complain(&format!(
                         "vmod_directors: shard {name}: {function} by=BLOB but no or empty key_blob - using key 0"
                     ));
                 }
@@ -163,7 +166,10 @@ pub(super) fn new(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> 
 pub(super) fn set_warmup(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let probability = arguments.real(0);
     if !(0.0..1.0).contains(&probability) {
-        return fault("shard: .set_warmup() takes from 0 to less than 1");
+        let name = object_name(run, object);
+        let what = format!("vmod_directors: shard {name}: .set_warmup({probability:.6}) ignored");
+        run.notice(&what);
+        return NOTHING;
     }
     *lock(&super::director(run, object)?.shard.warmup) = probability;
     NOTHING
@@ -206,14 +212,26 @@ pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
         let name = object_name(run, object);
         let what =
             format!("vmod_directors: shard {name}: .add_backend(weight={weight:.6}) ignored");
-        run.note(&what);
+        run.notice(&what);
         weight = 1.0;
     }
     let known = director.members();
     let exists = known.iter().any(|one| one.backend == backend && *one.ident == *ident);
-    if exists || known.len() >= super::MEMBERS_MAX {
+    if exists {
+        let (name, backend) = (object_name(run, object), run.program.backend_name(backend));
+        let which = match arguments.is_given(1) {
+            true => format!("{backend}/{ident}"),
+            false => backend.to_owned(),
+        };
+        let what =
+            format!("vmod_directors: shard {name}: backend {which} already exists - skipping");
+        run.notice(&what);
+        return Ok(Value::Bool(true));
+    }
+    if known.len() >= super::MEMBERS_MAX {
         return Ok(Value::Bool(false));
     }
+    director.shard.is_changed.store(true, Relaxed);
     let rampup = arguments.is_given(2).then(|| arguments.real(2));
     let member = Member { backend, weight: weight.min(10.0), ident: ident.into(), rampup };
     director.change(|members| members.push(member));
@@ -230,6 +248,7 @@ pub(super) fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]
     if backend.is_none() && ident.is_none() {
         return wrong(run, object, ".remove_backend(): either backend or ident are required");
     }
+    director.shard.is_changed.store(true, Relaxed);
     director.change(|members| {
         members.retain(|member| {
             backend.is_some_and(|backend| member.backend != backend)
@@ -240,7 +259,9 @@ pub(super) fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]
 }
 
 pub(super) fn clear(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
-    super::director(run, object)?.change(Vec::clear);
+    let director = super::director(run, object)?;
+    director.shard.is_changed.store(true, Relaxed);
+    director.change(Vec::clear);
     Ok(Value::Bool(true))
 }
 
@@ -249,9 +270,15 @@ pub(super) fn reconfigure(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
     let replicas = arguments.int(0);
     if replicas <= 0 {
         let name = object_name(run, object);
-        run.note(&format!(
+        run.complain(&format!(
             "vmod_directors: shard {name}: .reconfigure() invalid replicas argument {replicas}"
         ));
+        return Ok(Value::Bool(false));
+    }
+    let is_changed = director.shard.is_changed.swap(false, Relaxed);
+    if is_changed && director.members().is_empty() {
+        let name = object_name(run, object);
+        run.complain(&format!("vmod_directors: shard {name}: .reconfigure() no backends"));
         return Ok(Value::Bool(false));
     }
     let replicas = replicas.min(REPLICAS_MAX);
