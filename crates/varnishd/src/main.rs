@@ -36,6 +36,7 @@ use arguments::{Options, Task};
 use cli::connection::{self, Commands};
 use cli::listener;
 use freshet_base::file;
+use freshet_net::address::Address;
 use manager::Manager;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -95,6 +96,9 @@ fn run(options: Options) -> Result<ExitCode, String> {
     if !options.debug && !options.foreground && !options.check {
         return detach();
     }
+    if !options.check {
+        check_addresses(&options)?;
+    }
     start_log();
     let shown = |error: io::Error| error.to_string();
     let (debug, check) = (options.debug, options.check);
@@ -120,6 +124,22 @@ fn run(options: Options) -> Result<ExitCode, String> {
     }
     wait(&manager, &ends);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses addresses that are none of this machine's, before a policy is looked at. One that is in
+/// use is found out when it is served.
+fn check_addresses(options: &Options) -> Result<(), String> {
+    for endpoint in &options.endpoints {
+        let Address::Tcp(address) = endpoint.address else { continue };
+        let any_port = std::net::SocketAddr::new(address.ip(), 0);
+        match std::net::TcpListener::bind(any_port) {
+            Err(why) if why.kind() == io::ErrorKind::AddrNotAvailable => {
+                return Err(format!("Could not get socket {address}: {why}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// Waits for the end and carries it out.

@@ -280,7 +280,7 @@ impl State {
         };
         format!(
             "{line}\nVarnish Cache CLI 1.0\n{line}\n{}\n{}\n\nType 'help' for command list.\n\
-             Type 'quit' to close CLI session.\n{start}\n",
+             Type 'quit' to close CLI session.\n{start}",
             crate::platform(),
             crate::VERSION
         )

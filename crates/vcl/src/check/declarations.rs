@@ -16,7 +16,7 @@ const RESERVED: [&str; 14] = [
 ];
 
 /// Words that statements begin with; nothing is called by one of them.
-const ACTIONS: [&str; 9] =
+pub(super) const ACTIONS: [&str; 9] =
     ["ban", "call", "hash_data", "if", "new", "return", "set", "synthetic", "unset"];
 
 impl Checker<'_> {
@@ -139,7 +139,8 @@ impl Checker<'_> {
         let may_be_default = matches!(symbol, Symbol::Backend(_) | Symbol::Probe(_));
         let is_reserved = RESERVED.contains(&&*name.text)
             || (name.text.contains('.') || crate::variables::find(&name.text).is_some());
-        if is_reserved && !(may_be_default && &*name.text == "default") {
+        let may_be_none = matches!(symbol, Symbol::Sub(_)) && &*name.text == "none";
+        if is_reserved && !(may_be_default && &*name.text == "default") && !may_be_none {
             self.error(name.span, format!("Symbol '{}' is a reserved word.", name.text));
             return;
         }

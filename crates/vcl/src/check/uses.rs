@@ -1,5 +1,6 @@
 //! What each subroutine uses, compared with the states it can be reached from.
 
+use super::declarations::ACTIONS;
 use super::{Checker, Symbol};
 use crate::source::Span;
 use crate::types::{Action, State, States};
@@ -103,6 +104,7 @@ impl Checker<'_> {
         let name = state.subroutine();
         for one in uses.uses.iter().filter(|one| !one.allowed.has(state)) {
             let what = match one.access {
+                Access::Read if ACTIONS.contains(&&*one.name) => "Not a valid action in",
                 Access::Read => "Not available in",
                 Access::Write => "Cannot be set in",
                 Access::Unset => "Cannot be unset in",

@@ -66,8 +66,9 @@ fn mistakes_are_named_as_varnish_names_them() {
         (recv("if (1KB == 1024B) { }"), "Unknown duration unit 'KB'"),
         (recv("if (true) { } else set req.url = \"a\";"), "'else' must be followed by"),
         (recv("std.log(\"x\");"), "Symbol not found: 'std.log'"),
-        (recv("hash_data(\"x\");"), "Not available in subroutine 'vcl_recv'."),
-        (recv("new a = directors.random();"), "Not available in subroutine 'vcl_recv'"),
+        (recv("hash_data(\"x\");"), "Not a valid action in subroutine 'vcl_recv'."),
+        (recv("new a = directors.random();"), "Not a valid action in subroutine 'vcl_recv'"),
+        (recv("return (pipe(x));"), "Arguments not allowed."),
         (recv("C{ int x; }C"), "Inline-C not allowed"),
         (recv("set req.http.a = \"abc"), "Unterminated string, starting at"),
         (recv("set req.http.a = {\"abc"), "Unterminated long-string, starting at"),
@@ -152,6 +153,10 @@ fn mistakes_are_named_as_varnish_names_them() {
             "Quoted headers are available for VCL >= 4.1",
         ),
         ("sub a { call c; } sub c { call a; } sub vcl_recv { call a; }".into(), "recurses"),
+        ("acl ban { \"127.0.0.1\"; }".into(), "Name ban must have type 'action'."),
+        ("sub set { }".into(), "Symbol 'set' has wrong type (action), expected sub:"),
+        ("sub none { }".into(), "Unused sub none, defined:"),
+        ("acl foo { } sub vcl_init { new bar = foo; }".into(), "Symbol not found: 'foo'"),
         (
             "sub a { set req.http.a = bereq.url; } sub vcl_recv { call a; }".into(),
             "Not available in subroutine 'vcl_recv'",
@@ -236,4 +241,18 @@ fn modules_that_are_not_there_have_something_instead() {
         let shown = check(&format!("import {module};")).render(false);
         assert!(shown.contains(cure), "{shown}");
     }
+}
+
+#[test]
+fn calls_that_recur_are_told_one_by_one_in_columns_of_eight() {
+    let vcc = check("\tsub foo { call foo; }\n\tsub vcl_recv { call foo; }").render_vcc();
+    let wanted = "Subroutine recurses on\n\
+        ('<vcl.inline>' Line 3 Pos 13)\n\
+        \u{20}       sub foo { call foo; }\n\
+        ------------###--------------\n\n\n\
+        ...called from \"foo\"\n\
+        ('<vcl.inline>' Line 3 Pos 24)\n\
+        \u{20}       sub foo { call foo; }\n\
+        -----------------------###---\n";
+    assert!(vcc.contains(wanted), "{vcc}");
 }
