@@ -269,7 +269,7 @@ fn span_text(seconds: f64) -> String {
         [(365 * 86_400, "y"), (7 * 86_400, "w"), (86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span fits")]
     let ms = (seconds * 1000.0).round() as u64;
-    let whole = UNITS.iter().find(|(unit, _)| ms > 0 && ms % (unit * 1000) == 0);
+    let whole = UNITS.iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(unit * 1000));
     match whole {
         _ if ms == 0 => "0s".into(),
         Some((unit, name)) => format!("{}{name}", ms / (unit * 1000)),

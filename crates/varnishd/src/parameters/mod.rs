@@ -92,6 +92,9 @@ impl Parameters {
 
     /// Sets a parameter.
     pub(crate) fn set(&mut self, name: &str, text: &str) -> Result<(), ParameterError> {
+        if name == table::COMPILER_FEATURES {
+            return self.set_compiler_features(text);
+        }
         let parameter = self.one_mut(name)?;
         if parameter.protected {
             return Err(ParameterError::Protected(name.into()));
@@ -106,6 +109,30 @@ impl Parameters {
         let value = value.map_err(refuse)?;
         self.check_pair(name, &value).map_err(refuse)?;
         self.one_mut(name)?.value = value;
+        Ok(())
+    }
+
+    /// From 7.2 on Varnish has one parameter with flags for what were switches of the compiler.
+    fn set_compiler_features(&mut self, text: &str) -> Result<(), ParameterError> {
+        for word in text.split([',', ' ']).filter(|word| !word.is_empty()) {
+            let switch = format!("vcc_{}", word.trim_start_matches(['+', '-']));
+            let refuse = |why: String| ParameterError::Value {
+                why,
+                name: table::COMPILER_FEATURES.into(),
+                text: text.into(),
+            };
+            if word == "default" || word == "none" {
+                for name in table::COMPILER_SWITCHES {
+                    if word == "none" { self.set(name, "off")? } else { self.reset(name)? }
+                }
+            } else if !word.starts_with(['+', '-']) {
+                return Err(refuse("Missing '+' or '-'".into()));
+            } else if !table::COMPILER_SWITCHES.contains(&&*switch) {
+                return Err(refuse(format!("Unknown flag '{}'", &word[1..])));
+            } else {
+                self.set(&switch, if word.starts_with('+') { "on" } else { "off" })?;
+            }
+        }
         Ok(())
     }
 
@@ -410,6 +437,17 @@ mod tests {
         assert!(why.starts_with("Three fields required"), "{why}");
         parameters.protect("cli_timeout").expect("it exists");
         assert!(matches!(parameters.set("cli_timeout", "1"), Err(ParameterError::Protected(_))));
+    }
+
+    #[test]
+    fn switches_of_the_compiler_are_flags_too() {
+        let mut parameters = Parameters::new();
+        parameters.set("vcc_feature", "-err_unref,-unsafe_path").expect("they are known");
+        assert!(!parameters.bool("vcc_err_unref") && !parameters.bool("vcc_unsafe_path"));
+        parameters.set("vcc_feature", "default").expect("it is known");
+        assert!(parameters.bool("vcc_err_unref") && parameters.bool("vcc_unsafe_path"));
+        assert!(parameters.set("vcc_feature", "+err_ref").is_err());
+        assert!(parameters.set("vcc_feature", "err_unref").is_err());
     }
 
     #[test]

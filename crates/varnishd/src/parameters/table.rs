@@ -49,6 +49,11 @@ const EXPERIMENTAL: &[&str] = &["drop_pools"];
 /// Names that parameters had before, which are not listed.
 pub(super) const OLD_NAMES: &[(&str, &str)] = &[("deprecated_dummy", "debug")];
 
+/// What newer versions call [`COMPILER_SWITCHES`] together, each a flag without its `vcc_`.
+pub(super) const COMPILER_FEATURES: &str = "vcc_feature";
+pub(super) const COMPILER_SWITCHES: [&str; 3] =
+    ["vcc_allow_inline_c", "vcc_err_unref", "vcc_unsafe_path"];
+
 #[allow(clippy::too_many_arguments, reason = "a row of a table")]
 const fn p(
     name: &'static str,
