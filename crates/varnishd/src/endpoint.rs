@@ -70,10 +70,8 @@ impl Endpoint {
         let (mut has_protocol, twice) =
             (false, |what: &str| wrong(format!("Too many {what} sub-args")));
         for part in parts {
-            if !part.contains('=') {
-                if std::mem::replace(&mut has_protocol, true) {
-                    return Err(twice("protocol"));
-                }
+            if !part.contains('=') && std::mem::replace(&mut has_protocol, true) {
+                return Err(twice("protocol"));
             }
             match part.split_once('=') {
                 None if part.eq_ignore_ascii_case("PROXY") => endpoint.proxy = true,
