@@ -147,7 +147,9 @@ mod tests {
     fn steps_are_kept_for_each_probe_and_good_ones_are_averaged() {
         let mut history = History::of_good(0b11);
         let mut good = Attempt::default();
-        [Step::Ipv4, Step::Sent, Step::Good].map(|step| good.reach(step));
+        for step in [Step::Ipv4, Step::Sent, Step::Good] {
+            good.reach(step);
+        }
         good.receive(b"HTTP/1.1 200 OK\r\nDate:");
         good.took = Duration::from_secs(3);
         history.push(&good);
