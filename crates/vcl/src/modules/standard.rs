@@ -83,14 +83,13 @@ fn round(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 
 fn collect(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some((message, name)) = super::header::named(run, arguments.at(0)) else { return NOTHING };
-    let message = match message {
+    match message {
         // That of an include is another request's, and done with.
-        Message::ReqTop if run.is_included() => return NOTHING,
-        Message::ReqTop => Message::Req,
-        other => other,
-    };
-    if message == Message::Obj {
-        return fault(format!("std.collect(): {}.http cannot be changed", message.name()));
+        Message::ReqTop => return NOTHING,
+        Message::Obj => {
+            return fault(format!("std.collect(): {}.http cannot be changed", message.name()));
+        }
+        _ => {}
     }
     let separator = run.bytes(arguments.text(1)).to_vec();
     let Some(fields) = run.fields(message) else { return NOTHING };
@@ -98,8 +97,11 @@ fn collect(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         return NOTHING;
     }
     let joined = fields.get_all(&*name).collect::<Vec<_>>().join(&*separator);
-    run.set_named_field(message, &name, joined)?;
-    NOTHING
+    // The same in another form is nothing to tell of.
+    let traced = std::mem::replace(&mut run.traced, false);
+    let set = run.set_named_field(message, &name, joined);
+    run.traced = traced;
+    set.and(NOTHING)
 }
 
 fn querysort(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

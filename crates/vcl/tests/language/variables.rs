@@ -102,7 +102,7 @@ const VALUES: &[(&str, &str)] = &[
     ("beresp.was_304", "false"),
     ("beresp.backend", ""),
     ("beresp.backend.name", ""),
-    ("beresp.backend.ip", ""),
+    ("beresp.backend.ip", "failed: VRT_IP_string: Illegal IP"),
     ("beresp.storage", "storage.s0"),
     ("beresp.storage_hint", "storage.s0"),
     ("beresp.filters", ""),

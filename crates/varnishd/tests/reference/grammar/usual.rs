@@ -202,7 +202,7 @@ const DELIVER: [&str; 25] = [
     r#"set resp.http.Server-Timing = "cache;desc=" + obj.hits; set resp.http.X-Can = obj.can_esi;"#,
     r#"if (req.http.Origin == "https://example.com") { set resp.http.Access-Control-Allow-Origin = req.http.Origin; set resp.http.Access-Control-Max-Age = "600"; }"#,
     r#"if (resp.http.ETag) { set resp.http.X-Tag = regsub(resp.http.ETag, "^W/", ""); }"#,
-    r#"set resp.http.Strict-Transport-Security = "max-age=63072000; includeSubDomains"; set resp.http.X-Frame-Options = "SAMEORIGIN";"#,
+    r#"set resp.http.Strict-Transport-Security = "max-age=63072000; includeSubDomains"; set resp.http.X-Frame-Options = "DENY";"#,
     r#"set resp.http.X-Sees = req.http.X-Seen + "|" + req.http.X-Copy + "|" + req.http.X-Host64 + "|" + req.http.X-First + "|" + req.http.X-Url;"#,
 ];
 const SYNTH: [&str; 6] = [
