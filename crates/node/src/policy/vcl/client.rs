@@ -55,7 +55,6 @@ pub(super) struct With<'a> {
 impl ClientState {
     fn new(policy: &VclPolicy, task: &ClientTask) -> Self {
         let now = seconds(task.now);
-        let accepts_gzip = task.request.fields.get("accept-encoding").is_some_and(accepts_gzip);
         let (timeouts, limits) = (&task.client.timeouts, &task.site.node().settings.limits);
         let nesting = task.nesting.as_deref();
         let top =
@@ -66,7 +65,6 @@ impl ClientState {
             xid: task.id,
             time: now,
             is_ahead: task.is_ahead,
-            can_gzip: accepts_gzip,
             timeout_idle: timeouts.idle.get().unwrap_or(limits.idle_timeout).as_secs_f64(),
             idle_send_timeout: timeouts.send.get().unwrap_or(limits.send_timeout).as_secs_f64(),
             original: None,
@@ -96,6 +94,10 @@ impl ClientState {
         let other = self.other.clone();
         let policy = other.as_deref().unwrap_or(policy);
         let program = policy.policy.program();
+        if program.reads(Variable::ReqCanGzip) {
+            let fields = &task.request.fields;
+            self.knobs.can_gzip = fields.get("accept-encoding").is_some_and(accepts_gzip);
+        }
         self.knobs.restarts = task.restarts;
         self.knobs.xid = task.id;
         let view = View {

@@ -146,7 +146,7 @@ pub(super) fn deliver(
             is_streaming: streams,
             do_esi: state.knobs.esi,
             has_parts: served.form.parts,
-            may_gunzip: served.form.gzip && task.site.codes_gzip && !state.knobs.can_gzip,
+            may_gunzip: served.form.gzip && task.site.codes_gzip && !takes_gzip,
             ..Delivery::default()
         };
         let with =

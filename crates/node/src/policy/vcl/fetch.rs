@@ -270,7 +270,7 @@ pub(super) fn backend_response(
             (knobs.ttl, knobs.grace, knobs.keep) = (0.0 - knobs.age, 0.0, 0.0);
             knobs.has_no_life = true;
         } else {
-            note_lifetime(task, (&knobs, whole), head, now);
+            note_lifetime(task, (&knobs, whole, state.knobs.uncacheable), head, now);
         }
         knobs.was_304 = answer.was_not_modified;
         if let Some(advice) = &answer.media {
@@ -358,7 +358,7 @@ pub(super) fn backend_response(
 /// Records how long a response would be kept, before the policy says more.
 fn note_lifetime(
     task: &FetchTask,
-    (knobs, whole): (&freshet_vcl::Answer, f64),
+    (knobs, whole, is_uncacheable): (&freshet_vcl::Answer, f64, bool),
     head: &ResponseHead,
     now: UnixMillis,
 ) {
@@ -372,10 +372,11 @@ fn note_lifetime(
     let now = now.seconds();
     let (date, expires) = (at("date"), at("expires"));
     let origin = now - age as i64;
+    let word = if is_uncacheable { "uncacheable" } else { "cacheable" };
     task.transcript.note(
         Tag::TTL,
         format_args!(
-            "RFC {whole:.0} {grace:.0} {keep:.0} {now} {origin} {date} {expires} {most} cacheable"
+            "RFC {whole:.0} {grace:.0} {keep:.0} {now} {origin} {date} {expires} {most} {word}"
         ),
     );
 }
