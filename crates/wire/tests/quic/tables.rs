@@ -57,18 +57,18 @@ fn as_many_heads_wait_as_may() {
         raw.shake_hands();
         raw.stream(2, 0, &[0, 4, 0], false);
         for stream in [0, 4] {
-            raw.stream(stream, 0, &request(1, 1), true);
+            raw.stream(stream, 0, &request(1, 1), stream == 4);
         }
         assert_eq!((raw.requests, raw.heard.closed), (0, None));
         raw
     };
     let mut raw = new();
     // One is given up, another takes its place, and what came in time is read.
-    raw.frames(&[4, 0, 0, 12]);
+    raw.frames(&[4, 0, 0, 11]);
     raw.stream(8, 0, &request(1, 1), true);
     raw.stream(6, 0, &[&[2][..], &LARGE, &ENTRY].concat(), false);
     assert_eq!((raw.requests, raw.heard.closed), (2, None));
-    assert_eq!(raw.heard.bytes[&7], [3, 0x84, 0x88]);
+    assert_eq!(raw.heard.bytes[&7], [3, 0x40, 0x84, 0x88]);
     let mut raw = new();
     raw.stream(8, 0, &request(1, 1), true);
     let code = Code::DecompressionFailed as u64;

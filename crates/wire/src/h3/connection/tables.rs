@@ -82,7 +82,10 @@ impl Tables {
     /// A stream is over before all of it was read.
     pub(super) fn cancel(&mut self, number: u64) {
         self.waiting.remove(&number);
-        self.decoder.cancel(number);
+        // A head that was not read may refer to what is there, or to what would come if it may wait.
+        if self.waiting_max > 0 || self.decoder.is_filled() {
+            self.decoder.cancel(number);
+        }
     }
 
     /// Takes what the client says of a table, and how much of it is done.

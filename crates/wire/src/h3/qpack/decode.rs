@@ -144,10 +144,12 @@ impl Decoder {
 
     /// A stream is over before all heads of it were read.
     pub fn cancel(&mut self, stream: u64) {
-        // Nothing refers to a table that nobody fills.
-        if self.table.inserted() > 0 {
-            integer::write(0x40, 6, stream as usize, &mut self.said);
-        }
+        integer::write(0x40, 6, stream as usize, &mut self.said);
+    }
+
+    /// Whether the peer has told anything.
+    pub fn is_filled(&self) -> bool {
+        self.table.inserted() > 0
     }
 
     /// Whether there is anything to be said to the peer.
