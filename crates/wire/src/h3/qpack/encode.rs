@@ -10,6 +10,9 @@ use std::collections::VecDeque;
 pub const SECTIONS_MAX: usize = 256;
 /// Fields of which it is remembered that they were said once.
 const SAID_ONCE_MAX: usize = 32;
+/// Entries of which the peer has not said that they came, beyond which no more are told: some peers never
+/// say so, and what they are told is of no use.
+const UNHEARD_MAX: u64 = 16;
 /// A field that has more of the table would keep others out of it.
 const SHARE_OF_TABLE: usize = 4;
 /// Names of fields that are others in each response.
@@ -181,7 +184,8 @@ impl Encoder {
     fn tell(&mut self, name: &[u8], value: &[u8], lowest: u64) {
         let bytes = name.len() + value.len() + ENTRY_OVERHEAD_BYTES;
         let is_there = self.table.find(name, value, u64::MAX).is_some();
-        if is_there || bytes > self.table.capacity_bytes() / SHARE_OF_TABLE {
+        let is_unheard = self.table.inserted() - self.acknowledged >= UNHEARD_MAX;
+        if is_there || is_unheard || bytes > self.table.capacity_bytes() / SHARE_OF_TABLE {
             return;
         }
         let referred = self.sections.iter().map(|section| section.lowest).min();

@@ -160,6 +160,20 @@ fn what_may_not_be_acknowledged() {
 }
 
 #[test]
+fn a_peer_that_does_not_say_what_came_is_told_little() {
+    let mut encoder = Encoder::new(4096, 4096);
+    let mut told = 0;
+    for at in 0..200 {
+        let mut draft = encoder.begin(at);
+        let value = (at / 2).to_string();
+        encoder.field(&mut draft, b"x-a", value.as_bytes(), false);
+        encoder.finish(draft);
+        told += encoder.take_said().len();
+    }
+    assert!(told > 50 && told < 150, "{told}");
+}
+
+#[test]
 fn a_field_that_is_said_again_is_told_and_referred_to_once_it_is_known_to_be_there() {
     let (mut encoder, mut decoder) = (Encoder::new(4096, 4096), Decoder::new(4096));
     let mut sizes = Vec::new();
