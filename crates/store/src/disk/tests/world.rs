@@ -283,9 +283,12 @@ impl World {
         );
         assert!(!self.is_purged(&inserted), "purged content came back: {inserted:?}");
         let renewal = Self::renewal_of(stored);
-        let known = renewal.map(|number| self.renewed.iter().find(|known| known.1 == number));
-        let known = known.map(|known| *known.expect("only what was renewed is found"));
-        assert!(known.is_none_or(|(of, _)| of == number), "a renewal of another object");
+        // A number that was given out just before a power cut may be given out again after it.
+        let known = renewal.map(|born| {
+            let mut same = self.renewed.iter().filter(|known| known.1 == born).peekable();
+            assert!(same.peek().is_some(), "only what was renewed is found");
+            *same.find(|known| known.0 == number).expect("a renewal of another object")
+        });
         let validated = known.map_or(inserted.born, |(_, born)| born);
         let is_soft = |mark: &&Mark| mark.soft_ms.is_some() && mark.seq > validated;
         if self.purged.iter().filter(is_soft).any(|mark| Self::is_target(mark, &inserted)) {
