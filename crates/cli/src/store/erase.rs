@@ -74,7 +74,7 @@ fn begun(answer: &Value, site: Option<&str>) -> String {
     let purged = answer["purged"].as_u64().unwrap_or(0);
     let mut out = format!(
         "{}: {} in memory purged\n",
-        cut(site.unwrap_or("everything"), 40),
+        cut(site.unwrap_or("everything"), 30),
         if purged == 1 { "1 object".to_owned() } else { format!("{} objects", thousands(purged)) }
     );
     if answer["durable"] != true {
@@ -157,11 +157,12 @@ mod tests {
 
     #[test]
     fn all_that_is_said_fits_the_terminal() {
-        let most = u64::MAX / 4;
+        // The longest disk there may be, and a hundred days.
+        let (most, segments, ended_ms) = (1u64 << 46, 1 << 18, 8_640_000_000u64);
         let store = |state: &str| {
-            json!({"path": "p".repeat(200), "state": state, "segments": u32::MAX,
-                "segments_done": u32::MAX, "kept_bytes": most, "overwritten_bytes": most,
-                "zero_bytes": most, "left_bytes": most, "begun_ms": 1, "ended_ms": 999_999_999})
+            json!({"path": "p".repeat(200), "state": state, "segments": segments,
+                "segments_done": segments, "kept_bytes": most, "overwritten_bytes": most,
+                "zero_bytes": most, "left_bytes": most, "begun_ms": 1, "ended_ms": ended_ms})
         };
         let states = ["running", "done", "incomplete", "away", "missed", "waiting", "none"];
         for state in states {
