@@ -6,8 +6,8 @@ use freshet_wire::h3::frame::{Head, kind, write_head};
 use freshet_wire::h3::qpack;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, EcnCodepoint, Endpoint,
-    EndpointConfig, Event, ReadError, Side, StreamId, TransportConfig, VarInt,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
+    Event, ReadError, Side, StreamId, TransportConfig, VarInt,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -56,8 +56,6 @@ pub(crate) struct H3Client {
     spare: Option<StreamId>,
     /// What it sent before its handshake was over.
     pub(crate) first: Vec<Vec<u8>>,
-    /// How it takes all datagrams to be marked: it does not look.
-    pub(crate) sees: Option<EcnCodepoint>,
 }
 
 impl H3Client {
@@ -145,7 +143,6 @@ impl H3Client {
             lost: None,
             spare: None,
             first: Vec::new(),
-            sees: None,
         };
         // The first datagram has to leave, and a new socket does not know yet that it may.
         client.socket.writable().await.unwrap();
@@ -280,7 +277,7 @@ impl H3Client {
     fn take(&mut self, from: SocketAddr, datagram: &[u8]) {
         let mut out = Vec::new();
         let bytes = BytesMut::from(datagram);
-        let event = self.endpoint.handle(Instant::now(), from, None, self.sees, bytes, &mut out);
+        let event = self.endpoint.handle(Instant::now(), from, None, None, bytes, &mut out);
         if let Some(DatagramEvent::ConnectionEvent(_, event)) = event {
             self.connection.handle_event(event);
         }
