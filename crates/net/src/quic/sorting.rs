@@ -410,9 +410,9 @@ mod tests {
     fn refuses_others(sorting: &mut Sorting<u32>, again: &[u8]) {
         // Another client does not get in with it.
         let other = "192.0.2.8:5000".parse::<SocketAddr>().unwrap().into();
-        assert!(matches!(sorting.sort(other, &again, true, NOW), Sorted::Answer(_)));
+        assert!(matches!(sorting.sort(other, again, true, NOW), Sorted::Answer(_)));
         (0..HANDSHAKES_OPEN_MAX).for_each(|_| sorting.handshake_began());
-        assert!(matches!(sorting.sort(client(), &again, true, NOW), Sorted::Dropped));
+        assert!(matches!(sorting.sort(client(), again, true, NOW), Sorted::Dropped));
     }
 
     #[test]
