@@ -21,11 +21,9 @@ const KEY_BYTES: usize = 32;
 const SIGNATURE_BYTES: usize = 64;
 /// What signed bytes begin with. What is not signed begins with `{`.
 const SIGNED: &[u8] = b"freshet signed 1 ";
-/// Bytes of the first line, its end included.
-const LINE_BYTES: usize = SIGNED.len() + 2 * KEY_BYTES + 1 + 2 * SIGNATURE_BYTES + 1;
 
-/// Bytes that a signature adds.
-pub const SIGNED_BYTES: usize = LINE_BYTES;
+/// Bytes that a signature adds: those of the first line, its end included.
+pub const SIGNED_BYTES: usize = SIGNED.len() + 2 * KEY_BYTES + 1 + 2 * SIGNATURE_BYTES + 1;
 
 /// As what something is said: the same words mean nothing elsewhere.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -173,7 +171,7 @@ impl Signers {
 /// What is said, and who has signed it with what.
 fn parts(bytes: &[u8]) -> (&[u8], Option<(Signer, [u8; SIGNATURE_BYTES])>) {
     let read = || {
-        let (line, said) = bytes.split_at_checked(LINE_BYTES)?;
+        let (line, said) = bytes.split_at_checked(SIGNED_BYTES)?;
         let line = line.strip_prefix(SIGNED)?.strip_suffix(b"\n")?;
         let (signer, signature) = std::str::from_utf8(line).ok()?.split_once(' ')?;
         Some((said, (Signer(hexadecimal::decode(signer)?), hexadecimal::decode(signature)?)))
@@ -282,7 +280,7 @@ mod tests {
             // Digits of either case are the same digits.
             signed[at] ^= 1u8 << bit;
             let believed = signers.believe("tv", Saying::Entry, &signed);
-            let is_digit = (SIGNED.len()..LINE_BYTES).contains(&at) && bit == 5;
+            let is_digit = (SIGNED.len()..SIGNED_BYTES).contains(&at) && bit == 5;
             prop_assert!(is_digit || believed.is_err());
         }
 

@@ -44,3 +44,5 @@ pub mod proxy_protocol;
 pub mod quic;
 mod scheduler;
 pub mod tls;
+#[cfg(test)]
+mod vectors;

@@ -1,11 +1,12 @@
 //! What a node does with the configuration its fleet sends.
 
+use super::key::parsed;
 use crate::acme;
 use crate::check;
 use crate::reload::reload;
 use crate::runtime;
 use crate::settings::{Below, SettingsArguments};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use freshet_config::fleet::FleetConfig;
 use freshet_fleet::config::{ConfigState, Counts, Folder, Secret, Version};
 use freshet_fleet::nats::{ConfigSettings, Configures};
@@ -13,9 +14,6 @@ use freshet_node::node::Node;
 use freshet_node::versions::Numbers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Bytes of a file with a secret: more than it has.
-const SECRET_FILE_BYTES_MAX: u64 = 1024;
 
 /// What a reload needs.
 pub(crate) struct Configured {
@@ -85,7 +83,5 @@ pub(super) fn settings(config: &FleetConfig) -> Result<ConfigSettings> {
 /// # Errors
 /// It cannot be read, or is none.
 pub(super) fn secret(path: &Path) -> Result<Secret> {
-    let shown = || path.display().to_string();
-    let text = freshet_base::file::read_text(path, SECRET_FILE_BYTES_MAX).with_context(shown)?;
-    Secret::parse(&text).with_context(shown)
+    parsed(path, Secret::parse)
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Bytes of a file with a key: more than it has.
+/// Bytes of a file with a key or a secret: more than it has.
 const FILE_BYTES_MAX: u64 = 1024;
 
 #[derive(Args)]
@@ -49,6 +49,17 @@ pub(super) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// # Errors
 /// It cannot be read, or is none.
 pub(super) fn read(path: &Path) -> Result<SigningKey> {
+    parsed(path, SigningKey::parse)
+}
+
+/// What a file with one key or secret says.
+///
+/// # Errors
+/// It cannot be read, or says something else.
+pub(super) fn parsed<T, E: std::error::Error + Send + Sync + 'static>(
+    path: &Path,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<T> {
     let shown = || path.display().to_string();
-    SigningKey::parse(&read_text(path, FILE_BYTES_MAX).with_context(shown)?).with_context(shown)
+    parse(&read_text(path, FILE_BYTES_MAX).with_context(shown)?).with_context(shown)
 }

@@ -166,8 +166,7 @@ fn bundle(folder: &Path, text: &str) -> (String, Vec<u8>) {
 
 /// Puts the very bytes back that were signed then.
 async fn put_back(server: &Server, key: &SigningKey, release: &Release) {
-    let url = format!("nats://127.0.0.1:{}", server.port.unwrap());
-    let client = async_nats::connect(url).await.unwrap();
+    let client = async_nats::connect(server.settings().servers).await.unwrap();
     let saying = freshet_fleet::signature::Saying::Release { group: "all" };
     let bytes = key.sign("test", saying, &release.encode());
     let context = async_nats::jetstream::new(client.clone());

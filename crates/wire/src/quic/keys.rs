@@ -130,17 +130,9 @@ pub fn reserved_bits(kind: Kind) -> u8 {
 mod tests {
     use super::super::cipher::with_ciphers;
     use super::*;
+    use crate::vectors::hex;
     use rustls::crypto::aws_lc_rs::default_provider;
     use rustls::quic::DirectionalKeys;
-
-    fn hex(text: &str) -> Vec<u8> {
-        let digits: Vec<u8> = text
-            .bytes()
-            .filter(u8::is_ascii_hexdigit)
-            .map(|byte| (byte as char).to_digit(16).unwrap() as u8)
-            .collect();
-        digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
-    }
 
     fn sealed(keys: &DirectionalKeys, number: (u64, usize), at: usize, out: &mut [u8]) -> bool {
         seal(&*keys.packet, &*keys.header, number, at, out)
@@ -162,6 +154,23 @@ mod tests {
         0d89690b84d08a60993c144eca684d1081287c834d5311bcf32bb9da1a002b00
         020304";
 
+    /// The first packet of a client as the RFCs have it, behind this head, and where its payload begins.
+    fn first_packet(keys: &DirectionalKeys, head: &str) -> (Vec<u8>, usize) {
+        let mut out = hex(head);
+        let payload_at = out.len();
+        out.extend(first_payload());
+        out.extend([0; TAG_BYTES]);
+        assert!(sealed(keys, (2, 4), payload_at, &mut out));
+        assert_eq!(out.len(), 1200);
+        (out, payload_at)
+    }
+
+    fn first_payload() -> Vec<u8> {
+        let mut payload = hex(CRYPTO);
+        payload.resize(1162, 0);
+        payload
+    }
+
     #[test]
     fn the_first_packets_of_the_rfc() {
         let provider = with_ciphers(default_provider());
@@ -169,14 +178,8 @@ mod tests {
         let keys = |side| initial_keys(&provider, Version::V1, &original, side).unwrap();
         let (client, server) = (keys(Side::Client), keys(Side::Server));
 
-        let mut out = hex("c300000001088394c8f03e5157080000449e00000002");
-        let payload_at = out.len();
-        let mut payload = hex(CRYPTO);
-        payload.resize(1162, 0);
-        out.extend_from_slice(&payload);
-        out.extend([0; TAG_BYTES]);
-        assert!(sealed(&client.local, (2, 4), payload_at, &mut out));
-        assert_eq!(out.len(), 1200);
+        let head = "c300000001088394c8f03e5157080000449e00000002";
+        let (mut out, payload_at) = first_packet(&client.local, head);
         assert!(
             out.starts_with(&hex(
                 "c000000001088394c8f03e5157080000449e7b9aec34d1b1c98dd7689fb8ec11"
@@ -191,7 +194,7 @@ mod tests {
         changed[100] ^= 1;
         assert_eq!(open_payload(&*server.remote.packet, &mut changed, opened, 1200), None);
         let at = open_payload(&*server.remote.packet, &mut out, opened, 1200).unwrap();
-        assert_eq!(out[at], payload);
+        assert_eq!(out[at], first_payload());
 
         // §A.3: the server's answer.
         let mut out = hex("c1000000010008f067a5502a4262b50040750001");
@@ -216,13 +219,8 @@ mod tests {
         let original = hex("8394c8f03e515708");
         let keys = |side| initial_keys(&provider, Version::V2, &original, side).unwrap();
         let (client, server) = (keys(Side::Client), keys(Side::Server));
-        let mut out = hex("d36b3343cf088394c8f03e5157080000449e00000002");
-        let payload_at = out.len();
-        let mut payload = hex(CRYPTO);
-        payload.resize(1162, 0);
-        out.extend_from_slice(&payload);
-        out.extend([0; TAG_BYTES]);
-        assert!(sealed(&client.local, (2, 4), payload_at, &mut out));
+        let head = "d36b3343cf088394c8f03e5157080000449e00000002";
+        let (mut out, _) = first_packet(&client.local, head);
         assert!(
             out.starts_with(&hex(
                 "d76b3343cf088394c8f03e5157080000449ea0c95e82ffe67b6abcdb4298b485"
@@ -233,7 +231,7 @@ mod tests {
         assert_eq!((packet.kind, packet.version), (Kind::Initial, Some(Version::V2)));
         let opened = open_head(&*server.remote.header, &mut out, &packet, 0).unwrap();
         let at = open_payload(&*server.remote.packet, &mut out, opened, 1200).unwrap();
-        assert_eq!(out[at], payload);
+        assert_eq!(out[at], first_payload());
 
         let mut out = hex("d16b3343cf0008f067a5502a4262b50040750001");
         let payload_at = out.len();

@@ -46,14 +46,14 @@ impl Decoder {
                     let (index, after) = integer::read(rest, if is_kept { 6 } else { 4 })?;
                     self.name.clear();
                     rest = if index == 0 {
-                        text(after, &mut self.name)?
+                        text(after, 7, &mut self.name)?
                     } else {
                         let (name, _) = self.table.field(index).ok_or(HpackError::ClientIndex)?;
                         self.name.extend_from_slice(name);
                         after
                     };
                     self.value.clear();
-                    rest = text(rest, &mut self.value)?;
+                    rest = text(rest, 7, &mut self.value)?;
                     if is_kept {
                         self.table.insert(&self.name, &self.value);
                     }
@@ -89,10 +89,16 @@ impl Decoder {
 /// Memory for text kept between heads.
 const TEXT_BYTES_KEPT: usize = 256;
 
-/// Appends text, packed or not, to `out` (RFC 7541 §5.2) and returns what follows.
-fn text<'a>(input: &'a [u8], out: &mut Vec<u8>) -> Result<&'a [u8], HpackError> {
-    let is_packed = input.first().is_some_and(|first| first & 0x80 != 0);
-    let (len, rest) = integer::read(input, 7)?;
+/// Appends text, packed or not, to `out` and returns what follows. Its length has so many bits of the first
+/// byte, 7 in HPACK (RFC 7541 §5.2, RFC 9204 §4.1.2).
+#[inline]
+pub(crate) fn text<'a>(
+    input: &'a [u8],
+    prefix_bits: u32,
+    out: &mut Vec<u8>,
+) -> Result<&'a [u8], HpackError> {
+    let is_packed = input.first().is_some_and(|first| first >> prefix_bits & 1 != 0);
+    let (len, rest) = integer::read(input, prefix_bits)?;
     let (text, rest) = rest.split_at_checked(len).ok_or(HpackError::ClientTruncated)?;
     if is_packed {
         huffman::decode(text, out)?;

@@ -10,6 +10,7 @@ mod table;
 mod tests;
 
 pub use decode::Decoder;
+pub(crate) use decode::text;
 pub use encode::Encoder;
 pub use table::Indexing;
 

@@ -1,17 +1,10 @@
 //! The examples of RFC 7541 Appendix C, and properties of both directions.
 
 use super::*;
+use crate::vectors::hex;
 use proptest::prelude::*;
 
 type List = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn bytes(hex: &str) -> Vec<u8> {
-    let digits: Vec<u8> = hex.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
-    digits
-        .chunks(2)
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
-        .collect()
-}
 
 fn decode(decoder: &mut Decoder, block: &[u8]) -> Result<List, HpackError> {
     let mut list = List::new();
@@ -80,13 +73,13 @@ const RESPONSES: [&[(&str, &str)]; 3] = [
 fn literals_of_the_rfc() {
     // C.2.1 to C.2.4.
     let mut decoder = Decoder::new(4096);
-    let block = bytes("400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572");
+    let block = hex("400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572");
     assert_eq!(decode(&mut decoder, &block), Ok(list(&[("custom-key", "custom-header")])));
     assert_eq!(decoder.table_bytes(), 55);
     let mut decoder = Decoder::new(4096);
-    let block = bytes("040c 2f73 616d 706c 652f 7061 7468");
+    let block = hex("040c 2f73 616d 706c 652f 7061 7468");
     assert_eq!(decode(&mut decoder, &block), Ok(list(&[(":path", "/sample/path")])));
-    let block = bytes("1008 7061 7373 776f 7264 0673 6563 7265 74");
+    let block = hex("1008 7061 7373 776f 7264 0673 6563 7265 74");
     assert_eq!(decode(&mut decoder, &block), Ok(list(&[("password", "secret")])));
     assert_eq!(decode(&mut decoder, &[0x82]), Ok(list(&[(":method", "GET")])));
     assert_eq!(decoder.table_bytes(), 0);
@@ -106,10 +99,10 @@ fn agree(
     for ((fields, plain), (packed, size)) in
         heads.iter().zip(plain).zip(packed.into_iter().zip(sizes))
     {
-        assert_eq!(decode(&mut of_plain, &bytes(plain)), Ok(list(fields)));
-        assert_eq!(decode(&mut of_packed, &bytes(packed)), Ok(list(fields)));
+        assert_eq!(decode(&mut of_plain, &hex(plain)), Ok(list(fields)));
+        assert_eq!(decode(&mut of_packed, &hex(packed)), Ok(list(fields)));
         assert_eq!((of_plain.table_bytes(), of_packed.table_bytes()), (size, size));
-        assert_eq!(encode(&mut encoder, &list(fields)), bytes(packed));
+        assert_eq!(encode(&mut encoder, &list(fields)), hex(packed));
         assert_eq!(encoder.table_bytes(), size);
     }
 }

@@ -2,8 +2,7 @@
 
 use super::statics::STATIC;
 use super::table::{ENTRY_OVERHEAD_BYTES, Table};
-use super::text::text;
-use crate::h2::hpack::{HpackError, integer};
+use crate::h2::hpack::{HpackError, integer, text};
 
 /// Why a head is not read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

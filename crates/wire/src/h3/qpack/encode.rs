@@ -2,8 +2,7 @@
 
 use super::statics;
 use super::table::{ENTRY_OVERHEAD_BYTES, Table, hash};
-use super::text::write_text;
-use crate::h2::hpack::{HpackError, integer};
+use crate::h2::hpack::{HpackError, huffman, integer};
 use std::collections::VecDeque;
 
 /// Heads under way that refer to the table, beyond which others do not: what they refer to has to stay.
@@ -251,4 +250,16 @@ fn encode_known(
         None => write_text(0x20 | if is_secret { 0x10 } else { 0 }, 3, name, out),
     }
     write_text(0, 7, value, out);
+}
+
+/// Appends text, packed where that is shorter (RFC 9204 §4.1.2).
+fn write_text(pattern: u8, prefix_bits: u32, text: &[u8], out: &mut Vec<u8>) {
+    let packed = huffman::encoded_bytes(text);
+    if packed < text.len() {
+        integer::write(pattern | 1 << prefix_bits, prefix_bits, packed, out);
+        huffman::encode(text, out);
+    } else {
+        integer::write(pattern, prefix_bits, text.len(), out);
+        out.extend_from_slice(text);
+    }
 }

@@ -8,7 +8,6 @@ mod decode;
 mod encode;
 mod statics;
 mod table;
-mod text;
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::h2::hpack::HpackError;
+use crate::vectors::hex;
 use proptest::prelude::*;
 
 type Field = (Vec<u8>, Vec<u8>);
@@ -60,15 +61,6 @@ proptest! {
         }
         prop_assert_eq!(decoded(&out), Ok(want));
     }
-}
-
-fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter(u8::is_ascii_hexdigit)
-        .map(|byte| (byte as char).to_digit(16).unwrap() as u8)
-        .collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 fn fields(of: &[(&str, &str)]) -> Vec<Field> {
