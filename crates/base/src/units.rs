@@ -52,11 +52,27 @@ pub fn parse_bytes(text: &str) -> Result<u64, UnitError> {
     scale(text, number, factor)
 }
 
-/// A duration from text such as `250ms`, `10s`, `5m`, `2h`, `7d`, `1w`.
+/// A duration from text such as `250ms`, `10s`, `5m`, `2h`, `7d`, `1w`, or several of them: `1h30m`.
 ///
 /// # Errors
 /// [`UnitError`] names the part that is wrong.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
+    let mut rest = text.trim();
+    let mut sum = Duration::ZERO;
+    loop {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let unit = rest[digits..].find(|c: char| c.is_ascii_digit());
+        let (part, behind) = rest.split_at(unit.map_or(rest.len(), |at| digits + at));
+        let part = one_duration(part)?;
+        sum = sum.checked_add(part).ok_or_else(|| UnitError::TooLarge(text.into()))?;
+        if behind.is_empty() {
+            return Ok(sum);
+        }
+        rest = behind;
+    }
+}
+
+fn one_duration(text: &str) -> Result<Duration, UnitError> {
     let (number, unit) = split(text)?;
     let factor_ms: u64 = match unit.to_ascii_lowercase().as_str() {
         "ms" => 1,
@@ -131,6 +147,11 @@ mod tests {
         assert_eq!(parse_bytes("17"), Ok(17));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("7d"), Ok(Duration::from_secs(604_800)));
+        assert_eq!(parse_duration("1h30m"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_duration("1m 0.5s"), Ok(Duration::from_millis(60_500)));
+        for wrong in ["", "5", "1h30", "1h 30", "h", "1h-5m", "99999999999999999999w9s"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -519,6 +519,17 @@ fn unknown(
         .filter_map(|known| known.strip_prefix(prefix))
         .map(|rest| rest.split(['.', '[']).next().expect("split gives at least one part"));
     let help = match keys::nearest(name.get_ref(), level) {
+        Some(near) if near == name.get_ref() => {
+            let lists =
+                scope.paths().filter_map(|known| known.strip_prefix(prefix)?.split_once("[]"));
+            match keys::nearest(near, lists.map(|(list, _)| list)) {
+                Some(list) if list == near => {
+                    format!("it is a list of tables: write `[[{near}]]` and its keys below")
+                }
+                Some(list) => format!("`[{near}]` is one table; did you mean `[[{list}]]`?"),
+                None => format!("it is a table: write `[{near}]` and its keys below"),
+            }
+        }
         Some(near) => format!("did you mean `{near}`?"),
         None => scope.keys().listed_by.to_owned(),
     };
@@ -624,6 +635,18 @@ mod tests {
         assert_eq!(rows[1].value("origin[].weight").number(), 3);
         assert_eq!(rows[0].value("origin[].weight").number(), 1);
         assert_eq!(document.value("limits.fields_max").number(), 100);
+    }
+
+    #[test]
+    fn a_name_in_the_wrong_form_is_told_its_form() {
+        for (text, says) in [
+            ("[[origins]]\nurl = \"http://a\"\n", "did you mean `[[origin]]`?"),
+            ("origin = \"http://a\"\n", "write `[[origin]]` and its keys below"),
+            ("cache = 1\n", "write `[cache]` and its keys below"),
+        ] {
+            let mistakes = Document::parse(text).expect_err(text);
+            assert!(mistakes[0].to_string().contains(says), "{text}: {}", mistakes[0]);
+        }
     }
 
     #[test]
