@@ -118,6 +118,28 @@ pub fn without_default_port(authority: &str, scheme: Scheme) -> &str {
     }
 }
 
+/// A target or reference as browsers send it: bytes above ASCII, spaces, `"`, `<` and `>`, which many other
+/// clients and packagers write as they are, as `%` and two digits (WHATWG URL §1.3), so that there is one
+/// spelling of them in keys and at origins. `None` where there is a control sign, which nothing stands for.
+pub fn encoded(text: &[u8]) -> Option<Cow<'_, str>> {
+    let stands = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>');
+    if text.iter().all(|byte| stands(*byte)) {
+        return str::from_utf8(text).ok().map(Cow::Borrowed);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for byte in text {
+        match *byte {
+            byte if stands(byte) => out.push(char::from(byte)),
+            byte if byte.is_ascii_control() => return None,
+            byte => {
+                let digit = |value: u8| char::from(b"0123456789ABCDEF"[usize::from(value & 15)]);
+                out.extend(['%', digit(byte >> 4), digit(byte)]);
+            }
+        }
+    }
+    Some(Cow::Owned(out))
+}
+
 /// Tells which form a target has, and checks it: visible ASCII only and no fragment.
 ///
 /// # Errors
@@ -208,9 +230,7 @@ pub fn resolve(
     reference: &str,
 ) -> Option<(String, String)> {
     let reference = reference.split('#').next().unwrap_or_default();
-    if !reference.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return None;
-    }
+    let reference = &*encoded(reference.as_bytes())?;
     let rest = match split_scheme(reference) {
         Some((_, rest)) => Some(rest),
         None => reference.strip_prefix("//"),
@@ -393,6 +413,22 @@ mod tests {
     }
 
     #[test]
+    fn what_browsers_encode_is_encoded() {
+        for (text, want) in [
+            ("/a?b=c|d", Some("/a?b=c|d")),
+            ("/b\u{fc}cher/\u{20ac}?q=\u{e4}", Some("/b%C3%BCcher/%E2%82%AC?q=%C3%A4")),
+            ("/a b\"<c>", Some("/a%20b%22%3Cc%3E")),
+            ("/%e4%zz", Some("/%e4%zz")),
+            ("/a\tb", None),
+            ("/a\0", None),
+            ("/a\u{7f}", None),
+        ] {
+            assert_eq!(encoded(text.as_bytes()).as_deref(), want, "{text}");
+        }
+        assert_eq!(encoded(b"/\xe4").as_deref(), Some("/%E4"));
+    }
+
+    #[test]
     fn references_are_seen_from_the_target() {
         for (reference, want) in [
             ("", Some(("h", "/a/b?q"))),
@@ -408,7 +444,9 @@ mod tests {
             ("mailto:x", None),
             ("ftp://h/", None),
             ("http://u@h/", None),
-            ("a b", None),
+            ("a b/\u{fc}", Some(("h", "/a/a%20b/%C3%BC"))),
+            ("a\tb", None),
+            ("//b\u{fc}cher.example/", None),
         ] {
             let got = resolve("h", "/a/b?q", reference);
             let got = got.as_ref().map(|(authority, target)| (&**authority, &**target));

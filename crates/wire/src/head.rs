@@ -221,10 +221,17 @@ impl<'a> HeadBuilder<'a> {
         }
         let path = path.ok_or(Wrong::Malformed)?;
         let is_rooted = path.first() == Some(&b'/') || path == b"*";
-        if !is_rooted || !path.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
+        let is_taken = |byte: u8| !matches!(byte, b'#' | b' ');
+        if !is_rooted || !path.iter().all(|byte| is_taken(*byte)) {
             return Err(Wrong::Malformed);
         }
-        String::from_utf8(path).map_err(|_| Wrong::Malformed)
+        let encoded = target::encoded(&path).ok_or(Wrong::Malformed)?;
+        // In a path some servers take it for `/`.
+        let is_misread = encoded.bytes().find(|byte| matches!(byte, b'?' | b'\\')) == Some(b'\\');
+        if is_misread && self.is_strict() {
+            return Err(Wrong::Status(400));
+        }
+        Ok(encoded.into_owned())
     }
 
     /// `:authority`, or `Host` without it; both must agree where both are there (RFC 9113 §8.3.1).
@@ -288,6 +295,21 @@ fn is_token(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_read_as_over_http_1() {
+        let path = |path: &str| {
+            let fields = [(":method", "GET"), (":scheme", "https"), (":authority", "a")];
+            let read = strict(&[&fields[..], &[(":path", path)]].concat());
+            read.map(|request| request.head.target)
+        };
+        assert_eq!(path("/b\u{fc}cher?\"").as_deref(), Ok("/b%C3%BCcher?%22"));
+        assert_eq!(path("/a?b\\c|d").as_deref(), Ok("/a?b\\c|d"));
+        assert_eq!(path("/a\\..\\b"), Err(Wrong::Status(400)));
+        for malformed in ["/a b", "/a#b", "/a\tb", "/\u{fc}\u{7f}"] {
+            assert_eq!(path(malformed), Err(Wrong::Malformed), "{malformed}");
+        }
+    }
 
     fn read(limits: &Limits, fields: &[(&str, &str)]) -> Result<Request, Wrong> {
         let mut builder = HeadBuilder::new(limits, false);

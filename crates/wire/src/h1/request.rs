@@ -6,6 +6,7 @@ use crate::error_table::error_table;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
 use freshet_http::target;
+use std::borrow::Cow;
 
 /// Bytes of a method. The longest registered one has 17.
 const METHOD_BYTES_MAX: usize = 32;
@@ -100,6 +101,8 @@ impl From<LineError> for RequestError {
 /// once. An incomplete head costs one walk over its bytes and allocates nothing; a complete one
 /// costs four allocations.
 ///
+/// Bytes of the target that browsers encode and others send as they are, as umlauts, are encoded.
+///
 /// An absolute target is split: its authority wins over `Host` (RFC 9112 §3.2.2), which must be
 /// valid all the same. `authority` is lower case.
 ///
@@ -135,7 +138,7 @@ pub fn parse(
 /// The parts of a head as slices of the buffer.
 struct Walk<'a> {
     method: &'a [u8],
-    target: &'a [u8],
+    target: Cow<'a, str>,
     version: Version,
     marks: Marks<'a>,
     head_bytes: usize,
@@ -200,7 +203,7 @@ fn walk<'a>(
     }
 }
 
-type RequestLine<'a> = (&'a [u8], &'a [u8], Version, usize);
+type RequestLine<'a> = (&'a [u8], Cow<'a, str>, Version, usize);
 
 /// The request line that starts at `start`, and where the next line does.
 #[inline]
@@ -220,7 +223,11 @@ fn request_line<'a>(
         None => return Ok(None),
     }
     let (method, rest) = (&rest[..method_len], &rest[method_len + 1..]);
-    let target_len = scan::target_len(rest);
+    let mut target_len = scan::target_len(rest);
+    let is_loose = rest.get(target_len).is_some_and(|byte| scan::is_to_encode(*byte));
+    if is_loose {
+        target_len = scan::loose_target_len(rest);
+    }
     if target_len > limits.target_bytes_max {
         return Err(RequestError::ClientTargetTooLong);
     }
@@ -231,6 +238,10 @@ fn request_line<'a>(
         None => return Ok(None),
     }
     let (target, rest) = (&rest[..target_len], &rest[target_len + 1..]);
+    let target = match is_loose {
+        false => Cow::Borrowed(ascii(target)),
+        true => target::encoded(target).ok_or(RequestError::ClientTargetInvalid)?,
+    };
     let next = start + method_len + target_len + 2 + VERSION_LINE.len();
     if rest.starts_with(VERSION_LINE) {
         return Ok(Some((method, target, Version::Http11, next)));
@@ -379,15 +390,18 @@ fn finish(walk: Walk<'_>, fields: Fields, scheme: Scheme) -> Result<Request, Req
         None if version == Version::Http10 => String::new(),
         None => return Err(RequestError::ClientHostMissing),
     };
-    let (authority, target) = match (&method, target) {
+    let (authority, target) = match (&method, &*target) {
         (Method::Connect, _) => return Err(RequestError::ClientConnect),
         (Method::Other(_), _) if method.is_lookalike() => {
             return Err(RequestError::ClientMethodLookalike);
         }
         (Method::Trace, _) if has_body => return Err(RequestError::ClientTraceWithBody),
-        (_, [b'/', ..]) => (host, checked_path(ascii(target))?.to_owned()),
-        (Method::Options, b"*") => (host, "*".to_owned()),
-        _ => absolute(ascii(target), &method, scheme)?,
+        (_, path) if path.starts_with('/') => {
+            checked_path(path)?;
+            (host, target.into_owned())
+        }
+        (Method::Options, "*") => (host, "*".to_owned()),
+        (_, other) => absolute(other, &method, scheme)?,
     };
     let is_11 = version == Version::Http11;
     if is_11 && marks.expect_other {

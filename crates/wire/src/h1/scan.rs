@@ -5,7 +5,7 @@ const TOKEN: [bool; 256] = table(b"!#$%&'*+-.^_`|~");
 
 /// Bytes taken in a request target: RFC 3986 without `#`, which starts a fragment and never
 /// belongs there (RFC 9112 §3.2), plus `\ ^ { | }` and the backtick, which browsers send as they
-/// are. Not taken: controls, space, `"`, `<`, `>` and bytes above ASCII, which they encode.
+/// are. Not in it: controls, space, and `"`, `<`, `>` and bytes above ASCII, which they encode.
 const TARGET: [bool; 256] = table(b"-._~:/?[]@!$&'()*+,;=%\\^`{|}");
 
 const fn table(marks: &[u8]) -> [bool; 256] {
@@ -39,6 +39,19 @@ pub(super) fn token_len(bytes: &[u8]) -> usize {
 #[inline]
 pub(super) fn target_len(bytes: &[u8]) -> usize {
     run_len(bytes, &TARGET)
+}
+
+/// Whether `byte` is one that others than browsers send in a target although it is to be encoded there.
+#[inline]
+pub(super) fn is_to_encode(byte: u8) -> bool {
+    byte >= 0x80 || matches!(byte, b'"' | b'<' | b'>')
+}
+
+/// The same as [`target_len`], with what is to be encoded.
+#[cold]
+pub(super) fn loose_target_len(bytes: &[u8]) -> usize {
+    let is_taken = |byte: u8| TARGET[usize::from(byte)] || is_to_encode(byte);
+    bytes.iter().position(|byte| !is_taken(*byte)).unwrap_or(bytes.len())
 }
 
 /// Whether `bytes` is a host name already in its one form, as nearly every client sends it: lower

@@ -58,6 +58,19 @@ fn hosts_have_the_one_form_of_every_protocol() {
 }
 
 #[test]
+fn what_browsers_encode_in_a_target_is_encoded_for_the_others() {
+    for (sent, read) in [
+        ("/b\u{fc}cher?q=\u{20ac}", "/b%C3%BCcher?q=%E2%82%AC"),
+        ("/a\"<b>", "/a%22%3Cb%3E"),
+        ("/a?{b}|c^`\\", "/a?{b}|c^`\\"),
+        ("http://a/\u{e4}", "/%C3%A4"),
+    ] {
+        let request = accepted(&format!("GET {sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(request.head.target, read);
+    }
+}
+
+#[test]
 fn an_absolute_target_wins_over_host() {
     for (target, authority, path) in [
         ("http://Up.example:81/x?y", "up.example:81", "/x?y"),
