@@ -14,6 +14,7 @@ impl Format {
     /// target's path. `None` where it is no manifest, or a type says so that is neither text nor
     /// binary data of no kind.
     pub fn of(content_type: Option<&[u8]>, target: &str) -> Option<Self> {
+        let content_type = content_type.filter(|value| !value.trim_ascii().is_empty());
         let by_type = content_type.map(|value| {
             let value = value.split(|byte| *byte == b';').next().unwrap_or_default();
             let value = value.trim_ascii().to_ascii_lowercase();
@@ -64,6 +65,7 @@ mod tests {
             (Some("video/vnd.mpeg.dash.mpd"), "/x", Some(Format::Mpd)),
             (Some("text/plain"), "/a/x.M3U8?token=.mpd", Some(Format::Hls)),
             (None, "/live.mpd", Some(Format::Mpd)),
+            (Some(" "), "/live.mpd", Some(Format::Mpd)),
             (Some("video/mp4"), "/x.m3u8", None),
             (Some("text/html"), "/x.m3u8", None),
             (Some("text/plain"), "/notes.txt", None),

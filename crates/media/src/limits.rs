@@ -35,3 +35,9 @@ pub const SERIES_RUNS_MAX: usize = 64;
 
 /// Runs in all timelines of one MPD, with what each representation inherits counted once.
 pub const RUNS_MAX: usize = 100_000;
+
+/// Places that one quality of an MPD may be had from, as several `BaseURL`s say, and the longest name of
+/// one beside the first.
+pub const BASES_MAX: usize = 4;
+/// See [`BASES_MAX`]: every quality has its template at each of them.
+pub const BASE_BYTES_MAX: usize = 1 << 10;

@@ -18,13 +18,18 @@ use std::time::Duration;
 /// [`Unreadable`]
 pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
     let mut reading = Reading::new(bytes);
+    let mut has_tag = false;
     for line in lines(bytes)? {
         match line? {
-            Line::Tag(name, value) => reading.tag(name, value),
+            Line::Tag(name, value) => {
+                has_tag |= name.starts_with("EXT-X-");
+                reading.tag(name, value);
+            }
             Line::Reference(reference) => reading.reference(reference),
         }
     }
-    Ok(reading.finish())
+    // Without a tag of HLS it is a list of songs or stations, which does not go on.
+    if has_tag { Ok(reading.finish()) } else { Err(Unreadable::OriginNoManifest) }
 }
 
 /// How far the reading is.
@@ -45,6 +50,8 @@ struct Reading<'a> {
     byte_range: Option<&'a str>,
     segments_onward: Onward<'a>,
     parts_onward: Onward<'a>,
+    /// `EXT-X-GAP` says that it is not there.
+    is_gap: bool,
     /// The next reference is another playlist, of so many bits a second.
     is_variant: bool,
     bandwidth: u64,
@@ -73,6 +80,7 @@ impl<'a> Reading<'a> {
             byte_range: None,
             segments_onward: Onward::default(),
             parts_onward: Onward::default(),
+            is_gap: false,
             is_variant: false,
             bandwidth: 0,
             sum_ms: 0,
@@ -90,6 +98,7 @@ impl<'a> Reading<'a> {
             "EXTINF" => {
                 self.segment_ms = milliseconds(value.split(',').next().unwrap_or_default().trim());
             }
+            "EXT-X-GAP" => self.is_gap = true,
             "EXT-X-BYTERANGE" => self.byte_range = Some(value.trim()),
             "EXT-X-PART" => self.part(value),
             "EXT-X-TARGETDURATION" => self.target_ms = milliseconds(value.trim()),
@@ -159,7 +168,9 @@ impl<'a> Reading<'a> {
         self.parts_of_ms = 0;
         let range = self.byte_range.take();
         let range = range.and_then(|range| self.segments_onward.range(reference, range));
-        self.name(reference, Kind::Segment, segment_ms, range);
+        if !std::mem::take(&mut self.is_gap) {
+            self.name(reference, Kind::Segment, segment_ms, range);
+        }
         self.sum_ms = self.sum_ms.saturating_add(segment_ms);
         self.date = self.date.map(|date| date.plus(Duration::from_millis(segment_ms)));
         self.longest_ms = self.longest_ms.max(segment_ms);
@@ -170,7 +181,9 @@ impl<'a> Reading<'a> {
         let part_ms = attribute(value, "DURATION").and_then(milliseconds).unwrap_or(0);
         let range = attribute(value, "BYTERANGE").zip(attribute(value, "URI"));
         let range = range.and_then(|(range, uri)| self.parts_onward.range(uri, range));
-        self.name_of(value, Kind::Part, part_ms, range);
+        if attribute(value, "GAP") != Some("YES") {
+            self.name_of(value, Kind::Part, part_ms, range);
+        }
         self.parts = self.parts.saturating_add(1);
         self.parts_of_ms = self.parts_of_ms.saturating_add(part_ms);
     }
@@ -315,9 +328,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_missing_is_not_named_and_counts() {
+        let text = LOW_LATENCY
+            .replace("file267.mp4", "file267.mp4\n#EXT-X-GAP")
+            .replace("file268.1.mp4\"", "file268.1.mp4\",GAP=YES")
+            + "#EXTINF:4,\nfile268.mp4\n#EXTINF:4,\nfile269.mp4\n";
+        let read = read(text.as_bytes()).unwrap();
+        assert_eq!(read.edge(), Some(Edge { sequence: 270, parts: 0 }));
+        let segments = named(&read, &text, Kind::Segment);
+        assert_eq!(segments, ["file266.mp4", "file267.mp4", "file269.mp4"]);
+        assert_eq!(named(&read, &text, Kind::Part), ["file267.1.mp4", "file267.2.mp4"]);
+    }
+
+    #[test]
+    fn a_list_of_songs_or_stations_is_no_playlist_of_hls() {
+        for text in [
+            "#EXTM3U\n",
+            "#EXTM3U\n#EXTINF:213,Artist - Title\nsong.mp3\n",
+            "#EXTM3U x-tvg-url=\"epg\"\n#EXTINF:-1 tvg-id=\"a\",News\nhttp://a/live.m3u8\n",
+        ] {
+            let refused = read(text.as_bytes()).err();
+            assert_eq!(refused, Some(Unreadable::OriginNoManifest), "{text}");
+        }
+    }
+
+    #[test]
     fn courses_are_told_apart() {
         let course = |tags: &str| {
-            read(format!("#EXTM3U\n{tags}\n#EXTINF:2,\na.ts\n").as_bytes()).unwrap().course
+            let text = format!("#EXTM3U\n#EXT-X-VERSION:3\n{tags}\n#EXTINF:2,\na.ts\n");
+            read(text.as_bytes()).unwrap().course
         };
         assert_eq!(course(""), Course::Sliding);
         assert_eq!(course("#EXT-X-PLAYLIST-TYPE:EVENT"), Course::Growing);

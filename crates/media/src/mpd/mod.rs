@@ -75,7 +75,8 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
                 (name.duration_ms, name.sequence) = (span_ms, Some(place));
             }
         }
-        manifest.templates.extend(representation.media.filter(|media| media.contains('$')));
+        let media = representation.media.into_iter().chain(representation.media_elsewhere);
+        manifest.templates.extend(media.filter(|media| media.contains('$')));
     }
     manifest.templates.sort_unstable();
     manifest.templates.dedup();
@@ -146,6 +147,21 @@ mod tests {
         assert!(!first.is_video);
         assert_eq!(second.initialization.as_deref(), Some("a/i-3"));
         assert_eq!(second.media, None);
+    }
+
+    #[test]
+    fn several_bases_are_places_of_the_same() {
+        let text = "<MPD type='dynamic'><BaseURL>http://one.example</BaseURL>\
+                    <BaseURL>http://two.example/x/</BaseURL><Period><AdaptationSet>\
+                    <Representation id='v'><BaseURL>a/</BaseURL><BaseURL>b/</BaseURL>\
+                    <SegmentTemplate duration='2' media='$Number$' initialization='i'/>\
+                    </Representation></AdaptationSet></Period></MPD>";
+        let read = read(text.as_bytes()).unwrap();
+        let want = ["one.example/a", "one.example/b", "two.example/x/a", "two.example/x/b"];
+        assert_eq!(read.templates, want.map(|place| format!("http://{place}/$Number$")));
+        assert_eq!(read.names.len(), 1);
+        let many = format!("<MPD>{}</MPD>", "<BaseURL>a/</BaseURL>".repeat(1000));
+        assert!(super::read(many.as_bytes()).is_ok());
     }
 
     #[test]

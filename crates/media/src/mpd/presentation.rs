@@ -45,6 +45,8 @@ pub struct Representation {
     pub index: Option<(String, Range<u64>)>,
     /// The reference of a segment, relative to the MPD, with `$Number$` or `$Time$` in it.
     pub media: Option<String>,
+    /// The same at other places, where there are several `BaseURL`s.
+    pub media_elsewhere: Vec<String>,
     /// Segments that are listed one by one.
     pub listed: Vec<Listed>,
     /// The number of the first segment.

@@ -4,8 +4,8 @@ use super::presentation::{Listed, Presentation, Representation, Run};
 use super::time;
 use crate::error::Unreadable;
 use crate::limits::{
-    LATER_MAX, REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX, XML_ATTRIBUTES_MAX,
-    XML_DEPTH_MAX, XML_ELEMENTS_MAX,
+    BASE_BYTES_MAX, BASES_MAX, LATER_MAX, REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX,
+    XML_ATTRIBUTES_MAX, XML_DEPTH_MAX, XML_ELEMENTS_MAX,
 };
 use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
@@ -65,8 +65,10 @@ enum Element {
 #[derive(Clone, Debug, Default)]
 struct Level {
     base: String,
-    /// Whether a `BaseURL` of this element was there: further ones are alternatives.
-    has_base: bool,
+    /// Where else the same is: as further `BaseURL`s say, of this element or of those around it.
+    elsewhere: Vec<String>,
+    /// What the elements around it have, once a `BaseURL` of this one was there.
+    around: Vec<String>,
     id: String,
     is_video: bool,
     bandwidth: u64,
@@ -130,7 +132,7 @@ impl Reading {
         match element {
             Element::Mpd | Element::Period | Element::AdaptationSet | Element::Representation => {
                 let mut level = self.levels.last().cloned().unwrap_or_default();
-                level.has_base = false;
+                level.around.clear();
                 self.levels.push(level);
                 self.level_attributes(element, start)
             }
@@ -298,10 +300,7 @@ impl Reading {
             }
             Some(Element::BaseUrl) => {
                 let base = std::mem::take(&mut self.text);
-                let level = self.level();
-                if !std::mem::replace(&mut level.has_base, true) {
-                    level.base = joined(&level.base, base.trim());
-                }
+                self.level().is_at(base.trim());
             }
             Some(Element::Later) => {
                 let later = std::mem::take(&mut self.text);
@@ -336,13 +335,31 @@ impl Reading {
 }
 
 impl Level {
+    /// Takes a `BaseURL`: the first is where it is, further ones where else.
+    fn is_at(&mut self, url: &str) {
+        if self.around.is_empty() {
+            let others = std::mem::take(&mut self.elsewhere);
+            self.around.push(std::mem::take(&mut self.base));
+            self.around.extend(others);
+            self.base = joined(&self.around[0], url);
+            self.elsewhere.extend(self.around[1..].iter().map(|around| joined(around, url)));
+            return;
+        }
+        let room = (BASES_MAX - 1).saturating_sub(self.elsewhere.len());
+        self.elsewhere.extend(self.around.iter().take(room).map(|around| joined(around, url)));
+    }
+
     fn into_representation(self) -> Representation {
-        let whole = |reference: &str| {
+        let at = |base: &str, reference: &str| {
             let reference = reference.replace("$RepresentationID$", &self.id);
             let reference = super::expand(&reference, "Bandwidth", self.bandwidth);
-            Some(joined(&self.base, &reference))
+            Some(joined(base, &reference))
                 .filter(|reference| reference.len() <= REFERENCE_BYTES_MAX)
         };
+        let whole = |reference: &str| at(&self.base, reference);
+        let media = self.media.as_deref();
+        let elsewhere = self.elsewhere.iter().filter(|base| base.len() <= BASE_BYTES_MAX);
+        let elsewhere = elsewhere.filter_map(|base| at(base, media?));
         let listed = self.listed.iter().filter_map(|one| {
             Some(Listed { reference: whole(&one.reference)?, range: one.range.clone() })
         });
@@ -354,7 +371,8 @@ impl Level {
             initialization_range: self.initialization_range,
             index: self.index_range.filter(|_| is_one_file).zip(whole("")).map(|(a, b)| (b, a)),
             initialization: self.initialization.as_deref().and_then(whole),
-            media: self.media.as_deref().and_then(whole),
+            media_elsewhere: elsewhere.collect(),
+            media: media.and_then(whole),
             listed: listed.collect(),
             start_number: self.start_number.unwrap_or(1),
             timescale: self.timescale.unwrap_or(1),
@@ -390,7 +408,13 @@ fn joined(base: &str, reference: &str) -> String {
         let folder = path.rfind('/').map_or(0, |at| at + 1);
         path.get(..folder.max(authority)).unwrap_or_default()
     };
-    format!("{kept}{reference}")
+    // A host alone is its root (RFC 3986 §5.2.3).
+    let slash = if authority > 0 && kept.len() == authority && !reference.starts_with('/') {
+        "/"
+    } else {
+        ""
+    };
+    format!("{kept}{slash}{reference}")
 }
 
 /// `a-b` as bytes.
@@ -460,7 +484,8 @@ mod tests {
             ("a/x", "b", "a/b"),
             ("http://h/a/", "b", "http://h/a/b"),
             ("http://h/a/", "/b", "http://h/b"),
-            ("http://h", "b", "http://hb"),
+            ("http://h", "b", "http://h/b"),
+            ("http://h", "/b", "http://h/b"),
             ("a/", "http://h/", "http://h/"),
             ("/a/?q=/x", "b", "/a/b"),
             ("a/", "//h/b", "//h/b"),

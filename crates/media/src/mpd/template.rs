@@ -32,6 +32,8 @@ pub fn expand(template: &str, name: &str, value: u64) -> String {
 fn width(identifier: &str, name: &str) -> Option<usize> {
     let format = identifier.strip_prefix(name)?;
     let digits = if format.is_empty() { "1" } else { format.strip_prefix("%0")? };
+    // Players read `%0d` as no width.
+    let digits = if digits == "d" { "1" } else { digits };
     let width = digits.trim_end_matches('d').parse::<usize>().ok()?;
     (width <= WIDTH_MAX).then_some(width)
 }
@@ -98,6 +100,7 @@ mod tests {
             ("/a/$Number$.m4s", "/a/41.m4s", true),
             ("/a/$Number%05d$.m4s", "/a/00041.m4s", true),
             ("/a/$Time$.m4s", "/a/98123.m4s", true),
+            ("/a/$Time%0d$.m4s", "/a/98123.m4s", true),
             ("/a/$Number$_$SubNumber$.m4s", "/a/4_1.m4s", true),
             ("/a/$$/$Number$", "/a/$/1", true),
             ("/a/$Number$.m4s", "/a/init.m4s", false),
