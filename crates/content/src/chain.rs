@@ -478,6 +478,27 @@ mod tests {
     }
 
     #[test]
+    fn streams_of_gzip_in_a_row_are_one_body_and_zeros_behind_it_none() {
+        let (first, second) = (packed(Coding::Gzip, b"hello "), packed(Coding::Gzip, b"world"));
+        let unpack = |parts: &[&[u8]], piece| {
+            run(&mut Chain::new([Stage::unpack(Coding::Gzip)]), &parts.concat(), piece)
+        };
+        for piece in [1, 5, 1000] {
+            assert_eq!(unpack(&[&first, &second], piece), Ok(b"hello world".to_vec()));
+            assert_eq!(unpack(&[&first, &[0; 20]], piece), Ok(b"hello ".to_vec()));
+            let checked = run(
+                &mut Chain::new([Stage::check(Coding::Gzip)]),
+                &[&first[..], &second[..]].concat(),
+                piece,
+            );
+            assert_eq!(checked, Ok([&first[..], &second[..]].concat()));
+            for wrong in [&[&first[..], &second[..5]][..], &[&first, b"\x1fx"], &[&first, b"\0x"]] {
+                assert!(unpack(wrong, piece).is_err(), "{wrong:?}");
+            }
+        }
+    }
+
+    #[test]
     fn what_was_flushed_can_be_read_before_the_end() {
         for coding in Coding::ALL {
             let mut chain = Chain::new([Stage::pack(coding)]);

@@ -13,6 +13,14 @@ pub fn weaken_etag(fields: &mut Fields) {
     }
 }
 
+/// Takes away what is a sum of the bytes as they came (RFC 9530 §2, §3; RFC 1864): of others it would be
+/// wrong, and clients that look at it would throw the body away.
+pub fn remove_digests(fields: &mut Fields) {
+    for name in ["content-digest", "repr-digest", "digest", "content-md5"] {
+        fields.remove(name);
+    }
+}
+
 /// Says that caches nearer to the client have to look at what coding it takes.
 pub fn vary_by_encoding(fields: &mut Fields) {
     if !fields.tokens("vary").any(|name| name.eq_ignore_ascii_case(b"accept-encoding")) {
@@ -40,6 +48,7 @@ pub fn apply(filters: &[Filter], fields: &mut Fields, form: &mut Form) -> Vec<Fi
             Filter::Unpack(coding) if now == Some(coding) => {
                 fields.remove("content-encoding");
                 weaken_etag(fields);
+                remove_digests(fields);
                 (form.gzip, form.recoded) = (false, true);
             }
             Filter::Check(coding) if now == Some(coding) => {
@@ -65,6 +74,7 @@ fn put_on(coding: Coding, fields: &mut Fields, form: &mut Form) {
     fields.set("Content-Encoding", coding.name());
     vary_by_encoding(fields);
     weaken_etag(fields);
+    remove_digests(fields);
     (form.gzip, form.recoded) = (coding == Coding::Gzip, true);
 }
 
@@ -145,13 +155,17 @@ mod tests {
 
     #[test]
     fn a_head_says_what_the_body_has_become() {
-        let mut fields: Fields = [("ETag", "\"a\""), ("Vary", "Cookie")].into_iter().collect();
+        let mut fields: Fields =
+            [("ETag", "\"a\""), ("Vary", "Cookie"), ("Repr-Digest", "sha-256=:eA==:")]
+                .into_iter()
+                .collect();
         let mut form = Form::default();
         let gzip = Filter::Pack(Coding::Gzip);
         let filters = [Filter::Check(Coding::Gzip), gzip, gzip];
         assert_eq!(apply(&filters, &mut fields, &mut form), [Filter::Pack(Coding::Gzip)]);
         let field = |name| fields.get_str(name);
         assert_eq!(field("content-encoding"), Some("gzip"));
+        assert_eq!(field("repr-digest"), None);
         assert_eq!(
             (field("etag"), field("vary")),
             (Some("W/\"a\""), Some("Cookie, Accept-Encoding"))

@@ -124,10 +124,11 @@ enum At {
     Data,
     Trailer(u8),
     End,
+    Padding,
 }
 
-/// Takes gzip off. One stream only: what follows it is refused, since nobody could tell where one
-/// body ends and another begins.
+/// Takes gzip off. What is put together of several streams is one body (RFC 1952 §2.2), and zeros behind it
+/// are padding, as for gzip itself; whatever else follows is refused.
 pub struct Gunzip {
     raw: Decompress,
     at: At,
@@ -168,9 +169,6 @@ impl Recode for Gunzip {
         let mut consumed = 0;
         while self.at != At::Data {
             let Some(byte) = input.get(consumed) else { break };
-            if self.at == At::End {
-                return Err(CodingError::Junk);
-            }
             self.frame_byte(*byte)?;
             consumed += 1;
         }
@@ -182,7 +180,9 @@ impl Recode for Gunzip {
         }
         if is_last && rest.is_empty() && !self.is_full {
             return match self.at {
-                At::End | At::Fixed(0) => Ok(Step { consumed, ended: true, ..Step::default() }),
+                At::End | At::Padding | At::Fixed(0) => {
+                    Ok(Step { consumed, ended: true, ..Step::default() })
+                }
                 _ => Err(CodingError::Truncated),
             };
         }
@@ -257,7 +257,13 @@ impl Gunzip {
                     return Err(CodingError::Sum);
                 }
             }
-            At::Data | At::End => return Err(CodingError::Junk),
+            At::End if byte == HEADER[0] => {
+                self.raw.reset(false);
+                (self.sum, self.bytes) = (Hasher::new(), 0);
+                At::Fixed(1)
+            }
+            At::End | At::Padding if byte == 0 => At::Padding,
+            At::Data | At::End | At::Padding => return Err(CodingError::Junk),
         };
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::policy::ClientTask;
 use crate::worker::Worker;
 use freshet_cache::{Key, Object, ObjectSpec, StoredHead, Ticket, Use};
 use freshet_content::chain::{Chain, Stage};
-use freshet_content::heads::{forbids_change, weaken_etag};
+use freshet_content::heads::{forbids_change, remove_digests, weaken_etag};
 use freshet_http::coding::Coding;
 use freshet_store::Body;
 use std::rc::Rc;
@@ -99,6 +99,7 @@ fn recoded(stored: &StoredHead, coding: Coding) -> StoredHead {
     let mut head = stored.clone();
     head.fields.set("Content-Encoding", coding.name());
     weaken_etag(&mut head.fields);
+    remove_digests(&mut head.fields);
     head.etag = head.fields.get("etag").map(Into::into);
     head.fields = std::mem::take(&mut head.fields).compact();
     (head.form.gzip, head.form.recoded) = (coding == Coding::Gzip, true);

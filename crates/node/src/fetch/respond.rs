@@ -287,6 +287,7 @@ impl Asked {
             // It is about the body as it came; ours is under another coding.
             head.fields.remove("content-encoding");
             heads::weaken_etag(&mut head.fields);
+            heads::remove_digests(&mut head.fields);
             if head.fields.contains("vary") {
                 heads::vary_by_encoding(&mut head.fields);
             }

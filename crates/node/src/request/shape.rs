@@ -8,7 +8,7 @@ use crate::delivery::coded::Coded;
 use freshet_cache::{Form, Object};
 use freshet_content::chain::{Chain, Stage, accepts_gzip};
 use freshet_content::esi::parts::RawJoiner;
-use freshet_content::heads::{is_gzip, weaken_etag};
+use freshet_content::heads::{is_gzip, remove_digests, weaken_etag};
 use freshet_http::coding::{Accepted, Coding};
 use freshet_http::message::ResponseHead;
 use freshet_store::{Body, Next};
@@ -112,6 +112,7 @@ impl Machine<'_> {
     ) -> ResponseBody {
         if shape.is_unpacked() {
             head.fields.remove("content-encoding");
+            remove_digests(&mut head.fields);
         }
         // A policy was shown the weak tag of what is unpacked, and may have set another.
         let is_told = self.task.site.vcl.is_some();
