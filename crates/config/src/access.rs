@@ -70,7 +70,7 @@ pub struct ErrorPage {
 pub enum Statuses {
     /// This one.
     One(u16),
-    /// `4xx` or `5xx`, by the first digit.
+    /// As `4xx`, by the first digit.
     Class(u16),
 }
 
@@ -83,14 +83,20 @@ impl Statuses {
         }
     }
 
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "4xx" => Some(Self::Class(4)),
-            "5xx" => Some(Self::Class(5)),
-            number => {
-                let one = number.parse().ok().filter(|one| (400..600).contains(one))?;
-                Some(Self::One(one))
+    /// `200` to `599`, and `2xx` to `5xx`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text.strip_suffix("xx") {
+            Some(class) => {
+                class.parse().ok().filter(|class| (2..6).contains(class)).map(Self::Class)
             }
+            None => text.parse().ok().filter(|one| (200..600).contains(one)).map(Self::One),
+        }
+    }
+
+    fn is_of_errors(self) -> bool {
+        match self {
+            Self::One(status) => status >= 400,
+            Self::Class(class) => class >= 4,
         }
     }
 }
@@ -179,7 +185,7 @@ fn error_page(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<ErrorPage> {
     let before = wrong.len();
     let mut statuses = Vec::new();
     for text in row.value("error_page[].status").list() {
-        match Statuses::parse(&text) {
+        match Statuses::parse(&text).filter(|one| one.is_of_errors()) {
             Some(one) => statuses.push(one),
             None => {
                 let message =

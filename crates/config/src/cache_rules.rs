@@ -156,11 +156,7 @@ impl CacheRule {
     /// Whether it is for a target.
     pub fn is_for(&self, target: &str) -> bool {
         let path = path::path_of(target);
-        let ends = |suffix: &String| {
-            let at = path.len().checked_sub(suffix.len());
-            at.and_then(|at| path.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
-        };
-        path.starts_with(&self.path) && (self.suffixes.is_empty() || self.suffixes.iter().any(ends))
+        path.starts_with(&self.path) && ends_with_one(path, &self.suffixes)
     }
 
     /// Whether a request with these `Cookie` lines goes past the cache.
@@ -210,6 +206,21 @@ impl CacheRule {
         let space = if suffixes.is_empty() { "" } else { " " };
         format!("{}{space}{suffixes}: {}", self.path, parts.join(", "))
     }
+}
+
+/// Whether a path ends with one of these, in capitals or not; with anything where there are none.
+pub(super) fn ends_with_one(path: &str, suffixes: &[String]) -> bool {
+    let ends = |suffix: &String| {
+        let at = path.len().checked_sub(suffix.len());
+        at.and_then(|at| path.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+    };
+    suffixes.is_empty() || suffixes.iter().any(ends)
+}
+
+/// What is wrong with the ends of paths that `key` gives, where something is.
+pub(super) fn wrong_suffix(key: &str, suffixes: &[String]) -> Option<String> {
+    let wrong = suffixes.iter().find(|suffix| suffix.contains(['*', '?', '/']))?;
+    Some(format!("{key} are ends of paths, as `.css`, without `*`, `?` and `/`, not `{wrong}`"))
 }
 
 impl QueryRule {
@@ -287,10 +298,7 @@ fn cache_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<CacheRule> {
     if !rule.path.starts_with('/') {
         refuse("path", format!("cache_rule.path begins with `/`, as `/img/`, not `{}`", rule.path));
     }
-    if let Some(suffix) = rule.suffixes.iter().find(|suffix| suffix.contains(['*', '?', '/'])) {
-        let message = format!(
-            "cache_rule.suffixes are ends of paths, as `.css`, without `*`, `?` and `/`, not `{suffix}`"
-        );
+    if let Some(message) = wrong_suffix("cache_rule.suffixes", &rule.suffixes) {
         refuse("suffixes", message);
     }
     if rule.overrides != Override::Nothing && rule.ttl.is_none() {

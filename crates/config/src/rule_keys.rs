@@ -27,6 +27,18 @@ pub(super) const KEYS: &[Key] = &[
     ),
     per_site("header[].path", Kind::Text, "/", "What the path of a request begins with."),
     per_site(
+        "header[].suffixes",
+        Kind::TextList,
+        "",
+        "What the path ends with, as `.css` or `.js`, in capitals or not; anything if empty.",
+    ),
+    per_site(
+        "header[].status",
+        Kind::TextList,
+        "",
+        "Responses it is for, as `200`, `2xx`, `404`; all if empty. For `on = \"response\"`.",
+    ),
+    per_site(
         "redirect[].from",
         Kind::Text,
         "/*",
@@ -273,8 +285,9 @@ pub(super) const KEYS: &[Key] = &[
         "cors.origins",
         Kind::TextList,
         "",
-        "Origins whose pages may read responses, as `https://www.example`, or `*`. With it \
-         preflights are answered here, and the origin server's own CORS fields are replaced.",
+        "Origins whose pages may read responses, as `https://www.example`, `https://*.example` for \
+         all hosts below one, or `*`. With it preflights are answered here, and the origin server's \
+         own CORS fields are replaced.",
     ),
     per_site("cors.methods", Kind::TextList, "GET,HEAD", "Methods that a preflight is told."),
     per_site(

@@ -1,11 +1,13 @@
 //! `[[header]]`, `[[redirect]]`, `[[path]]`, `[cors]` and `[[cache_rule]]`: what a site does to
 //! requests and responses beyond what HTTP says.
 
-use super::cache_rules::{CacheRule, cache_rules};
+use super::access::Statuses;
+use super::cache_rules::{CacheRule, cache_rules, ends_with_one, wrong_suffix};
 use super::document::{Document, Row};
-use super::mistake::Mistake;
+use super::mistake::{Mistake, Place};
 use super::template::{Template, Value};
 use super::values::optional;
+use freshet_http::path;
 use std::time::Duration;
 
 /// The rules of one site, each list in the order of the file.
@@ -30,10 +32,27 @@ pub struct Rules {
 pub struct FieldRule {
     /// What the path of the request begins with.
     pub path: String,
+    /// What it ends with; anything where empty.
+    pub suffixes: Vec<String>,
+    /// Of which responses it is a field; of all where empty.
+    pub statuses: Vec<Statuses>,
     /// The field's name.
     pub name: String,
     /// What becomes of it.
     pub action: FieldAction,
+}
+
+impl FieldRule {
+    /// Whether it is for a target.
+    pub fn is_for(&self, target: &str) -> bool {
+        let path = path::path_of(target);
+        path.starts_with(&self.path) && ends_with_one(path, &self.suffixes)
+    }
+
+    /// Whether it is for responses of a status.
+    pub fn is_for_status(&self, status: u16) -> bool {
+        self.statuses.is_empty() || self.statuses.iter().any(|one| one.has(status))
+    }
 }
 
 /// `header.action` with `header.value`
@@ -69,6 +88,20 @@ pub struct Redirect {
     pub to: String,
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
+    /// Where its `to` is written.
+    pub place: Place,
+}
+
+impl Redirect {
+    /// Whether a request over `scheme` would be led to where it came from, for ever.
+    pub fn leads_to_itself(&self, scheme: &str) -> bool {
+        if self.scheme.as_deref().is_some_and(|only| only != scheme) {
+            return false;
+        }
+        let same_host = self.to.strip_prefix(scheme).and_then(|to| to.strip_prefix("://{host}"));
+        let path = same_host.unwrap_or(&self.to);
+        path == self.from || path.replace("{rest}", "*") == self.from
+    }
 }
 
 /// `[[path]]`
@@ -83,7 +116,8 @@ pub struct PathRule {
 /// `[cors]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cors {
-    /// Origins of pages that may read responses; `*` for all.
+    /// Origins of pages that may read responses, in small letters; `*` for all, `https://*.example` for
+    /// those at all hosts below one.
     pub origins: Vec<String>,
     /// Methods a preflight is told.
     pub methods: Vec<String>,
@@ -97,7 +131,31 @@ pub struct Cors {
     pub max_age: Duration,
 }
 
+impl Cors {
+    /// Whether all pages may read responses.
+    pub fn is_for_all(&self) -> bool {
+        self.origins.iter().any(|origin| origin == "*")
+    }
+
+    /// Whether pages of an origin, as a browser says it, may.
+    pub fn allows(&self, asked: &str) -> bool {
+        self.origins.iter().any(|origin| match origin.split_once("*.") {
+            None => origin == asked || origin == "*",
+            Some((scheme, domain)) => {
+                let host = asked.strip_prefix(scheme).unwrap_or_default();
+                let below = host.strip_suffix(domain).and_then(|host| host.strip_suffix('.'));
+                below.is_some_and(|below| !below.is_empty())
+            }
+        })
+    }
+}
+
 impl Rules {
+    /// Whether every request is led elsewhere.
+    pub fn redirect_everything(&self) -> bool {
+        self.redirects.iter().any(|rule| rule.from == "/*" && rule.scheme.is_none())
+    }
+
     /// The first `[[cache_rule]]` that is for a target, and which it is.
     pub fn caching_for(&self, target: &str) -> Option<(usize, &CacheRule)> {
         self.caching.iter().enumerate().find(|(_, rule)| rule.is_for(target))
@@ -197,7 +255,29 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
         }
         _ => FieldAction::Set(template),
     };
-    Some(FieldRule { path: text("header[].path"), name, action })
+    let (path, suffixes) = (text("header[].path"), row.value("header[].suffixes").list());
+    if !path.starts_with('/') {
+        let message = format!("header.path begins with `/`, as `/app/`, not `{path}`");
+        wrong.push(Mistake::error(row.at("header[].path"), message));
+        return None;
+    }
+    if let Some(message) = wrong_suffix("header.suffixes", &suffixes) {
+        wrong.push(Mistake::error(row.at("header[].suffixes"), message));
+        return None;
+    }
+    let mut statuses = Vec::new();
+    for text in row.value("header[].status").list() {
+        let Some(one) = Statuses::parse(&text).filter(|_| !is_request) else {
+            let message = match is_request {
+                true => "header.status is for fields of responses".to_owned(),
+                false => format!("header.status has 200 to 599 and `2xx` to `5xx`, not `{text}`"),
+            };
+            wrong.push(Mistake::error(row.at("header[].status"), message));
+            return None;
+        };
+        statuses.push(one);
+    }
+    Some(FieldRule { path, suffixes, statuses, name, action })
 }
 
 fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
@@ -217,6 +297,12 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
         || to.bytes().any(|byte| !byte.is_ascii_graphic())
     {
         refuse("to", format!("redirect.to is a path or an `https://` URL, not `{to}`"));
+    } else if let Some(word) = unknown_word(&to) {
+        let message = format!(
+            "redirect.to `{to}` has {{{word}}}: what there is are {{host}}, the host that was asked \
+             for, and {{rest}}, what `*` in from stands for"
+        );
+        refuse("to", message);
     } else if to.contains("{rest}") && !from.ends_with('*') {
         let message =
             format!("redirect.to `{to}` has {{rest}}, which is what `*` in from stands for");
@@ -226,9 +312,18 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
         refuse("status", message);
     } else {
         let scheme = optional(text("redirect[].scheme"));
-        return Some(Redirect { from, scheme, to, status });
+        return Some(Redirect { from, scheme, to, status, place: row.at("redirect[].to") });
     }
     None
+}
+
+/// A word in braces that stands for nothing.
+fn unknown_word(to: &str) -> Option<&str> {
+    let words = to.split('{').skip(1).filter_map(|behind| Some(behind.split_once('}')?.0));
+    words.into_iter().find(|word| {
+        let is_word = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        is_word && !word.is_empty() && !matches!(*word, "host" | "rest")
+    })
 }
 
 fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
@@ -246,17 +341,20 @@ fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
 
 fn cors(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Cors> {
     let list = |path: &str| document.value(path).list();
-    let origins = list("cors.origins");
+    let origins = list("cors.origins").into_iter().map(|origin| origin.to_ascii_lowercase());
+    let origins: Vec<_> = origins.collect();
     let (methods, headers, expose) =
         (list("cors.methods"), list("cors.headers"), list("cors.expose"));
     for origin in &origins {
+        let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '*']);
         let is_origin = origin == "*"
             || origin
                 .split_once("://")
-                .is_some_and(|(_, host)| !host.is_empty() && !host.contains('/'));
+                .is_some_and(|(_, host)| is_host(host.strip_prefix("*.").unwrap_or(host)));
         if !is_origin || origin.bytes().any(|byte| !byte.is_ascii_graphic()) {
-            let message =
-                format!("cors.origins are as `https://www.example` or `*`, not `{origin}`");
+            let message = format!(
+                "cors.origins are as `https://www.example`, `https://*.example` or `*`, not `{origin}`"
+            );
             wrong.push(Mistake::error(document.at("cors.origins"), message));
         }
     }
@@ -305,17 +403,46 @@ mod tests {
             ("[[header]]\nname = \"X\"\naction = \"remove\"\nvalue = \"a\"\n", "means nothing"),
             ("[[header]]\nname = \"X\"\nvalue = \"{clinet}\"\n", "did you mean `{client}`"),
             ("[[header]]\non = \"request\"\nname = \"X\"\nvalue = \"{hit}\"\n", "a response only"),
+            ("[[header]]\nname = \"X\"\npath = \"app\"\n", "header.path begins"),
+            ("[[header]]\nname = \"X\"\nsuffixes = [\"*.css\"]\n", "as `.css`"),
+            ("[[header]]\nname = \"X\"\nstatus = [\"6xx\"]\n", "header.status has"),
+            ("[[header]]\non = \"request\"\nname = \"X\"\nstatus = [\"200\"]\n", "of responses"),
             ("[[redirect]]\nfrom = \"/a*b\"\nto = \"/\"\n", "redirect.from"),
             ("[[redirect]]\nto = \"//evil\"\n", "redirect.to"),
             ("[[redirect]]\nto = \"javascript:x\"\n", "redirect.to"),
             ("[[redirect]]\nfrom = \"/a\"\nto = \"/{rest}\"\n", "{rest}"),
             ("[[redirect]]\nto = \"/a\"\nstatus = 304\n", "redirect.status"),
+            ("[[redirect]]\nto = \"https://{hostname}/\"\n", "what there is are {host}"),
             ("[[path]]\nprefix = \"a\"\n", "path.prefix"),
             ("[cors]\norigins = [\"a.example\"]\n", "cors.origins"),
             ("[cors]\norigins = [\"*\"]\ncredentials = true\n", "every page"),
         ] {
             let wrong = of(text).expect_err(text);
             assert!(wrong.iter().any(|line| line.message.contains(says)), "{text}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn pages_below_a_host_are_allowed_and_no_others() {
+        let text = "[cors]\norigins = [\"https://*.Example.com\", \"http://a:8080\"]\n";
+        let cors = of(text).unwrap().cors.unwrap();
+        for (asked, is_allowed) in [
+            ("https://www.example.com", true),
+            ("https://a.b.example.com", true),
+            ("http://a:8080", true),
+            ("https://example.com", false),
+            ("https://.example.com", false),
+            ("https://evilexample.com", false),
+            ("http://www.example.com", false),
+            ("https://www.example.com:8443", false),
+            ("https://www.example.com.evil", false),
+            ("null", false),
+            ("", false),
+        ] {
+            assert_eq!(cors.allows(asked), is_allowed, "{asked}");
+        }
+        for wrong in ["https://*", "https://a.*.example", "*.example", "https://*.*"] {
+            assert!(of(&format!("[cors]\norigins = [\"{wrong}\"]\n")).is_err(), "{wrong}");
         }
     }
 

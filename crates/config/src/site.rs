@@ -208,7 +208,7 @@ impl SiteSettings {
         };
         if self.vcl.is_none() {
             let has_parents = !self.parents.groups.is_empty();
-            if self.origins.is_empty() && !has_parents {
+            if self.origins.is_empty() && !has_parents && !self.rules.redirect_everything() {
                 let message = match self.name.as_str() {
                     "" => "no origin: give --origin URL, --vcl FILE, or [[origin]] with url in \
                            the file"
@@ -254,6 +254,22 @@ impl Settings {
             for site in self.served().iter().filter(asking) {
                 let message = "client_ca is for clients with TLS: no [[listen]] has `tls = true`";
                 wrong.push(Mistake::error(site.client_auth_place, message));
+            }
+        }
+        let schemes = [("http", false), ("https", true)].map(|(scheme, tls)| {
+            Some(scheme).filter(|_| self.listeners.iter().any(|listener| listener.tls == tls))
+        });
+        for rule in self.served().iter().flat_map(|site| &site.rules.redirects) {
+            let looped = schemes.iter().flatten().find(|scheme| rule.leads_to_itself(scheme));
+            if let Some(scheme) = looped {
+                let message = format!(
+                    "redirect.to `{}` leads what comes over {scheme} to where it came from, so it \
+                     would never arrive",
+                    rule.to
+                );
+                let help = "from HTTP to HTTPS it is `scheme = \"http\"` and \
+                            `to = \"https://{host}/{rest}\"`";
+                wrong.push(Mistake::error(rule.place, message).help(help));
             }
         }
         let (mut names, mut hosts) = (HashMap::new(), HashMap::new());
@@ -303,6 +319,36 @@ mod tests {
         assert_eq!(second.rules.response_fields.len(), 1);
         assert_eq!(second.rules.response_fields[0].name, "X-B");
         assert_eq!(settings.served().len(), 2);
+    }
+
+    #[test]
+    fn a_site_that_leads_everything_elsewhere_needs_no_origin() {
+        let of = |rule: &str| {
+            settings(&format!("[[site]]\nhosts = [\"a.example\"]\n[[site.redirect]]\n{rule}"))
+        };
+        assert!(of("to = \"https://www.a.example/{rest}\"\n").is_ok());
+        assert!(of("scheme = \"http\"\nto = \"https://{host}/{rest}\"\n").is_err());
+        assert!(of("from = \"/a\"\nto = \"/b\"\n").is_err());
+    }
+
+    #[test]
+    fn a_redirect_that_never_arrives_is_refused_where_there_is_such_a_request() {
+        let of = |listen: &str, rule: &str| {
+            let text = format!("{listen}[[origin]]\nurl = \"http://a\"\n[[redirect]]\n{rule}");
+            let wrong = settings(&text).err().unwrap_or_default();
+            wrong.iter().any(|mistake| mistake.message.contains("never arrive"))
+        };
+        let clear = "[[listen]]\naddress = \":80\"\n";
+        let both = "[[listen]]\naddress = \":80\"\n[[listen]]\naddress = \":443\"\ntls = true\n";
+        let to_https = "to = \"https://{host}/{rest}\"\n";
+        assert!(of(both, to_https));
+        assert!(!of(clear, to_https));
+        assert!(!of(both, &format!("scheme = \"http\"\n{to_https}")));
+        assert!(of(both, &format!("scheme = \"https\"\n{to_https}")));
+        assert!(of(clear, "to = \"/{rest}\"\n"));
+        assert!(of(clear, "from = \"/a\"\nto = \"http://{host}/a\"\n"));
+        assert!(!of(clear, "from = \"/a/*\"\nto = \"/b/{rest}\"\n"));
+        assert!(!of(clear, "from = \"/a/*\"\nto = \"https://b.example/a/{rest}\"\n"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::values::{self, Moment};
 use freshet_config::rules::{Cors, FieldAction, FieldRule, Redirect};
 use freshet_config::template::Template;
 use freshet_http::fields::Fields;
-use freshet_http::message::{Method, Scheme};
+use freshet_http::message::{Method, ResponseHead, Scheme};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 
@@ -125,7 +125,7 @@ pub(super) fn fetch(task: &mut FetchTask) {
     let sent = state.as_deref().and_then(|state| state.downcast_ref::<Sent>());
     let target = sent.map_or(request.target.as_str(), |sent| &sent.target);
     for (index, rule) in rules.request_fields.iter().enumerate() {
-        if target.starts_with(&rule.path) {
+        if rule.is_for(target) {
             let value = sent.and_then(|sent| sent.values.get(index)?.as_deref());
             // What begins a fetch by itself asks for nobody.
             let value = value.or_else(|| rule.action.template()?.plain());
@@ -135,11 +135,13 @@ pub(super) fn fetch(task: &mut FetchTask) {
 }
 
 /// Brings the fields of a response to a client in line, also of one that was made here.
-pub(super) fn deliver(task: &ClientTask, reason: Reason, fields: &mut Fields) {
+pub(super) fn deliver(task: &ClientTask, reason: Reason, head: &mut ResponseHead) {
     let rules = &task.site.settings.rules;
     if rules.is_empty() {
         return;
     }
+    let status = head.status;
+    let fields = &mut head.fields;
     let ruled = ruled(task);
     match ruled.and_then(|ruled| ruled.local.as_ref()) {
         Some(Local::Redirect(to)) => fields.set("Location", to),
@@ -154,7 +156,8 @@ pub(super) fn deliver(task: &ClientTask, reason: Reason, fields: &mut Fields) {
     }
     let sent = ruled.and_then(|ruled| ruled.sent_target.as_deref());
     let target = sent.unwrap_or(&task.request.target);
-    for rule in rules.response_fields.iter().filter(|rule| target.starts_with(&rule.path)) {
+    let is_for = |rule: &&FieldRule| rule.is_for(target) && rule.is_for_status(status);
+    for rule in rules.response_fields.iter().filter(is_for) {
         let template = rule.action.template();
         match template.and_then(Template::plain) {
             plain @ Some(_) => change(rule, plain, fields),
@@ -223,13 +226,12 @@ fn allow(cors: &Cors, request: &Fields, is_preflight: bool, fields: &mut Fields)
     ] {
         fields.remove(name);
     }
-    let is_for_all = cors.origins.iter().any(|origin| origin == "*");
+    let is_for_all = cors.is_for_all();
     if !is_for_all && !fields.has_token("vary", "origin") && !fields.has_token("vary", "*") {
         fields.append("Vary", "Origin");
     }
     let asked = request.get_str("origin").unwrap_or_default();
-    let is_allowed = is_for_all || cors.origins.iter().any(|origin| origin == asked);
-    if !is_allowed || (asked.is_empty() && !is_for_all) {
+    if !cors.allows(asked) {
         return;
     }
     fields.append("Access-Control-Allow-Origin", if is_for_all { "*" } else { asked });
@@ -268,11 +270,12 @@ fn allowed_fields(cors: &Cors, asked: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freshet_config::mistake::Place;
     use std::time::Duration;
 
     fn redirect(from: &str, scheme: Option<&str>, to: &str) -> Redirect {
         let scheme = scheme.map(str::to_owned);
-        Redirect { from: from.into(), scheme, to: to.into(), status: 301 }
+        Redirect { from: from.into(), scheme, to: to.into(), status: 301, place: Place::default() }
     }
 
     fn to(rule: &Redirect, target: &str) -> Option<String> {

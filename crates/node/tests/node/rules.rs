@@ -82,6 +82,72 @@ fn redirects_go_where_they_say() {
 }
 
 #[test]
+fn fields_may_be_for_some_endings_and_statuses() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.target() {
+            "/gone.css" => response("404 Not Found", &["Cache-Control: no-store"], "gone"),
+            _ => response("200 OK", &["Cache-Control: max-age=60"], "here"),
+        });
+        let node = Setup::of(&origin)
+            .and(
+                "[[header]]\nsuffixes = [\".css\", \".js\"]\nstatus = [\"2xx\"]\n\
+                 name = \"Cache-Control\"\nvalue = \"public, max-age=31536000\"\n",
+            )
+            .start();
+        for (target, says) in [
+            ("/a.css", "public, max-age=31536000"),
+            ("/a.JS?v=1", "public, max-age=31536000"),
+            ("/a.html?f=.css", "max-age=60"),
+            ("/gone.css", "no-store"),
+        ] {
+            let answer = get(&node, target).await;
+            assert_eq!(answer.field("cache-control"), Some(says), "{target}");
+        }
+        let tagged = get_with(&node, "/a.css", &["If-None-Match: *"]).await;
+        assert_eq!(tagged.status, 304);
+        assert_eq!(tagged.field("cache-control"), Some("public, max-age=31536000"));
+    });
+}
+
+#[test]
+fn a_site_may_do_nothing_but_lead_elsewhere() {
+    run(async {
+        let origin = echo();
+        let node = Setup {
+            origins: String::new(),
+            ..Setup::of(&origin).and("[[redirect]]\nto = \"https://www.example/{rest}\"\n")
+        }
+        .start();
+        let answer = get(&node, "/a?b").await;
+        assert_eq!(
+            (answer.status, answer.field("location")),
+            (301, Some("https://www.example/a?b"))
+        );
+        // What is too long to be led anywhere finds nobody, and ends nothing.
+        let long = format!("/{}", "a".repeat(8180));
+        assert_eq!(get(&node, &long).await.status, 503);
+        assert_eq!(get(&node, "/").await.status, 301);
+    });
+}
+
+#[test]
+fn pages_below_a_host_are_answered_as_cors_says() {
+    run(async {
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and("[cors]\norigins = [\"https://*.Example.com\"]\ncredentials = true\n")
+            .start();
+        for (page, is_allowed) in [("https://a.example.com", true), ("https://example.org", false)]
+        {
+            let answer = get_with(&node, "/x", &[&format!("Origin: {page}")]).await;
+            let allowed = answer.field("access-control-allow-origin");
+            assert_eq!(allowed, Some(page).filter(|_| is_allowed));
+            assert_eq!(answer.field("vary"), Some("Origin"));
+        }
+    });
+}
+
+#[test]
 fn pages_of_other_origins_are_answered_as_cors_says() {
     run(async {
         let origin = echo();
