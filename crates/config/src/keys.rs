@@ -10,6 +10,7 @@ use super::access_keys as access;
 use super::acme_keys as acme;
 use super::bandwidth;
 use super::cache_rules;
+use super::forwarded;
 use super::geo;
 use super::key::{COUNT, count, joined, per_site};
 use super::rule_keys as rules;
@@ -23,6 +24,7 @@ pub static NODE: Keys = Keys::new(KEYS, "`freshet keys` lists every key", true);
 pub const KEYS: &[Key] = &joined::<{ count(PARTS) }>(PARTS);
 const PARTS: &[&[Key]] = &[
     FIRST,
+    forwarded::KEYS,
     upstreams::KEYS,
     SECOND,
     rules::KEYS,

@@ -17,6 +17,7 @@ pub mod cache_rules;
 pub mod document;
 pub mod esi;
 pub mod fleet;
+pub mod forwarded;
 pub mod geo;
 pub mod hosts;
 mod key;

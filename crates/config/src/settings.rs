@@ -3,6 +3,7 @@
 use super::acme::{Acme, acme};
 use super::document::Document;
 use super::fleet::{Fleet, fleet};
+use super::forwarded::{Forwarded, forwarded};
 use super::geo::{GeoFiles, geo};
 use super::limits::{Limits, limits};
 use super::listeners::{Certificate, Listener, certificate, listener};
@@ -49,6 +50,8 @@ pub struct Settings {
     pub lower_memory: Option<LowerMemory>,
     /// `[fleet]`
     pub fleet: Option<Fleet>,
+    /// `[forwarded]`
+    pub forwarded: Forwarded,
     /// `[geo]`
     pub geo: GeoFiles,
     /// `[tracing]`
@@ -170,6 +173,7 @@ impl Settings {
             stores: rows("store").iter().filter_map(|row| store(row, &mut wrong)).collect(),
             lower_memory: lower_memory(document, &mut wrong),
             fleet: fleet(document, &mut wrong),
+            forwarded: forwarded(document, &mut wrong),
             geo: geo(document),
             tracing: tracing(document, &mut wrong),
             http2: Http2::default(),

@@ -12,18 +12,22 @@ use std::cell::Cell;
 use std::fmt;
 use std::io::Write as _;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Facts that hold for every request of one connection.
-#[derive(Debug, Default)]
+/// Facts that hold for every request of one connection, or of one client of those that a load balancer in
+/// front asks for over it.
+#[derive(Clone, Debug, Default)]
 pub struct Client {
     /// The connection's number.
     pub id: u64,
     /// Who the client is: the peer, or what a PROXY header says. `None` on a Unix socket.
     pub address: Option<SocketAddr>,
+    /// The load balancer that says who it is, where it did with the request.
+    pub forwarder: Option<SocketAddr>,
     /// The address it reached.
     pub local_address: Option<SocketAddr>,
     /// The peer itself, whatever a PROXY header says.
@@ -45,8 +49,15 @@ pub struct Client {
     /// The certificate it has shown there, if it did.
     pub shown: Option<Rc<Shown>>,
     /// How it sends, where a policy has a say in that.
-    pub controls: Option<Controls>,
-    /// What happens to the connection.
+    pub controls: Option<Rc<Controls>>,
+    /// What all have in common whose requests come over it.
+    pub link: Rc<Link>,
+}
+
+/// The connection itself.
+#[derive(Debug, Default)]
+pub struct Link {
+    /// What happens to it.
     pub transcript: Transcript,
     /// Timeouts that a policy has set for it.
     pub timeouts: Timeouts,
@@ -54,6 +65,14 @@ pub struct Client {
     pub end: Cell<End>,
     /// Whether it is known to be no recording of one.
     pub(crate) presence: Presence,
+}
+
+impl Deref for Client {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.link
+    }
 }
 
 /// Whether a client is there, and not a recording of what it once sent as early data (RFC 8446 §8).
@@ -170,6 +189,11 @@ pub struct Timeouts {
 pub(crate) struct Endpoint<'a>(&'a Client);
 
 impl Client {
+    /// Who has forwarded a request of this client, or sent it: what is said of that to others.
+    pub fn sender(&self) -> Option<SocketAddr> {
+        self.forwarder.or(self.address)
+    }
+
     /// Notes what the handshake has brought; `is_verified` is whether the listener has authorities.
     pub(crate) fn note_handshake(&mut self, tls: Option<TlsInfo>, is_verified: bool) {
         let shown = tls.as_ref().and_then(|tls| tls.client.as_ref());

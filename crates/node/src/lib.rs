@@ -30,6 +30,7 @@ pub mod error_pages;
 pub mod exchange;
 pub mod expiry;
 mod fetch;
+mod forwarded;
 mod geo;
 mod handover;
 pub mod identity;

@@ -3,7 +3,7 @@
 
 use crate::applied::Applied;
 use crate::bans::Bans;
-use crate::client::{Client, End, Presence, Timeouts};
+use crate::client::{Client, End, Link};
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
@@ -446,6 +446,7 @@ async fn connection(
         local_address: socket.local_address(),
         socket_address: socket.local_address(),
         path,
+        forwarder: None,
         tls: None,
         front: None,
         shown: None,
@@ -453,10 +454,7 @@ async fn connection(
         listener,
         alt_svc,
         controls: None,
-        transcript,
-        timeouts: Timeouts::default(),
-        end: Cell::default(),
-        presence: Presence::default(),
+        link: Rc::new(Link { transcript, ..Link::default() }),
     };
     client.note_opened();
     if let Some(proxies) = proxies {
@@ -516,7 +514,7 @@ async fn connection(
         }
     };
     if worker.snapshot().sites.controls_connections() {
-        client.controls = Controls::of(stream.socket()).ok();
+        client.controls = Controls::of(stream.socket()).ok().map(Rc::new);
     }
     let client = Rc::new(client);
     session::serve(worker, stream, Rc::clone(&client)).await;

@@ -1,6 +1,6 @@
 //! Requests for origins, made from clients' requests.
 
-use crate::policy::{ClientTask, FetchTask, key_authority};
+use crate::policy::{ClientTask, FetchTask, hops_left, key_authority};
 use crate::site::Site;
 use freshet_cache::Object;
 use freshet_config::template::{Template, Value};
@@ -176,6 +176,9 @@ fn for_one(task: &ClientTask) -> RequestHead {
     // The writer says the length of a body; a policy looks for it here.
     if !task.site.semantics.forwards_as_it_is {
         fields.remove("content-length");
+        if let Some(left) = hops_left(&request) {
+            request.fields.set("Max-Forwards", left.saturating_sub(1).to_string());
+        }
     }
     request
 }
@@ -190,7 +193,7 @@ fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
     fields.append_to_list("CDN-Loop", task.site.node().loop_id.as_bytes());
     let name = &task.site.settings.cache.name;
     fields.append_to_list("Via", format!("{} {name}", task.request.version.number()).as_bytes());
-    if let Some(address) = task.client.address {
+    if let Some(address) = task.client.sender() {
         fields
             .append_to_list("X-Forwarded-For", address.ip().to_canonical().to_string().as_bytes());
     }

@@ -16,6 +16,7 @@ use crate::client::{Client, End};
 use crate::exchange::{
     Either, Facts, Interim, Reply, Request, Response, Switch, Tunnel, Unsaid, Working,
 };
+use crate::forwarded;
 use crate::ledger::requests::{ConnectionMemory, HEAD_FACTOR};
 use crate::request;
 use crate::transcript::{Side, Tag, Transcript};
@@ -240,14 +241,16 @@ impl Session {
         let is_head = parsed.head.method == Method::Head;
         let keep_alive = parsed.keep_alive;
         let interim = Interim::default();
-        let sent = Sent::begin(&self.worker, &parsed.head, &self.client, parsed.head_bytes);
+        let mut head = parsed.head;
+        let client = forwarded::client_of(&snapshot.settings.forwarded, &self.client, &mut head);
+        let sent = Sent::begin(&self.worker, &head, &client, parsed.head_bytes);
         let request = Request {
             id: sent.id,
             transcript: Rc::clone(&sent.transcript),
-            head: parsed.head,
+            head,
             body,
             upgrade: parsed.upgrade,
-            client: Rc::clone(&self.client),
+            client,
             received: UnixMillis::now(),
             started: Instant::now(),
             interim: interim.clone(),

@@ -17,6 +17,7 @@ mod directors;
 mod door_service;
 mod doors;
 mod errors;
+mod forwarded;
 mod geo;
 mod h2;
 mod h2_frames;

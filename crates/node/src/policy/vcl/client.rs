@@ -244,7 +244,7 @@ pub(super) fn with_state<T>(
 /// one line.
 fn before_recv(task: &mut ClientTask) {
     let tls = task.client.tls.is_some();
-    let address = task.client.address;
+    let address = task.client.sender();
     let fields = &mut task.request.fields;
     // Varnish has this address for clients without one.
     let text = address.map_or_else(|| "0.0.0.0".into(), |a| a.ip().to_canonical().to_string());

@@ -3,7 +3,7 @@
 use super::Port;
 use super::kept::Kept;
 use super::multiplexed::Piece;
-use crate::client::{Client, End, Presence, Timeouts};
+use crate::client::{Client, End, Link, Presence};
 use crate::ledger::network::Network;
 use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::session::refusal::Refusal;
@@ -276,6 +276,7 @@ impl Session {
             local_address: Some(local),
             socket_address: Some(local),
             path: None,
+            forwarder: None,
             tls: None,
             front: None,
             shown: None,
@@ -283,10 +284,11 @@ impl Session {
             listener: self.port.name.clone(),
             alt_svc: None,
             controls: None,
-            transcript,
-            timeouts: Timeouts::default(),
-            end: Cell::default(),
-            presence: if is_early { Presence::open() } else { Presence::default() },
+            link: Rc::new(Link {
+                transcript,
+                presence: if is_early { Presence::open() } else { Presence::default() },
+                ..Link::default()
+            }),
         };
         client.note_handshake(tls, self.port.verifies_clients);
         client.note_opened();

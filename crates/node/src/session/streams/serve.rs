@@ -6,6 +6,7 @@ use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
 use crate::exchange::{Either, Facts, Interim, Request, Response, Working};
+use crate::forwarded;
 use crate::ledger::requests::Charge;
 use crate::request;
 use crate::session::deadline::{Deadline, Expired};
@@ -35,7 +36,7 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
 ) {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
-    let Head { head, length, ends, head_bytes, .. } = request;
+    let Head { mut head, length, ends, head_bytes, .. } = request;
     let terms = Terms::of(limits);
     let body_bytes_max = snapshot.limits_of(&head.authority).body_bytes_max;
     let body = (!ends).then(|| StreamBody::new(stream.body(), length, body_bytes_max, terms));
@@ -50,7 +51,8 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
         stream.expect_continue();
     }
     let is_head = head.method == Method::Head;
-    let mut sent = Sent::begin(&worker, &head, &client, C::HEAD_FRAME_BYTES + head_bytes);
+    let asking = forwarded::client_of(&snapshot.settings.forwarded, &client, &mut head);
+    let mut sent = Sent::begin(&worker, &head, &asking, C::HEAD_FRAME_BYTES + head_bytes);
     if sent.is_urgent() {
         stream.hasten();
     }
@@ -61,7 +63,7 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
         head,
         body: body.map(|body| RequestBody::Arriving(Box::new(body))),
         upgrade: false,
-        client: Rc::clone(&client),
+        client: asking,
         received: UnixMillis::now(),
         started: Instant::now(),
         interim: interim.clone(),
