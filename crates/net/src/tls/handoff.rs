@@ -17,7 +17,7 @@ use freshet_wire::tls::HEADER_BYTES;
 use freshet_wire::tls::hello::{host_name, offers_only};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{ConnectionState, EncodeError, EncodeTlsData, UnbufferedStatus};
-use rustls::{ProtocolVersion, ServerConfig};
+use rustls::{InvalidMessage, ProtocolVersion, ServerConfig};
 use std::io;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -26,6 +26,12 @@ use std::task::{Context, Poll, ready};
 const HANDSHAKE: u8 = 22;
 /// A client says hello once, and once more where it is asked to (RFC 8446 §4.1.4).
 const HELLOS_MAX: usize = 2;
+
+/// What a client gets that speaks HTTP in the clear where TLS is spoken, as its user has written `http://`
+/// for `https://`: an alert would say nothing to it.
+const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 74\r\nConnection: close\r\n\r\n\
+    400 Bad Request: this port speaks HTTPS, and the request came without TLS\n";
 
 /// A handshake that is going on.
 pub(crate) struct Handoff {
@@ -42,6 +48,7 @@ pub(crate) struct Handoff {
     masked: Vec<Masked>,
     /// Asked once, before the first hello is answered.
     certificates: Option<Arc<CertificateStore>>,
+    has_begun: bool,
     is_done: bool,
 }
 
@@ -72,6 +79,7 @@ impl Handoff {
             server_name: None,
             masked: Vec::new(),
             certificates,
+            has_begun: false,
             is_done: false,
         })
     }
@@ -162,6 +170,13 @@ impl Handshake for Handoff {
     }
 
     fn step(&mut self) -> Result<(), rustls::Error> {
+        // No record begins with a letter, and every request does.
+        let is_http = !self.has_begun && self.input.first().is_some_and(u8::is_ascii_uppercase);
+        self.has_begun = true;
+        if is_http {
+            self.output.extend_from_slice(NOT_TLS);
+            return Err(InvalidMessage::InvalidContentType.into());
+        }
         let (mut window, mut is_whole) = self.window();
         loop {
             if is_whole && self.masked.len() < HELLOS_MAX {

@@ -21,6 +21,21 @@ async fn connect(node: &TestNode, config: &Arc<ClientConfig>) -> Stream {
 }
 
 #[test]
+fn who_forgets_the_s_of_https_is_told() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| response("200 OK", &[], "x"));
+        let node = encrypted(&origin, &certificate).start();
+        let answer = crate::client::get(&node, "/a").await;
+        assert_eq!((answer.status, answer.complete), (400, true));
+        assert!(answer.text().contains("this port speaks HTTPS"), "{}", answer.text());
+        assert_eq!(origin.count(), 0);
+        node.counted("tls_failed", 1).await;
+    });
+}
+
+#[test]
 fn http_1_is_spoken_where_the_client_wants_it() {
     run(async {
         let authority = Authority::new();
