@@ -13,7 +13,7 @@ use freshet_content::heads::{Wish, filters_for, forbids_change};
 use freshet_http::cdn_loop::{self, CdnLoop};
 use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
-use freshet_http::message::{Method, ResponseHead};
+use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_http::{hop_by_hop, target};
 use std::any::Any;
@@ -62,6 +62,7 @@ impl Policy for Builtin {
             // Nothing behind an edge should be reflected to clients (RFC 9110 §9.3.8), and an edge
             // is no forward proxy.
             Method::Trace | Method::Connect => Recv::Synth(405, None),
+            Method::Options if hops_left(&task.request) == Some(0) => Recv::Synth(204, None),
             _ => {
                 task.reason = Reason::PassMethod;
                 Recv::Pass
@@ -109,12 +110,12 @@ impl Policy for Builtin {
         if task.site.error_pages.replaces(response.status) {
             return Deliver::Synth(response.status, None);
         }
-        rules::deliver(task, served.reason, &mut response.fields);
+        rules::deliver(task, served.reason, response);
         Deliver::Deliver
     }
 
     fn synth(&self, task: &mut ClientTask, page: &mut Synthetic) -> Deliver {
-        rules::deliver(task, task.reason, &mut page.head.fields);
+        rules::deliver(task, task.reason, &mut page.head);
         Deliver::Deliver
     }
 
@@ -224,6 +225,14 @@ pub(crate) fn key_authority<'a>(authority: &'a str, own_ports: &[u16]) -> &'a st
         (host, Some(port)) if matches!(port, 80 | 443) || own_ports.contains(&port) => host,
         _ => authority,
     }
+}
+
+/// How many caches and proxies a question for what is possible may still pass (RFC 9110 §7.6.2).
+pub(crate) fn hops_left(request: &RequestHead) -> Option<u64> {
+    let value =
+        request.fields.get_str("max-forwards").filter(|_| request.method == Method::Options)?;
+    let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| value.parse().unwrap_or(u64::MAX))
 }
 
 fn purge_allowed(task: &ClientTask) -> Recv {

@@ -12,7 +12,7 @@ mod values;
 pub mod vcl;
 
 pub use builtin::Builtin;
-pub(crate) use builtin::{allows_upgrade, key_authority, resource};
+pub(crate) use builtin::{allows_upgrade, hops_left, key_authority, resource};
 pub use task::{
     Answer, ClientTask, FetchKind, FetchTask, OriginChoice, Served, Shaping, Synthetic,
 };

@@ -283,6 +283,11 @@ impl Machine<'_> {
         let Some(total) = total else {
             return growing.map_or(Part::Whole, |body| part_of_growing(body, &wanted));
         };
+        // The end of nothing is nothing (RFC 9110 §14.1.2), which no `Content-Range` can say; and who asks for
+        // all from the first byte on, as players do, gets all there is.
+        if total == 0 && !is_policys {
+            return Part::Whole;
+        }
         match wanted.resolve(total) {
             Resolved::One(range) => Part::One(range),
             Resolved::Many(ranges) => Part::Many(ranges),

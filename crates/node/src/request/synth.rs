@@ -3,7 +3,7 @@
 use super::{Machine, State};
 use crate::delivery::ResponseBody;
 use crate::exchange::{Facts, Reply, Request, Response, Unsaid};
-use crate::policy::{Deliver, Synthetic};
+use crate::policy::{Deliver, Synthetic, hops_left};
 use crate::site::Site;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -27,7 +27,11 @@ impl Machine<'_> {
         if status == 503 && !is_refused_at_door(self.task.reason) {
             page.head.fields.append("Retry-After", RETRY_AFTER_S);
         }
-        if status == 405 && is_ours {
+        let is_asked = status == 204 && hops_left(&self.task.request) == Some(0);
+        if is_asked {
+            page.head.fields.remove("content-type");
+        }
+        if (status == 405 || is_asked) && is_ours {
             page.head.fields.append("Allow", "GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH");
         }
         if is_ours {

@@ -29,6 +29,24 @@ fn every_request_to_an_origin_names_the_node() {
 }
 
 #[test]
+fn a_question_for_what_is_possible_goes_as_far_as_it_says() {
+    run(async {
+        let origin = Origin::serve(|_| response("200 OK", &["Cache-Control: no-store"], "x"));
+        let node = Setup::of(&origin).start();
+        let here = request(&node, "OPTIONS", "/a", &["Max-Forwards: 0"]).await;
+        assert_eq!((here.status, here.body.len(), origin.count()), (204, 0, 0));
+        assert!(here.field("allow").unwrap().contains("GET"), "{:?}", here.field("allow"));
+        for (said, forwarded) in [("5", "4"), ("1", "0"), ("x", "x")] {
+            request(&node, "OPTIONS", "/a", &[&format!("Max-Forwards: {said}")]).await;
+            let asked = origin.requests();
+            assert_eq!(asked.last().unwrap().field("max-forwards"), Some(forwarded));
+        }
+        // It means nothing beside other methods.
+        assert_eq!(request(&node, "GET", "/a", &["Max-Forwards: 0"]).await.status, 200);
+    });
+}
+
+#[test]
 fn a_request_that_was_here_is_refused_and_a_chain_is_not() {
     run(async {
         let origin = Origin::serve(|_| response("200 OK", &["Cache-Control: no-store"], "x"));

@@ -293,6 +293,21 @@ fn conditions_come_before_ranges_when_cold_as_well() {
 }
 
 #[test]
+fn of_nothing_all_is_given() {
+    run(async {
+        let origin = Origin::serve(|_| fresh(b""));
+        let node = TestNode::before(&origin);
+        assert_eq!(get(&node, "/a").await.status, 200);
+        for range in ["bytes=0-", "bytes=-5", "bytes=7-"] {
+            let answer = get_with(&node, "/a", &[&format!("Range: {range}")]).await;
+            assert_eq!((answer.status, answer.body.len()), (200, 0), "{range}");
+            assert_eq!(answer.field("content-range"), None);
+        }
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
 fn a_range_behind_the_end_is_not_satisfiable() {
     run(async {
         let origin = Origin::serve(|_| fresh(b"0123456789"));
