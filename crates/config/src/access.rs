@@ -281,6 +281,6 @@ mod tests {
         let all: Vec<_> = ["404", "5xx"].iter().filter_map(|text| Statuses::parse(text)).collect();
         let has = |status| all.iter().any(|one| one.has(status));
         assert!(has(404) && has(500) && has(599) && !has(403) && !has(600));
-        assert!(Statuses::parse("399").is_none() && Statuses::parse("xx").is_none());
+        assert!(Statuses::parse("199").is_none() && Statuses::parse("xx").is_none());
     }
 }
