@@ -319,8 +319,8 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
 
 /// A word in braces that stands for nothing.
 fn unknown_word(to: &str) -> Option<&str> {
-    let words = to.split('{').skip(1).filter_map(|behind| Some(behind.split_once('}')?.0));
-    words.into_iter().find(|word| {
+    let mut words = to.split('{').skip(1).filter_map(|behind| Some(behind.split_once('}')?.0));
+    words.find(|word| {
         let is_word = word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         is_word && !word.is_empty() && !matches!(*word, "host" | "rest")
     })

@@ -44,6 +44,42 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, NetError> {
 
 /// The first private key in a PEM file: PKCS #8, PKCS #1 or SEC 1.
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, NetError> {
-    PrivateKeyDer::from_pem_slice(&read(path)?)
-        .map_err(|error| NetError::file(path, format!("no usable private key: {error}")))
+    let bytes = read(path)?;
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|error| {
+        let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+        let why = if has("ENCRYPTED") {
+            "the private key is under a passphrase, which nobody is there to type: \
+             `openssl pkey -in KEY -out NEW` writes it without"
+                .to_owned()
+        } else if has("BEGIN CERTIFICATE") {
+            "a certificate in it and no private key".to_owned()
+        } else {
+            format!("no usable private key: {error}")
+        };
+        NetError::file(path, why)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_place_of_a_key_is_told() {
+        let folder = tempfile::tempdir().expect("there is room for a folder");
+        for (text, says) in [
+            ("-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n", "under a passphrase"),
+            (
+                "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n",
+                "under a passphrase",
+            ),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "a certificate in it"),
+            ("hello", "no usable private key"),
+        ] {
+            let path = folder.path().join("key.pem");
+            std::fs::write(&path, text).expect("the file is written");
+            let error = private_key(&path).expect_err(text).to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
 }
