@@ -73,7 +73,10 @@ mod tests {
                 "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n",
                 "under a passphrase",
             ),
-            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "a certificate in it"),
+            (
+                "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+                "a certificate in it",
+            ),
             ("hello", "no usable private key"),
         ] {
             let path = folder.path().join("key.pem");

@@ -193,7 +193,11 @@ fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
     fields.append_to_list("CDN-Loop", task.site.node().loop_id.as_bytes());
     let name = &task.site.settings.cache.name;
     fields.append_to_list("Via", format!("{} {name}", task.request.version.number()).as_bytes());
-    if let Some(address) = task.client.sender() {
+    // What was said before is left out of what is asked for the cache; whom a balancer has asked for is
+    // known all the same.
+    let is_said = task.client.forwarder.is_none() || fields.contains("x-forwarded-for");
+    let client = task.client.address.filter(|_| !is_said);
+    for address in client.into_iter().chain(task.client.sender()) {
         fields
             .append_to_list("X-Forwarded-For", address.ip().to_canonical().to_string().as_bytes());
     }
