@@ -368,7 +368,7 @@ mod tests {
             strict(&and(&[("content-length", "0"), ("content-length", "1")])),
             Err(Wrong::Malformed)
         );
-        for path in ["", "a", "http://a/", "/a b", "/a#b", "/\u{e9}"] {
+        for path in ["", "a", "http://a/", "/a b", "/a#b", "/\u{7f}"] {
             let fields = [GET[0], GET[1], (":path", path), GET[3]];
             assert_eq!(strict(&fields), Err(Wrong::Malformed), "{path}");
         }
