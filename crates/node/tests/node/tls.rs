@@ -21,21 +21,6 @@ async fn connect(node: &TestNode, config: &Arc<ClientConfig>) -> Stream {
 }
 
 #[test]
-fn who_forgets_the_s_of_https_is_told() {
-    run(async {
-        let authority = Authority::new();
-        let certificate = authority.issue("a", &["example.test"]);
-        let origin = Origin::serve(|_| response("200 OK", &[], "x"));
-        let node = encrypted(&origin, &certificate).start();
-        let answer = crate::client::get(&node, "/a").await;
-        assert_eq!((answer.status, answer.complete), (400, true));
-        assert!(answer.text().contains("this port speaks HTTPS"), "{}", answer.text());
-        assert_eq!(origin.count(), 0);
-        node.counted("tls_failed", 1).await;
-    });
-}
-
-#[test]
 fn http_1_is_spoken_where_the_client_wants_it() {
     run(async {
         let authority = Authority::new();
@@ -256,9 +241,10 @@ fn a_client_that_does_not_speak_tls_is_turned_away() {
         let origin = Origin::serve(|_| fresh("x"));
         let node =
             encrypted(&origin, &certificate).and("[tls]\nhandshake_timeout = \"100ms\"").start();
-        let mut clear = Client::to(&node).await;
-        clear.ask("GET", "/a", &[]).await;
-        assert!(clear.head().await.is_none());
+        // Who has written `http://` for `https://` is told.
+        let told = Client::to(&node).await.get("/a").await;
+        assert_eq!((told.status, told.complete), (400, true));
+        assert!(told.text().contains("this port speaks HTTPS"), "{}", told.text());
         node.counted("tls_failed", 1).await;
         // Neither is one that says nothing.
         let mut silent = Client::to(&node).await;
