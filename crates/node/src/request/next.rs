@@ -130,7 +130,7 @@ mod tests {
             ("1.m4s", None, None),
             ("http://10.0.0.1/x", Some(2), None),
             ("//other.example/x", Some(2), None),
-            ("a b", Some(2), None),
+            ("a b", Some(2), Some("/c/v/a%20b")),
             ("%0d%0a", Some(1), None),
             ("%", Some(1), None),
         ] {
