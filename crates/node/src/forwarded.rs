@@ -1,7 +1,9 @@
 //! Who a request's client is, where a load balancer in front says so: `[forwarded]`.
 
 use crate::client::Client;
+use crate::ledger::network::Network;
 use freshet_config::forwarded::Forwarded;
+use freshet_config::limits::Prefixes;
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, Scheme};
 use std::net::{IpAddr, SocketAddr};
@@ -14,6 +16,7 @@ const HOPS_MAX: usize = 32;
 /// (`X-Forwarded-Proto`) is then what holds for the request.
 pub(crate) fn client_of(
     forwarded: &Forwarded,
+    prefixes: Prefixes,
     peer: &Rc<Client>,
     head: &mut RequestHead,
 ) -> Rc<Client> {
@@ -25,8 +28,12 @@ pub(crate) fn client_of(
         head.scheme = scheme;
     }
     let Some(address) = address(forwarded, &head.fields) else { return Rc::clone(peer) };
-    let address = SocketAddr::new(address, 0);
-    Rc::new(Client { address: Some(address), forwarder: peer.address, ..Client::clone(peer) })
+    Rc::new(Client {
+        address: Some(SocketAddr::new(address, 0)),
+        network: Network::of(Some(address), prefixes),
+        forwarder: peer.address,
+        ..Client::clone(peer)
+    })
 }
 
 /// The last address of the list that is of nobody in front. What stands before one that is none, or that
@@ -110,7 +117,7 @@ mod tests {
             let fields = [("X-Forwarded-For", "192.0.2.1"), ("X-Forwarded-Proto", "https")];
             let mut head =
                 RequestHead { fields: fields.into_iter().collect(), ..RequestHead::default() };
-            let client = client_of(&forwarded(), &peer, &mut head);
+            let client = client_of(&forwarded(), Prefixes { v4: 32, v6: 56 }, &peer, &mut head);
             let address = client.address.map(|address| address.ip().to_string());
             (address, client.sender() == peer.address, head.scheme)
         };

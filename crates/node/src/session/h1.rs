@@ -242,7 +242,12 @@ impl Session {
         let keep_alive = parsed.keep_alive;
         let interim = Interim::default();
         let mut head = parsed.head;
-        let client = forwarded::client_of(&snapshot.settings.forwarded, &self.client, &mut head);
+        let client = forwarded::client_of(
+            &snapshot.settings.forwarded,
+            snapshot.settings.limits.network,
+            &self.client,
+            &mut head,
+        );
         let sent = Sent::begin(&self.worker, &head, &client, parsed.head_bytes);
         let request = Request {
             id: sent.id,

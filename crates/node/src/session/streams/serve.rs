@@ -51,7 +51,12 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
         stream.expect_continue();
     }
     let is_head = head.method == Method::Head;
-    let asking = forwarded::client_of(&snapshot.settings.forwarded, &client, &mut head);
+    let asking = forwarded::client_of(
+        &snapshot.settings.forwarded,
+        snapshot.settings.limits.network,
+        &client,
+        &mut head,
+    );
     let mut sent = Sent::begin(&worker, &head, &asking, C::HEAD_FRAME_BYTES + head_bytes);
     if sent.is_urgent() {
         stream.hasten();
