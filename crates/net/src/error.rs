@@ -1,6 +1,7 @@
 //! What can go wrong in this crate, named by who has to change something.
 
 use crate::address::{Address, PeerAddress};
+use crate::proxy;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -24,6 +25,10 @@ pub enum NetError {
     ClientProxyHeader {
         /// What was wrong.
         why: String,
+        /// The same by its name, where it was read whole.
+        error: Option<proxy::Error>,
+        /// The byte that says version and command, where it is about them.
+        version_and_command: Option<u8>,
     },
     /// A peer that is in none of the networks that may speak for others.
     #[error("{peer} is not in a network that may send PROXY protocol headers")]

@@ -8,13 +8,18 @@ use crate::error::NetError;
 use crate::limits::PROXY_HEADER_BYTES_MAX;
 use crate::socket::{Socket, canonical};
 use crate::trust::TrustedPeers;
-use freshet_wire::proxy_protocol::parse;
-pub use freshet_wire::proxy_protocol::{Error, Header, Ssl, Tlvs};
+use freshet_wire::proxy_protocol::parse_by;
+pub use freshet_wire::proxy_protocol::{
+    Conduct, Error, Header, Ignored, SPECIFIED, Ssl, Tlvs, VARNISH,
+};
 use rustix::net::RecvFlags;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::timeout;
+
+/// Where version 2 says its version, and whether the peer speaks for a client.
+const VERSION_AND_COMMAND_AT: usize = 12;
 
 /// Whom a connection is for, after the PROXY protocol has had its say.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,12 +43,13 @@ pub async fn identify(
     socket: &Socket,
     peer: PeerAddress,
     trusted: &TrustedPeers,
+    conduct: Conduct,
     limit: Duration,
 ) -> Result<Client, NetError> {
     if !trusted.contains(peer) {
         return Err(NetError::ClientProxyUntrusted { peer });
     }
-    let header = read_header(socket, limit).await?;
+    let header = read_header(socket, conduct, limit).await?;
     let source = header.source.filter(|_| !header.local).map(canonical);
     Ok(Client {
         address: source.map_or(peer, PeerAddress::Tcp),
@@ -57,12 +63,17 @@ pub async fn identify(
 ///
 /// # Errors
 /// [`NetError::ClientProxyHeader`] and [`NetError::ClientProxyTimeout`].
-async fn read_header(socket: &Socket, limit: Duration) -> Result<Header, NetError> {
-    timeout(limit, header_of(socket)).await.unwrap_or(Err(NetError::ClientProxyTimeout))
+async fn read_header(
+    socket: &Socket,
+    conduct: Conduct,
+    limit: Duration,
+) -> Result<Header, NetError> {
+    timeout(limit, header_of(socket, conduct)).await.unwrap_or(Err(NetError::ClientProxyTimeout))
 }
 
-async fn header_of(socket: &Socket) -> Result<Header, NetError> {
-    let refuse = |why: String| NetError::ClientProxyHeader { why };
+async fn header_of(socket: &Socket, conduct: Conduct) -> Result<Header, NetError> {
+    let refuse =
+        |why: String| NetError::ClientProxyHeader { why, error: None, version_and_command: None };
     let failed = |error: io::Error| refuse(error.to_string());
     let mut buffer = [0; PROXY_HEADER_BYTES_MAX];
     let mut taken = 0;
@@ -77,7 +88,17 @@ async fn header_of(socket: &Socket) -> Result<Header, NetError> {
         if seen == taken {
             return Err(refuse("the peer closed the connection".into()));
         }
-        let parsed = parse(&buffer[..seen]).map_err(|error| refuse(error.to_string()))?;
+        let parsed = parse_by(conduct, &buffer[..seen]).map_err(|error| {
+            let is_of_it = error == Error::ClientVersionUnsupported;
+            NetError::ClientProxyHeader {
+                why: error.to_string(),
+                error: Some(error),
+                version_and_command: buffer
+                    .get(VERSION_AND_COMMAND_AT)
+                    .copied()
+                    .filter(|_| is_of_it),
+            }
+        })?;
         let end = parsed.as_ref().map_or(seen, |(_, bytes)| *bytes);
         while taken < end {
             let part = &mut buffer[taken..end];

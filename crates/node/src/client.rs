@@ -222,6 +222,9 @@ impl Client {
     pub(crate) fn note_proxied(&self, header: &Header) {
         let version = if header.is_binary { 2 } else { 1 };
         let (source, destination) = (header.source, header.destination);
+        if let Some(ignored) = header.ignored.filter(|_| !header.local) {
+            return self.transcript.note(Tag::ProxyGarbage, format_args!("PROXY2: {ignored}"));
+        }
         match source.zip(destination).filter(|_| !header.local) {
             Some((from, to)) => {
                 let (from_ip, from_port) = (from.ip().to_canonical(), from.port());

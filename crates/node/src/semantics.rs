@@ -4,6 +4,7 @@
 //! Each decision has a name and is looked at where it matters, so that a site with another mixture
 //! is another value of [`Semantics`] and nothing else. [`Manners`] is the same for sessions.
 
+use freshet_net::proxy;
 use freshet_wire::h2::Conduct;
 use freshet_wire::h2::conduct;
 
@@ -94,6 +95,8 @@ pub const VCL: Semantics = Semantics {
 pub struct Manners {
     /// Of connections in HTTP/2.
     pub http2: Conduct,
+    /// Of what stands in front of connections through proxies.
+    pub proxied: proxy::Conduct,
     /// A client that closes its side while it waits is noticed, and nobody works for it any more.
     pub notices_leaving: bool,
     /// What is no request gets a page that says why; otherwise an empty one, and none where the head
@@ -113,6 +116,7 @@ pub struct Manners {
 /// As the protocols ask, and helpful where they leave it open.
 pub const PLAIN: Manners = Manners {
     http2: conduct::RFC_9113,
+    proxied: proxy::SPECIFIED,
     notices_leaving: true,
     explains_refusals: true,
     reads_unwanted_bodies: false,
@@ -124,6 +128,7 @@ pub const PLAIN: Manners = Manners {
 /// As Varnish does.
 pub const VARNISH: Manners = Manners {
     http2: conduct::VARNISH,
+    proxied: proxy::VARNISH,
     notices_leaving: false,
     explains_refusals: false,
     reads_unwanted_bodies: true,

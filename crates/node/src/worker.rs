@@ -458,7 +458,8 @@ async fn connection(
     };
     client.note_opened();
     if let Some(proxies) = proxies {
-        match proxy::identify(&socket, peer, &proxies, limit).await {
+        let conduct = worker.snapshot().manners.proxied;
+        match proxy::identify(&socket, peer, &proxies, conduct, limit).await {
             Ok(proxied) => {
                 client.note_proxied(&proxied.header);
                 client.address = proxied.address.socket_address();
@@ -472,7 +473,13 @@ async fn connection(
             Err(error) => {
                 note_unproxied(&worker, &client, &error);
                 client.transcript.note(Tag::ProxyGarbage, format_args!("{}", garbage(&error)));
-                client.end.set(End::Malformed);
+                let too_large = Some(proxy::Error::ClientHeaderTooLarge);
+                client.end.set(match error {
+                    NetError::ClientProxyHeader { error, .. } if error == too_large => {
+                        End::HeadTooLarge
+                    }
+                    _ => End::Malformed,
+                });
                 client.note_closed();
                 return;
             }
@@ -584,17 +591,26 @@ impl Drop for Open {
 /// What is wrong with a PROXY header, in the words that Varnish's log has for it where it has any.
 fn garbage(error: &NetError) -> Cow<'static, str> {
     use proxy::Error;
-    let NetError::ClientProxyHeader { why } = error else { return error.to_string().into() };
-    let words = [
-        (Error::ClientFieldsTooFew, "PROXY1: Too few fields"),
-        (Error::ClientFieldsTooMany, "PROXY1: Too many fields"),
-        (Error::ClientFamilyUnknown, "PROXY1: Wrong TCP[46] field"),
-        (Error::ClientSourceInvalid, "PROXY1: Cannot resolve source address"),
-        (Error::ClientDestinationInvalid, "PROXY1: Cannot resolve destination address"),
-        (Error::ClientChecksum, "PROXY2: CRC error"),
-        (Error::ClientTlvTooLong, "PROXY2: TLV Length Error"),
-        (Error::ClientTlvTruncated, "PROXY2: TLV Dribble bytes"),
-    ];
-    let known = words.iter().find(|(error, _)| error.reason() == why);
-    known.map_or_else(|| error.to_string().into(), |(_, words)| (*words).into())
+    let NetError::ClientProxyHeader { error: Some(why), version_and_command, .. } = error else {
+        return error.to_string().into();
+    };
+    let words = match (why, version_and_command) {
+        (Error::ClientFieldsTooFew, _) => "PROXY1: Too few fields",
+        (Error::ClientFieldsTooMany, _) => "PROXY1: Too many fields",
+        (Error::ClientFamilyUnknown, _) => "PROXY1: Wrong TCP[46] field",
+        (Error::ClientSourceInvalid, _) => "PROXY1: Cannot resolve source address",
+        (Error::ClientDestinationInvalid, _) => "PROXY1: Cannot resolve destination address",
+        (Error::ClientChecksum, _) => "PROXY2: CRC error",
+        (Error::ClientTlvTooLong, _) => "PROXY2: TLV Length Error",
+        (Error::ClientTlvTruncated, _) => "PROXY2: TLV Dribble bytes",
+        (Error::ClientVersionUnsupported, Some(byte)) => {
+            let (version, command) = (byte >> 4, byte & 0x0f);
+            return match version {
+                2 => format!("PROXY2: bad command ({command})").into(),
+                _ => format!("PROXY2: bad version ({version})").into(),
+            };
+        }
+        _ => return error.to_string().into(),
+    };
+    words.into()
 }

@@ -4,7 +4,7 @@ use crate::common::*;
 use freshet_net::address::PeerAddress;
 use freshet_net::error::NetError;
 use freshet_net::limits::PROXY_HEADER_BYTES_MAX;
-use freshet_net::proxy::{Client, identify};
+use freshet_net::proxy::{Client, SPECIFIED, identify};
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use freshet_net::tls;
@@ -32,7 +32,7 @@ fn peer(socket: &Socket) -> PeerAddress {
 }
 
 async fn identified(socket: &Socket) -> Result<Client, NetError> {
-    identify(socket, peer(socket), &trusted(), LIMIT).await
+    identify(socket, peer(socket), &trusted(), SPECIFIED, LIMIT).await
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_peer_that_is_not_trusted_is_refused_and_nothing_of_it_is_read() {
         Stream::from(connecting).write(V1).await.unwrap();
         let nobody = TrustedPeers::default();
         let peer = peer(&accepted);
-        let refused = identify(&accepted, peer, &nobody, LIMIT).await;
+        let refused = identify(&accepted, peer, &nobody, SPECIFIED, LIMIT).await;
         assert_eq!(refused, Err(NetError::ClientProxyUntrusted { peer }));
         assert_eq!(read_exactly(&mut accepted.into(), V1.len(), 99).await, V1);
     });
@@ -123,7 +123,7 @@ fn a_silent_peer_does_not_hold_a_connection() {
     run(async {
         let (_connecting, accepted) = sockets().await;
         let limit = Duration::from_millis(20);
-        let refused = identify(&accepted, peer(&accepted), &trusted(), limit).await;
+        let refused = identify(&accepted, peer(&accepted), &trusted(), SPECIFIED, limit).await;
         assert_eq!(refused, Err(NetError::ClientProxyTimeout));
     });
 }

@@ -11,6 +11,7 @@ mod write;
 pub use write::write;
 
 use crate::error_table::error_table;
+use std::fmt;
 use std::net::SocketAddr;
 
 /// What stood in front of a connection.
@@ -26,7 +27,46 @@ pub struct Header {
     pub local: bool,
     /// Whether it was of version 2.
     pub is_binary: bool,
+    /// Why its addresses say nothing, where they do not; version 2 only.
+    pub ignored: Option<Ignored>,
 }
+
+/// Why the addresses of a header say nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Ignored {
+    /// There are none.
+    Unspecified,
+    /// They are of a family and protocol that are not those of connections over IP, as this byte has it.
+    Family(u8),
+    /// There are fewer bytes than they have, this many.
+    Short(Family, usize),
+}
+
+/// Whose addresses a header has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Family {
+    /// IPv4's.
+    Ipv4,
+    /// IPv6's.
+    Ipv6,
+}
+
+/// What is done where receivers do otherwise. Two mixtures exist: [`SPECIFIED`] and [`VARNISH`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Conduct {
+    /// Addresses of version 2 that are of an unknown family, or not all there, say nothing: the connection is
+    /// its peer's own. Otherwise they are refused.
+    pub ignores_unknown: bool,
+    /// Bytes of version 2 behind the fixed part.
+    pub variable_bytes_max: usize,
+}
+
+/// As the protocol asks. It allows 64 KiB of addresses and type-length-values; this has room for every one
+/// with names at their longest and a certificate chain's leaf.
+pub const SPECIFIED: Conduct = Conduct { ignores_unknown: false, variable_bytes_max: 8 << 10 };
+
+/// As Varnish does.
+pub const VARNISH: Conduct = Conduct { ignores_unknown: true, variable_bytes_max: 1 << 10 };
 
 /// The type-length-values of version 2 that mean something here; others are skipped.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -93,10 +133,35 @@ error_table! {
 /// # Errors
 /// [`Error`]
 pub fn parse(buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
+    parse_by(SPECIFIED, buffer)
+}
+
+/// The same by another conduct.
+///
+/// # Errors
+/// [`Error`]
+pub fn parse_by(conduct: Conduct, buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
     match buffer.first() {
         None => Ok(None),
         Some(b'P') => v1::parse(buffer),
-        Some(_) => v2::parse(buffer),
+        Some(_) => v2::parse(conduct, buffer),
+    }
+}
+
+impl fmt::Display for Ignored {
+    /// In the words of Varnish's log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unspecified => write!(f, "Ignoring UNSPEC|UNSPEC addresses"),
+            Self::Family(byte) => write!(f, "Ignoring unsupported protocol (0x{byte:02x})"),
+            Self::Short(family, bytes) => {
+                let family = match family {
+                    Family::Ipv4 => "IPv4",
+                    Family::Ipv6 => "IPv6",
+                };
+                write!(f, "Ignoring short {family} addresses ({bytes})")
+            }
+        }
     }
 }
 

@@ -81,15 +81,35 @@ fn addresses_of_version_2_are_read() {
     assert_eq!(header.source, address("[::1]:80"));
     assert_eq!(header.destination, address("[::2]:81"));
 
+    let without = |ignored, local| Header { is_binary: true, local, ignored, ..Header::default() };
+    let (unspecified, family) = (Some(Ignored::Unspecified), |byte| Some(Ignored::Family(byte)));
+    assert_eq!(accepted(&v2(0x21, 0x31, &[0; 216])), without(family(0x31), false));
+    assert_eq!(accepted(&v2(0x21, 0x00, b"")), without(unspecified, false));
+    assert_eq!(accepted(&v2(0x20, 0x00, b"")), without(unspecified, true));
+    assert_eq!(accepted(&v2(0x20, 0x11, IPV4)), without(None, true));
+    assert_eq!(accepted(&v2(0x20, 0x77, b"anything")), without(family(0x77), true));
+}
+
+#[test]
+fn addresses_that_say_nothing_are_passed_over_where_receivers_do_that() {
+    for (family, variable, words) in [
+        (0x00, &b""[..], "Ignoring UNSPEC|UNSPEC addresses"),
+        (0x99, b"", "Ignoring unsupported protocol (0x99)"),
+        (0x31, IPV4, "Ignoring unsupported protocol (0x31)"),
+        (0x11, &IPV4[..11], "Ignoring short IPv4 addresses (11)"),
+        (0x21, &[7; 35], "Ignoring short IPv6 addresses (35)"),
+    ] {
+        let text = [&v2(0x21, family, variable)[..], b"GET /"].concat();
+        let (header, bytes) = parse_by(VARNISH, &text).unwrap().unwrap();
+        assert_eq!(bytes, 16 + variable.len());
+        assert_eq!(header.ignored.unwrap().to_string(), words);
+        assert_eq!((header.source, header.destination), (None, None));
+    }
     assert_eq!(
-        accepted(&v2(0x21, 0x31, &[0; 216])),
-        Header { is_binary: true, ..Header::default() }
+        parse_by(VARNISH, &v2(0x21, 0x11, &[0; 1025])[..16]),
+        Err(Error::ClientHeaderTooLarge)
     );
-    assert_eq!(accepted(&v2(0x21, 0x00, b"")), Header { is_binary: true, ..Header::default() });
-    let local = Header { local: true, is_binary: true, ..Header::default() };
-    assert_eq!(accepted(&v2(0x20, 0x00, b"")), local);
-    assert_eq!(accepted(&v2(0x20, 0x11, IPV4)), local);
-    assert_eq!(accepted(&v2(0x20, 0x77, b"anything")), local);
+    assert_eq!(parse_by(VARNISH, &v2(0x22, 0x11, IPV4)), Err(Error::ClientVersionUnsupported));
 }
 
 #[test]

@@ -1,17 +1,19 @@
 //! Version 2: binary, with type-length-values.
 
 use super::crc32c::crc32c;
-use super::{Error, Header, Ssl, Tlvs, starts_with};
+use super::{Conduct, Error, Family, Header, Ignored, Ssl, Tlvs, starts_with};
 use std::net::{IpAddr, SocketAddr};
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
+/// The family and protocol of what says no addresses.
+const UNSPECIFIED: u8 = 0x00;
+
+/// Two paths of Unix sockets.
+const UNIX_ADDRESSES_BYTES: usize = 216;
+
 /// Signature, version and command, family, length.
 const FIXED_BYTES: usize = 16;
-
-/// Bytes behind the fixed part. The protocol allows 64 KiB; this has room for the addresses and
-/// every TLV with names at their longest and a certificate chain's leaf.
-const VARIABLE_BYTES_MAX: usize = 8 * 1024;
 
 /// The protocol's own maximum for the unique identifier.
 const UNIQUE_ID_BYTES_MAX: usize = 128;
@@ -22,7 +24,7 @@ const TLV_CRC32C: u8 = 0x03;
 const TLV_UNIQUE_ID: u8 = 0x05;
 const TLV_SSL: u8 = 0x20;
 
-pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
+pub(super) fn parse(conduct: Conduct, buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
     if !starts_with(buffer, SIGNATURE).ok_or(Error::ClientNoHeader)? {
         return Ok(None);
     }
@@ -34,48 +36,74 @@ pub(super) fn parse(buffer: &[u8]) -> Result<Option<(Header, usize)>, Error> {
     };
     let Some((fixed, rest)) = buffer.split_first_chunk::<FIXED_BYTES>() else { return Ok(None) };
     let len = usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
-    if len > VARIABLE_BYTES_MAX {
+    if len > conduct.variable_bytes_max {
         return Err(Error::ClientHeaderTooLarge);
     }
     let Some(variable) = rest.get(..len) else { return Ok(None) };
-    let (addresses, text) = addresses(fixed[13], local, variable)?;
     let head = &buffer[..FIXED_BYTES + len];
-    let tlvs = tlvs(text, head)?;
-    let (source, destination) = if local { (None, None) } else { addresses };
-    Ok(Some((Header { source, destination, tlvs, local, is_binary: true }, head.len())))
-}
-
-type Addresses = (Option<SocketAddr>, Option<SocketAddr>);
-
-/// The addresses and what follows them. A local header may say any family; its addresses are only
-/// skipped.
-fn addresses(family: u8, local: bool, variable: &[u8]) -> Result<(Addresses, &[u8]), Error> {
-    match family {
-        0x00 => Ok(((None, None), variable)),
-        0x11 | 0x12 => pair::<4>(variable),
-        0x21 | 0x22 => pair::<16>(variable),
-        0x31 | 0x32 => {
-            let rest = variable.get(216..).ok_or(Error::ClientTruncated)?;
-            Ok(((None, None), rest))
+    let mut header = Header { local, is_binary: true, ..Header::default() };
+    let text = match addresses(fixed[13], variable) {
+        Ok((Some((source, destination)), rest)) => {
+            if !local {
+                (header.source, header.destination) = (Some(source), Some(destination));
+            }
+            rest
+        }
+        Ok((None, rest)) => {
+            header.ignored = Some(match fixed[13] {
+                UNSPECIFIED => Ignored::Unspecified,
+                family => Ignored::Family(family),
+            });
+            rest
         }
         // The length still says where the header ends, and nothing in it can be read.
-        _ if local => Ok(((None, None), &[])),
-        _ => Err(Error::ClientFamilyUnknown),
+        Err(why @ Ignored::Family(_)) if local || conduct.ignores_unknown => {
+            header.ignored = Some(why);
+            &[]
+        }
+        Err(why @ Ignored::Short(..)) if conduct.ignores_unknown => {
+            header.ignored = Some(why);
+            &[]
+        }
+        Err(Ignored::Short(..) | Ignored::Family(0x31 | 0x32)) => {
+            return Err(Error::ClientTruncated);
+        }
+        Err(_) => return Err(Error::ClientFamilyUnknown),
+    };
+    header.tlvs = tlvs(text, head)?;
+    Ok(Some((header, head.len())))
+}
+
+/// Source and destination.
+type Addresses = (SocketAddr, SocketAddr);
+
+/// The addresses, where they are of IP, and what follows them; or why they cannot be told apart from that.
+fn addresses(family: u8, variable: &[u8]) -> Result<(Option<Addresses>, &[u8]), Ignored> {
+    let short = |family| Ignored::Short(family, variable.len());
+    match family {
+        UNSPECIFIED => Ok((None, variable)),
+        0x11 | 0x12 => pair::<4>(variable).ok_or(short(Family::Ipv4)),
+        0x21 | 0x22 => pair::<16>(variable).ok_or(short(Family::Ipv6)),
+        0x31 | 0x32 => match variable.get(UNIX_ADDRESSES_BYTES..) {
+            Some(rest) => Ok((None, rest)),
+            None => Err(Ignored::Family(family)),
+        },
+        _ => Err(Ignored::Family(family)),
     }
 }
 
-fn pair<const N: usize>(variable: &[u8]) -> Result<(Addresses, &[u8]), Error>
+fn pair<const N: usize>(variable: &[u8]) -> Option<(Option<Addresses>, &[u8])>
 where
     IpAddr: From<[u8; N]>,
 {
-    let (source, rest) = variable.split_first_chunk::<N>().ok_or(Error::ClientTruncated)?;
-    let (destination, rest) = rest.split_first_chunk::<N>().ok_or(Error::ClientTruncated)?;
-    let (ports, rest) = rest.split_first_chunk::<4>().ok_or(Error::ClientTruncated)?;
+    let (source, rest) = variable.split_first_chunk::<N>()?;
+    let (destination, rest) = rest.split_first_chunk::<N>()?;
+    let (ports, rest) = rest.split_first_chunk::<4>()?;
     let source_port = u16::from_be_bytes([ports[0], ports[1]]);
     let destination_port = u16::from_be_bytes([ports[2], ports[3]]);
     let source = SocketAddr::new(IpAddr::from(*source), source_port);
     let destination = SocketAddr::new(IpAddr::from(*destination), destination_port);
-    Ok(((Some(source), Some(destination)), rest))
+    Some((Some((source, destination)), rest))
 }
 
 /// Kind, value and what follows.

@@ -285,21 +285,11 @@ pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
         }
         forget(state);
         let mut outcome = state.run(policy, State::Recv, task, With::default());
-        if let Outcome::Vcl(label) = outcome {
-            outcome = match policy.label(label).filter(|_| task.restarts == 0) {
-                Some((other, label)) => {
-                    hand_over(state, task, other, label);
-                    state.run(policy, State::Recv, task, With::default())
-                }
-                None => {
-                    let why = match task.restarts {
-                        0 => "Illegal return(vcl): Only from active VCL",
-                        _ => "Illegal return(vcl): Not after restarts",
-                    };
-                    task.transcript.note(Tag::VCL_Error, format_args!("{why}"));
-                    Outcome::Synth(503, None)
-                }
-            };
+        if let Outcome::Vcl(label) = outcome
+            && let Some((other, label)) = policy.label(label).filter(|_| task.restarts == 0)
+        {
+            hand_over(state, task, other, label);
+            outcome = state.run(policy, State::Recv, task, With::default());
         }
         finish_recv(policy, state, task, outcome)
     })
@@ -395,6 +385,15 @@ fn finish_recv(
         Outcome::Purge => Recv::Purge,
         Outcome::Restart => Recv::Restart,
         Outcome::Synth(status, reason) => Recv::Synth(status, reason),
+        // A policy that was handed a request cannot hand it on, and none can that has begun again.
+        Outcome::Vcl(_) => {
+            let why = match task.restarts {
+                0 => "Only from active VCL",
+                _ => "Not after restarts",
+            };
+            task.transcript.note(Tag::VCL_Error, format_args!("Illegal return(vcl): {why}"));
+            Recv::Synth(503, None)
+        }
         _ => Recv::Synth(503, Some(FAILED.into())),
     }
 }
