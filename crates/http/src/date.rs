@@ -17,22 +17,36 @@ const RFC_850_YEARS_AHEAD_MAX: i64 = 50;
 const SECONDS_PER_DAY: i64 = 86_400;
 const DAYS: [&[u8]; 7] = [b"Thu", b"Fri", b"Sat", b"Sun", b"Mon", b"Tue", b"Wed"];
 const LONG_DAYS: [&[u8]; 7] =
-    [b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday", b"Sunday"];
+    [b"Thursday", b"Friday", b"Saturday", b"Sunday", b"Monday", b"Tuesday", b"Wednesday"];
 const MONTHS: [&[u8]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
+/// How a date is read where servers differ.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Reading {
+    /// Names are in their own letters, and the weekday is the right one for the day.
+    pub is_exact: bool,
+    /// A day of one digit may be written with one.
+    pub takes_short_days: bool,
+}
+
 /// The instant a date names, or `None` where the text is not a date. Dates before 1970 read as 0.
 /// Two-digit years are 1970 to 2069; use [`parse_near`] where the time is known.
 pub fn parse(text: &[u8]) -> Option<UnixMillis> {
-    parse_with(text, |year| if year < 70 { 2000 + year } else { 1900 + year })
+    parse_by(text, Reading::default())
+}
+
+/// As [`parse`], by another reading.
+pub fn parse_by(text: &[u8], reading: Reading) -> Option<UnixMillis> {
+    parse_with(text, reading, |year| if year < 70 { 2000 + year } else { 1900 + year })
 }
 
 /// As [`parse`], with two-digit years read as RFC 9110 §5.6.7 has it: not more than 50 years
 /// after `now`.
 pub fn parse_near(text: &[u8], now: UnixMillis) -> Option<UnixMillis> {
     let (this_year, ..) = civil(now.seconds() / SECONDS_PER_DAY);
-    parse_with(text, |year| {
+    parse_with(text, Reading::default(), |year| {
         let same_century = this_year - this_year.rem_euclid(100) + year;
         if same_century > this_year + RFC_850_YEARS_AHEAD_MAX {
             same_century - 100
@@ -71,20 +85,22 @@ fn write_padded(value: i64, digits: u32, out: &mut Vec<u8>) {
     }
 }
 
-fn parse_with(text: &[u8], full_year: impl Fn(i64) -> i64) -> Option<UnixMillis> {
-    let mut rest = Scanner(text);
+fn parse_with(text: &[u8], reading: Reading, full_year: impl Fn(i64) -> i64) -> Option<UnixMillis> {
+    let mut rest = Scanner { text, reading };
     let date = match text.iter().position(|byte| matches!(byte, b',' | b' '))? {
         3 if text.get(3) == Some(&b',') => imf_fixdate(&mut rest),
         3 => asctime(&mut rest),
         _ => rfc_850(&mut rest, full_year),
     }?;
-    rest.0.is_empty().then(|| date.instant()).flatten()
+    let is_right = !reading.is_exact || date.is_on_its_weekday();
+    (is_right && rest.text.is_empty()).then(|| date.instant()).flatten()
 }
 
 fn imf_fixdate(rest: &mut Scanner<'_>) -> Option<Date> {
-    rest.name(&DAYS)?;
+    let weekday = rest.name(&DAYS)?;
     rest.literal(b", ")?;
-    let day = rest.digits(2)?;
+    let is_short = rest.reading.takes_short_days && rest.text.get(1) == Some(&b' ');
+    let day = rest.digits(if is_short { 1 } else { 2 })?;
     rest.literal(b" ")?;
     let month = rest.name(&MONTHS)?;
     rest.literal(b" ")?;
@@ -92,11 +108,11 @@ fn imf_fixdate(rest: &mut Scanner<'_>) -> Option<Date> {
     rest.literal(b" ")?;
     let second = rest.time()?;
     rest.literal(b" GMT")?;
-    Some(Date { year, month, day, second })
+    Some(Date { year, month, day, second, weekday })
 }
 
 fn rfc_850(rest: &mut Scanner<'_>, full_year: impl Fn(i64) -> i64) -> Option<Date> {
-    rest.name(&LONG_DAYS)?;
+    let weekday = rest.name(&LONG_DAYS)?;
     rest.literal(b", ")?;
     let day = rest.digits(2)?;
     rest.literal(b"-")?;
@@ -106,11 +122,11 @@ fn rfc_850(rest: &mut Scanner<'_>, full_year: impl Fn(i64) -> i64) -> Option<Dat
     rest.literal(b" ")?;
     let second = rest.time()?;
     rest.literal(b" GMT")?;
-    Some(Date { year, month, day, second })
+    Some(Date { year, month, day, second, weekday })
 }
 
 fn asctime(rest: &mut Scanner<'_>) -> Option<Date> {
-    rest.name(&DAYS)?;
+    let weekday = rest.name(&DAYS)?;
     rest.literal(b" ")?;
     let month = rest.name(&MONTHS)?;
     rest.literal(b" ")?;
@@ -122,7 +138,7 @@ fn asctime(rest: &mut Scanner<'_>) -> Option<Date> {
     let second = rest.time()?;
     rest.literal(b" ")?;
     let year = rest.digits(4)?;
-    Some(Date { year, month, day, second })
+    Some(Date { year, month, day, second, weekday })
 }
 
 struct Date {
@@ -131,9 +147,22 @@ struct Date {
     month: usize,
     day: i64,
     second: i64,
+    /// Counted from the day of the epoch's, a Thursday.
+    weekday: usize,
 }
 
 impl Date {
+    fn is_on_its_weekday(&self) -> bool {
+        let day = self.days().rem_euclid(7);
+        usize::try_from(day) == Ok(self.weekday)
+    }
+
+    /// Days since the epoch.
+    fn days(&self) -> i64 {
+        let month = i64::try_from(self.month).expect("a month is below 12") + 1;
+        days_since_epoch(self.year, month, self.day)
+    }
+
     fn instant(&self) -> Option<UnixMillis> {
         let leap = self.year % 4 == 0 && (self.year % 100 != 0 || self.year % 400 == 0);
         let days_in_month = match self.month {
@@ -145,18 +174,23 @@ impl Date {
         if !(1..=days_in_month).contains(&self.day) {
             return None;
         }
-        let month = i64::try_from(self.month).expect("a month is below 12") + 1;
-        let days = days_since_epoch(self.year, month, self.day);
-        Some(UnixMillis::from_seconds(days * SECONDS_PER_DAY + self.second))
+        Some(UnixMillis::from_seconds(self.days() * SECONDS_PER_DAY + self.second))
     }
 }
 
-struct Scanner<'a>(&'a [u8]);
+struct Scanner<'a> {
+    text: &'a [u8],
+    reading: Reading,
+}
 
 impl Scanner<'_> {
     fn literal(&mut self, text: &[u8]) -> Option<()> {
-        let (head, rest) = self.0.split_at_checked(text.len())?;
-        self.0 = head.eq_ignore_ascii_case(text).then_some(rest)?;
+        let (head, rest) = self.text.split_at_checked(text.len())?;
+        let is_it = match self.reading.is_exact {
+            true => head == text,
+            false => head.eq_ignore_ascii_case(text),
+        };
+        self.text = is_it.then_some(rest)?;
         Some(())
     }
 
@@ -165,8 +199,8 @@ impl Scanner<'_> {
     }
 
     fn digits(&mut self, count: usize) -> Option<i64> {
-        let (head, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
+        let (head, rest) = self.text.split_at_checked(count)?;
+        self.text = rest;
         head.iter().try_fold(0, |value, byte| {
             byte.is_ascii_digit().then(|| value * 10 + i64::from(byte - b'0'))
         })
@@ -265,6 +299,32 @@ mod tests {
             Some(UnixMillis::from_seconds(10_000_039_599))
         );
         assert_eq!(parse(b"Fri, 01 Jan 1960 00:00:00 GMT"), Some(UnixMillis(0)));
+    }
+
+    #[test]
+    fn an_exact_reading_wants_the_right_weekday_in_its_own_letters() {
+        let exact = Reading { is_exact: true, ..Reading::default() };
+        for text in [
+            "Sun, 06 Nov 1994 08:49:37 GMT",
+            "Sunday, 06-Nov-94 08:49:37 GMT",
+            "Sun Nov  6 08:49:37 1994",
+        ] {
+            assert_eq!(parse_by(text.as_bytes(), exact), Some(NOVEMBER_1994), "{text}");
+        }
+        for text in [
+            "Mon, 06 Nov 1994 08:49:37 GMT",
+            "Monday, 06-Nov-94 08:49:37 GMT",
+            "SUN, 06 Nov 1994 08:49:37 GMT",
+            "Sun, 06 NOV 1994 08:49:37 GMT",
+            "Sun, 06 Nov 1994 08:49:37 gMT",
+            "Sun, 6 Nov 1994 08:49:37 GMT",
+        ] {
+            assert_eq!(parse_by(text.as_bytes(), exact), None, "{text}");
+        }
+        let short = Reading { takes_short_days: true, ..exact };
+        for text in ["Sun, 6 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT"] {
+            assert_eq!(parse_by(text.as_bytes(), short), Some(NOVEMBER_1994), "{text}");
+        }
     }
 
     #[test]

@@ -145,6 +145,8 @@ pub enum End {
     Malformed,
     /// The head of a request was too large.
     HeadTooLarge,
+    /// The body of a request broke off, or was too long for what it was for.
+    BodyBroken,
     /// A response could not be sent to its end.
     Unsent,
     /// A part of something could not.
@@ -167,6 +169,7 @@ impl End {
             Self::Idle => "RX_CLOSE_IDLE",
             Self::Malformed => "RX_JUNK",
             Self::HeadTooLarge => "RX_OVERFLOW",
+            Self::BodyBroken => "RX_BODY",
             Self::Unsent => "TX_ERROR",
             Self::PartUnsent => "RANGE_SHORT",
             Self::Tunnelled => "TX_PIPE",

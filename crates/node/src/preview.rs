@@ -85,6 +85,7 @@ pub fn preview(
         Recv::Restart => Reason::LocalPolicy,
         Recv::Purge => Reason::Purge,
         Recv::Synth(..) => Reason::Synthetic,
+        Recv::Hangup => Reason::ClientBodyTooLarge,
     };
     let RequestHead { authority, target, .. } = &task.request;
     let of_channel =

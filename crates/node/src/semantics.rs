@@ -107,6 +107,9 @@ pub struct Manners {
     /// A request whose body breaks off by a mistake of the client's goes on to where the body ends, in
     /// HTTP/2; otherwise it is over at once.
     pub shows_broken_bodies: bool,
+    /// A policy that asks for a body which cannot be kept ends its connection without an answer; otherwise
+    /// it hears of it and goes on.
+    pub hangs_up_without_body: bool,
     /// Responses may have no more fields than requests, as policies leave them.
     pub limits_response_fields: bool,
     /// The `Server` of what a policy makes itself.
@@ -121,6 +124,7 @@ pub const PLAIN: Manners = Manners {
     explains_refusals: true,
     reads_unwanted_bodies: false,
     shows_broken_bodies: false,
+    hangs_up_without_body: false,
     limits_response_fields: false,
     server: None,
 };
@@ -133,6 +137,7 @@ pub const VARNISH: Manners = Manners {
     explains_refusals: false,
     reads_unwanted_bodies: true,
     shows_broken_bodies: true,
+    hangs_up_without_body: true,
     limits_response_fields: true,
     server: Some("Varnish"),
 };

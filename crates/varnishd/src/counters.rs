@@ -205,6 +205,22 @@ static STORAGE_ELEMENTS: &[Element] = &[
     e("g_space", Gauge, Info, Bytes, "Bytes free"),
 ];
 
+/// Connections, requests or fetches that are under way, as those who read Varnish's pools of memory for them
+/// know these figures. What pools themselves do has no counterpart here.
+pub(crate) static UNDER_WAY: Document = Document {
+    name: "mempool",
+    about: "Connections, requests or fetches under way.",
+    order: 3000,
+    elements: UNDER_WAY_ELEMENTS,
+};
+
+#[rustfmt::skip]
+static UNDER_WAY_ELEMENTS: &[Element] = &[
+    e("live", Gauge, Debug, Integer, "Under way now"),
+    e("allocs", Counter, Debug, Integer, "Begun"),
+    e("frees", Counter, Debug, Integer, "Ended"),
+];
+
 /// An origin.
 pub(crate) static ORIGIN: Document =
     Document { name: "vbe", about: "An origin.", order: 4000, elements: ORIGIN_ELEMENTS };

@@ -4,6 +4,7 @@ use crate::shm::log::{Log, Records, Side as LogSide};
 use crate::traffic::{Fetch, Traffic};
 use freshet_node::transcript::{Records as Noted, Scribe, Side, Tag};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -59,6 +60,17 @@ const OF_HEAD: u8 = b'H';
 /// A body that is none since the status is 204.
 const OF_NO_CONTENT: u8 = b'N';
 
+/// What there may be several of at a time.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Kind {
+    /// Clients' connections.
+    Connection,
+    /// Their requests, and those for parts of pages.
+    Request,
+    /// Requests to origins.
+    Fetch,
+}
+
 /// Tags have numbers below this.
 const TAGS: usize = 128;
 
@@ -71,6 +83,10 @@ pub(crate) struct Journal {
     counts: [AtomicU64; TAGS],
     /// Bodies of origins by how they are framed, as [`FRAMINGS`] has it.
     framings: [AtomicU64; FRAMINGS.len()],
+    /// Transactions begun, by their kinds.
+    begun: [AtomicU64; 3],
+    /// Ends of transactions, of clients' and of fetches.
+    ended: [AtomicU64; 2],
     /// Connections by why they closed, as [`CLOSES`] has it.
     closes: [AtomicU64; CLOSES.len()],
     /// Bytes of requests' heads.
@@ -130,6 +146,8 @@ impl Journal {
             rules,
             counts: [const { AtomicU64::new(0) }; TAGS],
             framings: [const { AtomicU64::new(0) }; FRAMINGS.len()],
+            begun: [const { AtomicU64::new(0) }; 3],
+            ended: [const { AtomicU64::new(0) }; 2],
             closes: [const { AtomicU64::new(0) }; CLOSES.len()],
             request_head_bytes: AtomicU64::new(0),
             synthesized: AtomicU64::new(0),
@@ -174,6 +192,23 @@ impl Journal {
             ("s_pipe_out", down),
         ];
         closes.chain(framings).chain(others).map(|(name, count)| (name, count.load(Relaxed)))
+    }
+
+    /// How many of a kind have begun, and how many have ended.
+    pub(crate) fn under_way(&self, kind: Kind) -> (u64, u64) {
+        // What has ended is read first: it has begun by then.
+        let [clients, fetches] = self.ended.each_ref().map(|count| count.load(Relaxed));
+        let connections = self.count(Tag::SessClose);
+        let ended = match kind {
+            Kind::Connection => connections,
+            Kind::Request => clients.saturating_sub(connections),
+            Kind::Fetch => fetches,
+        };
+        (self.begun[kind as usize].load(Relaxed), ended)
+    }
+
+    fn count_begun(&self, kind: Kind) {
+        self.begun[kind as usize].fetch_add(1, Relaxed);
     }
 
     /// Connections that closed as nobody meant.
@@ -254,6 +289,20 @@ impl Journal {
 }
 
 impl Scribe for Journal {
+    fn wants_request(&self, _: u64, _: Option<IpAddr>, _: Option<&[u8]>) -> bool {
+        self.count_begun(Kind::Request);
+        true
+    }
+
+    fn wants(&self, _: u64, kind: &str, _: u64) -> bool {
+        self.count_begun(match kind {
+            "sess" => Kind::Connection,
+            "req" => Kind::Request,
+            _ => Kind::Fetch,
+        });
+        true
+    }
+
     fn take(&self, id: u64, side: Side, noted: &Noted) {
         let side = match side {
             Side::Client => LogSide::Client,
@@ -276,6 +325,10 @@ impl Scribe for Journal {
             }
             match tag {
                 Tag::SessClose => self.count_close(text),
+                Tag::End => {
+                    let place = usize::from(side == LogSide::Backend);
+                    self.ended[place].fetch_add(1, Relaxed);
+                }
                 Tag::BereqMethod => is_head = text == b"HEAD",
                 Tag::BerespStatus => is_no_content = text == b"204",
                 Tag::Fetch_Body => self.count_framing(text, is_head, is_no_content),

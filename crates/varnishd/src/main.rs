@@ -106,13 +106,15 @@ fn run(options: Options) -> Result<ExitCode, String> {
     // Before anything in the directory is touched, which may be another's.
     let _pid_files = if check { None } else { Some(PidFiles::write(&options)?) };
     let manager = Manager::new(options, parameters).map_err(shown)?;
-    manager.state().load_options()?;
     if check {
+        manager.state().load_options()?;
         return Ok(ExitCode::SUCCESS);
     }
     let (sender, ends) = channel();
     watch_signals(sender.clone()).map_err(shown)?;
+    // Who sees what is said of a policy can ask for more already.
     open_interfaces(&manager).map_err(shown)?;
+    manager.state().load_options()?;
     run_commands(&manager)?;
     if debug {
         serve_stdin(&manager, sender).map_err(shown)?;

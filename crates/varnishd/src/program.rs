@@ -9,6 +9,7 @@ use freshet_config::listeners::{Http3, Listener};
 use freshet_config::mistake::Place;
 use freshet_config::settings;
 use freshet_config::{Document, Settings};
+use freshet_http::date;
 use freshet_net::address::Address;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
 use freshet_node::semantics;
@@ -16,7 +17,7 @@ use freshet_node::site::{Site, Tunnels};
 use freshet_node::snapshot::{Draft, Limits, head_limits};
 use freshet_node::transcript::Tag;
 use freshet_origin::Origin;
-use freshet_vcl::{Defaults, Endpoint, Source, Timeouts};
+use freshet_vcl::{DATES, Defaults, Endpoint, Source, Timeouts};
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -57,6 +58,10 @@ impl Program {
             labels: Some(state.label_names()),
             default_backend: None,
             identity: Some(state.identity()),
+            dates: date::Reading {
+                takes_short_days: parameters.flag("feature", "http_date_postel"),
+                ..DATES
+            },
         };
         let defaults = Defaults {
             ttl: parameters.seconds("default_ttl"),

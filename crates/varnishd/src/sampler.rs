@@ -1,7 +1,7 @@
 //! The counters in shared memory, brought up to date many times a second.
 
-use crate::counters::{MAIN, ORIGIN, STORAGE, XKEY};
-use crate::journal::Journal;
+use crate::counters::{MAIN, ORIGIN, STORAGE, UNDER_WAY, XKEY};
+use crate::journal::{Journal, Kind};
 use crate::shm::Directory;
 use crate::shm::counters::Group;
 use crate::traffic::Traffic;
@@ -20,6 +20,15 @@ use std::time::{Duration, Instant};
 
 /// How old a value in shared memory may be. People look every second; tests wait for values.
 const PERIOD: Duration = Duration::from_millis(25);
+
+/// Varnish's names of what is under way. It has two pools of threads, of which the first one does all here.
+const POOLS: [(&str, Option<Kind>); 5] = [
+    ("busyobj", Some(Kind::Fetch)),
+    ("req0", Some(Kind::Request)),
+    ("sess0", Some(Kind::Connection)),
+    ("req1", None),
+    ("sess1", None),
+];
 
 /// What is counted besides the node's own figures; the manager keeps it up to date.
 #[derive(Debug, Default)]
@@ -73,6 +82,11 @@ impl Sampler {
             .iter()
             .map(|share| Group::create(directory, &STORAGE, &format!("SMA.{}", share.name())))
             .collect::<io::Result<Vec<_>>>()?;
+        UNDER_WAY.announce(directory)?;
+        let under_way = POOLS
+            .iter()
+            .map(|(name, _)| Group::create(directory, &UNDER_WAY, &format!("MEMPOOL.{name}")))
+            .collect::<io::Result<Vec<_>>>()?;
         ORIGIN.announce(directory)?;
         XKEY.announce(directory)?;
         node.shared.cache.count_tags();
@@ -85,6 +99,7 @@ impl Sampler {
             main,
             shares,
             storages,
+            under_way,
             origins: BTreeMap::new(),
             keys: None,
             pinged: Instant::now(),
@@ -124,6 +139,8 @@ struct Counts {
     shares: Arc<Shares>,
     /// Of the shares, in their order.
     storages: Vec<Group>,
+    /// As [`POOLS`] has them.
+    under_way: Vec<Group>,
     origins: BTreeMap<String, Group>,
     /// Of `xkey`, from when a policy uses it on.
     keys: Option<Group>,
@@ -141,6 +158,7 @@ impl Counts {
         self.ping(facts.ping_every);
         self.origins(&facts)?;
         self.storages()?;
+        self.under_way()?;
         self.keys(&facts)?;
         self.main(&facts)
     }
@@ -294,6 +312,17 @@ impl Counts {
             for (name, value) in values {
                 group.set(name, value);
             }
+            group.publish()?;
+        }
+        Ok(())
+    }
+
+    fn under_way(&mut self) -> io::Result<()> {
+        for (group, (_, kind)) in self.under_way.iter_mut().zip(POOLS) {
+            let (begun, ended) = kind.map_or((0, 0), |kind| self.journal.under_way(kind));
+            group.set("allocs", begun);
+            group.set("frees", ended);
+            group.set("live", begun.saturating_sub(ended));
             group.publish()?;
         }
         Ok(())

@@ -70,7 +70,7 @@ pub use policy::{Policy, Timeouts};
 pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
 pub use regex::Pattern;
 pub use runtime::{
-    AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, Defaults,
+    AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, DATES, Defaults,
     Delivery, Event, Failure, FetchKnobs, FrontFacts, Host, ObjectView, Outcome, Places, Purge,
     Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime, status_phrase,
 };

@@ -6,6 +6,7 @@ use crate::regex::Regex;
 use crate::source::{SourceMap, Span};
 use crate::types::{Action, State};
 use crate::variables::{Message, Variable};
+use freshet_http::date::Reading;
 use std::net::{IpAddr, SocketAddr};
 
 /// A value of any type. Small, so that it is handed about by copy; texts and blobs are ranges in
@@ -296,6 +297,8 @@ pub struct ObjectSlot {
 pub struct Program {
     /// 40 or 41.
     pub version: u32,
+    /// How dates are read.
+    pub dates: Reading,
     /// Subroutines, built-in ones among them.
     pub subs: Vec<Sub>,
     /// Backends, in order.

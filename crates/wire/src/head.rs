@@ -37,6 +37,8 @@ pub struct Request {
 pub(crate) enum Wrong {
     /// Not a request: the stream is reset (RFC 9113 §8.1.1).
     Malformed,
+    /// The same, of one that announces a body and is over.
+    MissingBody,
     /// A request over a limit, or one that HTTP/1 would answer so.
     Status(u16),
 }
@@ -142,6 +144,9 @@ impl<'a> HeadBuilder<'a> {
             b"te" if value != b"trailers" => return None,
             // Of trailers nothing is kept: no origin is sent any.
             _ if self.is_trailers => {}
+            b"host" if self.host.is_some() && !self.is_strict() => {
+                self.status = self.status.or(Some(400));
+            }
             b"host" if self.host.is_some() => return None,
             b"host" => self.host = Some(value.to_vec()),
             // Split for compression on the way, one field for everybody else (RFC 9113 §8.2.3).
@@ -197,7 +202,7 @@ impl<'a> HeadBuilder<'a> {
         let target = self.target(&method)?;
         let authority = self.authority()?;
         if ends && self.length.is_some_and(|length| length > 0) {
-            return Err(Wrong::Malformed);
+            return Err(Wrong::MissingBody);
         }
         if !self.cookies.is_empty() {
             self.fields.append("cookie", &self.cookies);
@@ -238,7 +243,7 @@ impl<'a> HeadBuilder<'a> {
     fn authority(&mut self) -> Result<String, Wrong> {
         let authority = match (self.authority.take(), self.host.take()) {
             (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(&host) => {
-                return Err(Wrong::Malformed);
+                return Err(if self.is_strict() { Wrong::Malformed } else { Wrong::Status(400) });
             }
             (Some(authority), _) => authority,
             (None, Some(host)) => host,
@@ -359,7 +364,6 @@ mod tests {
             ("te", "gzip"),
             ("content-length", "+1"),
             ("content-length", ""),
-            ("content-length", "1"),
             ("host", "b.test"),
         ] {
             assert_eq!(strict(&and(&[more])), Err(Wrong::Malformed), "{more:?}");
@@ -368,6 +372,11 @@ mod tests {
             strict(&and(&[("content-length", "0"), ("content-length", "1")])),
             Err(Wrong::Malformed)
         );
+        assert_eq!(strict(&and(&[("content-length", "1")])), Err(Wrong::MissingBody));
+        let loose = Limits { takes_loose_heads: true, ..Limits::default() };
+        for hosts in [&[("host", "b.test")][..], &[("host", "a.test"), ("host", "a.test")]] {
+            assert_eq!(read(&loose, &and(hosts)), Err(Wrong::Status(400)), "{hosts:?}");
+        }
         for path in ["", "a", "http://a/", "/a b", "/a#b", "/\u{7f}"] {
             let fields = [GET[0], GET[1], (":path", path), GET[3]];
             assert_eq!(strict(&fields), Err(Wrong::Malformed), "{path}");

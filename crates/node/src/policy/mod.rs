@@ -114,6 +114,8 @@ pub enum Recv {
     Restart,
     /// Answer with this status.
     Synth(u16, Option<Box<str>>),
+    /// Say nothing, and end the connection: the request's body could not be kept for the policy.
+    Hangup,
 }
 
 /// After [`Policy::hit`].

@@ -132,8 +132,9 @@ impl Machine<'_> {
         let is_policys = self.task.site.semantics.is_strict_with_ranges;
         let growing =
             (total.is_none() && shape == Shape::AsKept && !is_policys).then(|| object.body());
-        // As Varnish: of what is unpacked or put together on the way there are no parts.
-        let known = total.filter(|_| !is_policys || shape == Shape::AsKept);
+        // As Varnish: of what is put together on the way there are no parts.
+        let known =
+            total.filter(|_| !is_policys || matches!(shape, Shape::AsKept | Shape::Unpacked));
         let part = match (self.part(&head, known, growing), &found.sent) {
             (Part::Nothing(status @ (304 | 412)), _) => Part::Nothing(status),
             (_, Some(sent)) => Part::AsSent(sent),

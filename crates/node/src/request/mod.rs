@@ -32,8 +32,9 @@ pub(crate) use synth::{failure_page, refusal};
 pub(crate) use tier::is_peer;
 
 use crate::body::{ClientBodyError, RequestBody};
+use crate::client::End;
 use crate::delivery::ResponseBody;
-use crate::exchange::{Interim, Reply, Request};
+use crate::exchange::{Facts, Interim, Reply, Request, Unsaid};
 use crate::fetch::{self, Fetched, SentPart};
 use crate::media;
 use crate::policy::{ClientTask, Recv, Shaping, Synthetic};
@@ -325,6 +326,11 @@ impl Machine<'_> {
             Recv::Purge => State::Purge,
             Recv::Restart => State::Restart(None),
             Recv::Synth(status, reason) => State::Synth(status, reason),
+            Recv::Hangup => {
+                self.task.client.end.set(End::BodyBroken);
+                let facts = Facts::local(Reason::ClientBodyTooLarge);
+                State::Done(Reply::Hangup(Unsaid { status: 413, facts }))
+            }
         }
     }
 

@@ -185,6 +185,11 @@ impl Transcript {
         self.0.as_ref().map_or(0.0, |open| unix_seconds() - open.state.borrow().started)
     }
 
+    /// When it began, in seconds since 1970; 0 where none is kept.
+    pub fn started_seconds(&self) -> f64 {
+        self.0.as_ref().map_or(0.0, |open| open.state.borrow().started)
+    }
+
     /// Tells an origin of the trace that its answer is a part of.
     pub fn lead(&self, request: &mut Fields) {
         let Some(open) = &self.0 else { return };

@@ -1,7 +1,8 @@
 //! A directory of segment files with an index, as libvarnishapi reads it.
 //!
 //! `_.index` is a text file that is appended to: a header `# <pid> <start>`, then lines
-//! `+ <file> <offset> <length> <class> <ident>` and, when a segment goes, the same with `-`.
+//! `+ <file> <offset> <length> <class> <ident>` and, when a segment goes, the same with `-`. With many of
+//! these it is written anew under another inode, by which readers see that.
 //! Readers map the files, so what is written to them shows at once.
 
 use rustix::process::getpid;
@@ -10,16 +11,33 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Sizes are rounded up to this: readers map whole pages.
 const PAGE_BYTES: u64 = 4096;
 
+/// Lines about segments that are gone, of which there are as many as there are segments, up to which the
+/// index only grows.
+const GONE_MIN: usize = 10;
+
 /// A directory of segments; removed with all that is in it when dropped.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    index: File,
+    /// What the index begins with.
+    head: String,
+    index: Mutex<Index>,
+}
+
+/// The index, and what is in it.
+#[derive(Debug)]
+struct Index {
+    file: File,
+    /// Lines of segments that are there, in order.
+    lines: Vec<String>,
+    /// Lines about segments that are gone.
+    gone: usize,
 }
 
 /// One segment: a file of its own, announced in the index.
@@ -41,15 +59,12 @@ impl Directory {
         let hidden = path.with_extension("new");
         let _ = fs::remove_dir_all(&hidden);
         DirBuilder::new().mode(0o755).create(&hidden)?;
-        let mut index = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(hidden.join("_.index"))?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        index.write_all(format!("# {} {started}\n", getpid().as_raw_nonzero()).as_bytes())?;
+        let head = format!("# {} {started}\n", getpid().as_raw_nonzero());
+        let file = new_index(&hidden.join("_.index"), &head)?;
         fs::rename(&hidden, &path)?;
-        Ok(Self { path, index })
+        let index = Mutex::new(Index { file, lines: Vec::new(), gone: 0 });
+        Ok(Self { path, head, index })
     }
 
     /// Makes a segment with `content` at its start and `bytes` long at least. `ident` must be
@@ -69,14 +84,34 @@ impl Directory {
         file.set_len(bytes.next_multiple_of(PAGE_BYTES))?;
         file.write_all_at(content, 0)?;
         let line = format!("{name} 0 {bytes} {class} {ident}\n");
-        (&self.index).write_all(format!("+ {line}").as_bytes())?;
+        let mut index = self.index();
+        index.file.write_all(format!("+ {line}").as_bytes())?;
+        index.lines.push(line.clone());
+        drop(index);
         Ok(Segment { file, line, path })
     }
 
     /// Takes a segment out of the index and removes its file; those who have it mapped keep it.
     pub(crate) fn remove(&self, segment: &Segment) -> io::Result<()> {
-        (&self.index).write_all(format!("- {}", segment.line).as_bytes())?;
+        let mut index = self.index();
+        index.lines.retain(|line| *line != segment.line);
+        if index.gone < GONE_MIN || index.gone < index.lines.len() {
+            index.gone += 1;
+            index.file.write_all(format!("- {}", segment.line).as_bytes())?;
+        } else {
+            let lines = index.lines.iter().map(|line| format!("+ {line}"));
+            let text: String = std::iter::once(self.head.clone()).chain(lines).collect();
+            let hidden = self.path.join("_.index.new");
+            index.file = new_index(&hidden, &text)?;
+            index.gone = 0;
+            fs::rename(&hidden, self.path.join("_.index"))?;
+        }
+        drop(index);
         fs::remove_file(&segment.path)
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -91,6 +126,13 @@ impl Segment {
     pub(crate) fn write(&self, bytes: &[u8], at: u64) -> io::Result<()> {
         self.file.write_all_at(bytes, at)
     }
+}
+
+/// Makes an index with this text, to be appended to.
+fn new_index(path: &Path, text: &str) -> io::Result<File> {
+    let mut file = OpenOptions::new().append(true).create_new(true).mode(0o644).open(path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
 }
 
 /// Makes the working directory, where it is not there.
@@ -140,5 +182,26 @@ mod tests {
         assert_eq!(lines[2][1..], lines[1][1..]);
         drop(directory);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_index_is_written_anew_when_most_of_it_is_gone() {
+        let home = tempfile::tempdir().expect("there is room");
+        let path = home.path().join("d");
+        let directory = Directory::create(path.clone()).expect("it can be made");
+        let read = || fs::read_to_string(path.join("_.index")).expect("it is text");
+        let add = |ident: usize| directory.add("Stat", &ident.to_string(), b"x", 0);
+        let kept: Vec<_> = (0..3).map(|ident| add(ident).expect("it fits")).collect();
+        let mut longest = 0;
+        for ident in 3..100 {
+            directory.remove(&add(ident).expect("it fits")).expect("it is there");
+            longest = longest.max(read().lines().count());
+        }
+        assert_eq!(longest, 1 + kept.len() + 2 * GONE_MIN);
+        let index = read();
+        let added: Vec<_> = index.lines().filter(|line| line.starts_with('+')).collect();
+        for segment in &kept {
+            assert!(added.contains(&format!("+ {}", segment.line.trim_end()).as_str()), "{index}");
+        }
     }
 }

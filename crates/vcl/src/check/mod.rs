@@ -16,10 +16,12 @@ use crate::diagnostic::Report;
 use crate::modules::Module;
 use crate::parser::Tree;
 use crate::program::{BackendRef, Program};
+use crate::runtime::DATES;
 use crate::source::{Sources, Span};
 use crate::syntax::Declaration;
 use crate::types::State;
 use crate::variables::Message;
+use freshet_http::date::Reading;
 use std::collections::HashMap;
 use uses::SubUses;
 
@@ -43,6 +45,8 @@ pub struct Settings {
     pub default_backend: Option<String>,
     /// `server.identity`; the machine's name where it has none.
     pub identity: Option<String>,
+    /// How dates are read.
+    pub dates: Reading,
 }
 
 impl Default for Settings {
@@ -56,6 +60,7 @@ impl Default for Settings {
             labels: None,
             default_backend: None,
             identity: None,
+            dates: DATES,
         }
     }
 }
@@ -131,6 +136,7 @@ pub(crate) fn check(
         acls: Vec::new(),
         objects: Vec::new(),
         storages: settings.storages.clone(),
+        dates: settings.dates,
         labels: Vec::new(),
         sources: Default::default(),
         modules: Vec::new(),

@@ -145,7 +145,8 @@ pub(super) fn real(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Val
 pub(super) fn time(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let time = match source(arguments, &[0, 2, 3], "time")? {
         0 => set_text(run, arguments, 0).and_then(|text| {
-            let date = date::parse(text.as_bytes()).map(|at| at.0 as f64 / 1000.0);
+            let date =
+                date::parse_by(text.as_bytes(), run.program.dates).map(|at| at.0 as f64 / 1000.0);
             let number = || number::whole_number(&text).ok().filter(|seconds| *seconds > 0.0);
             date.or_else(|| iso_date(&text)).or_else(number)
         }),

@@ -3,7 +3,7 @@
 use super::Answer;
 use freshet_base::clock::UnixMillis;
 use freshet_http::cache_control::CacheControl;
-use freshet_http::date;
+use freshet_http::date::{self, Reading};
 use freshet_http::message::ResponseHead;
 
 /// Lifetimes where a response says nothing, seconds.
@@ -17,6 +17,9 @@ pub struct Defaults {
     pub keep: f64,
 }
 
+/// How Varnish reads dates, where a feature does not say otherwise.
+pub const DATES: Reading = Reading { is_exact: true, takes_short_days: false };
+
 impl Default for Defaults {
     /// As Varnish has them.
     fn default() -> Self {
@@ -27,10 +30,15 @@ impl Default for Defaults {
 /// A clock that differs less than this from ours counts as the same (Varnish's `clock_skew`).
 const CLOCK_SKEW_MS: u64 = 10_000;
 
-/// The knobs of a response that arrives at `now`, and how long it may live in all, before its age is
+/// The knobs of a response that arrives at `now`, with dates read as `dates` has it, and how long it may live in all, before its age is
 /// taken off. `s-maxage` goes before `max-age` and that before `Expires`; statuses that are no answers to
 /// keep live a negative time, which a policy sees as none.
-pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> (Answer, f64) {
+pub fn lifetime(
+    head: &ResponseHead,
+    now: UnixMillis,
+    defaults: Defaults,
+    dates: Reading,
+) -> (Answer, f64) {
     let fields = &head.fields;
     let control = CacheControl::from_fields(fields);
     let age = fields
@@ -39,7 +47,7 @@ pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> (An
         .map_or(0.0, f64::from);
     let explicit = || {
         let span = control.s_maxage.or(control.max_age).map(|span| span.as_secs_f64());
-        span.or_else(|| until_expiry(head, now))
+        span.or_else(|| until_expiry(head, now, dates))
     };
     let whole = match head.status {
         200 | 203 | 204 | 300 | 301 | 304 | 404 | 410 | 414 => explicit().unwrap_or(defaults.ttl),
@@ -62,9 +70,10 @@ pub fn lifetime(head: &ResponseHead, now: UnixMillis, defaults: Defaults) -> (An
 
 /// Seconds until `Expires`, by our clock where the origin's differs little. What is no date says nothing
 /// here, other than for a cache by RFC 9111 §5.3.
-fn until_expiry(head: &ResponseHead, now: UnixMillis) -> Option<f64> {
-    let expires = head.fields.get("expires").and_then(date::parse)?;
-    let date = head.fields.get("date").and_then(date::parse);
+fn until_expiry(head: &ResponseHead, now: UnixMillis, dates: Reading) -> Option<f64> {
+    let read = |name| head.fields.get(name).and_then(|text| date::parse_by(text, dates));
+    let expires = read("expires")?;
+    let date = read("date");
     if date.is_some_and(|date| expires < date) {
         return Some(0.0);
     }

@@ -12,7 +12,7 @@ mod view;
 
 pub(crate) use evaluate::ARGUMENTS_MAX;
 pub use host::{ConnectionFacts, Control, Event, Host, Places, Purge, StorageQuestion};
-pub use lifetime::{Defaults, lifetime};
+pub use lifetime::{DATES, Defaults, lifetime};
 pub use task::{STATEMENTS_MAX, SYNTHETIC_BYTES_MAX, Task, WORKSPACE_BYTES_MAX};
 pub(crate) use values::{arithmetic, is_writable, unwritable, write_value};
 pub(crate) use variables::proto;

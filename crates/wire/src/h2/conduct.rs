@@ -17,6 +17,13 @@ pub struct Conduct {
     /// Trailers that do not end their stream end the connection; otherwise the stream alone (RFC 9113
     /// §8.1).
     pub fails_on_open_trailers: bool,
+    /// A head that announces a body and ends its stream ends the connection; otherwise the stream alone
+    /// (RFC 9113 §8.1.1).
+    pub fails_on_missing_body: bool,
+    /// What is wrong with a frame's stream is said before what is wrong with its length, which of SETTINGS is
+    /// a mistake in the protocol like others, and no frame that is known may be of a stream that only a
+    /// server opens. Otherwise lengths go first (RFC 9113 §4.2), and priorities may be of any stream.
+    pub looks_at_streams_first: bool,
     /// The smallest frame a client may ask for, bytes of payload (RFC 9113 §6.5.2 has 16,384).
     pub frame_bytes_min: u32,
 }
@@ -27,6 +34,8 @@ pub const RFC_9113: Conduct = Conduct {
     takes_any_frame_first: false,
     refuses_unasked_pongs: false,
     fails_on_open_trailers: false,
+    fails_on_missing_body: false,
+    looks_at_streams_first: false,
     frame_bytes_min: FRAME_BYTES_MAX,
 };
 
@@ -36,5 +45,7 @@ pub const VARNISH: Conduct = Conduct {
     takes_any_frame_first: true,
     refuses_unasked_pongs: true,
     fails_on_open_trailers: true,
+    fails_on_missing_body: true,
+    looks_at_streams_first: true,
     frame_bytes_min: 64,
 };

@@ -40,6 +40,8 @@ pub(super) struct ClientState {
     loan: Option<Arc<Loan>>,
     /// Whether that body was kept for the policy.
     is_body_kept: bool,
+    /// Whether it asked for that, and it could not be.
+    is_body_missed: bool,
 }
 
 /// What a state works on besides the request itself.
@@ -80,6 +82,7 @@ impl ClientState {
             was_hit: false,
             loan: None,
             is_body_kept: false,
+            is_body_missed: false,
         }
     }
 
@@ -129,6 +132,7 @@ impl ClientState {
             task.spared.clone_from(&self.knobs.spared);
         }
         self.is_body_kept = host.is_body_kept;
+        self.is_body_missed |= host.is_body_missed;
         task.is_body_told |= host.is_body_kept;
         if host.loan.is_some() {
             self.loan = host.loan.take();
@@ -291,6 +295,10 @@ pub(super) fn recv(policy: &VclPolicy, task: &mut ClientTask) -> Recv {
             hand_over(state, task, other, label);
             outcome = state.run(policy, State::Recv, task, With::default());
         }
+        let hangs_up = task.site.node().manners.hangs_up_without_body;
+        if hangs_up && state.is_body_missed && outcome != Outcome::Fail {
+            return Recv::Hangup;
+        }
         finish_recv(policy, state, task, outcome)
     })
 }
@@ -360,6 +368,8 @@ fn finish_recv(
     task.ttl_max = state.knobs.ttl.filter(|ttl| *ttl > 0.0).map(span);
     task.grace_max = state.knobs.grace.filter(|grace| *grace >= 0.0).map(span);
     match outcome {
+        // Who looks for nothing finds no marker either.
+        Outcome::Hash if task.hash_always_miss => Recv::Hash,
         Outcome::Hash => match policy.passes.get(|| policy.passes.key(&state.parts), task.now) {
             Some(note) => {
                 note_marker(task, Tag::HitPass, note);
@@ -400,8 +410,8 @@ fn finish_recv(
 
 /// Records that a marker was found in place of an object: which fetch left it, and for how long.
 fn note_marker(task: &ClientTask, tag: Tag, note: super::passes::Note) {
-    // From when the request came, also where it was restarted since.
-    let left = seconds(note.until) - seconds(task.received);
+    // From when the request came, also where it was restarted since; more exactly than in milliseconds.
+    let left = seconds(note.until) - task.transcript.started_seconds();
     task.transcript.note(tag, format_args!("{} {left:.6}", note.fetch));
 }
 

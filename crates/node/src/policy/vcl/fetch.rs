@@ -265,12 +265,13 @@ pub(super) fn backend_response(
             task.transcript.field(Tag::BerespHeader, b"Date", &value);
             head.fields.append("Date", value);
         }
-        let (mut knobs, whole) = freshet_vcl::lifetime(head, now, policy.defaults);
+        let dates = policy.policy.program().dates;
+        let (mut knobs, whole) = freshet_vcl::lifetime(head, now, policy.defaults, dates);
         if task.kind == FetchKind::Pass {
             (knobs.ttl, knobs.grace, knobs.keep) = (0.0 - knobs.age, 0.0, 0.0);
             knobs.has_no_life = true;
         } else {
-            note_lifetime(task, (&knobs, whole, state.knobs.uncacheable), head, now);
+            note_lifetime(task, (&knobs, whole, state.knobs.uncacheable), head, (now, dates));
         }
         knobs.was_304 = answer.was_not_modified;
         if let Some(advice) = &answer.media {
@@ -337,7 +338,13 @@ pub(super) fn backend_response(
                 task.transcript.note(Tag::FetchError, format_args!("{what}"));
                 BackendResponse::Error(503, Some("Backend fetch failed".into()))
             }
-            Outcome::Deliver => BackendResponse::Deliver,
+            Outcome::Deliver => {
+                // What is kept for others is found before what said that they are passed.
+                if answer.uncacheable.is_none() && task.kind != FetchKind::Pass {
+                    policy.passes.forget(state.key);
+                }
+                BackendResponse::Deliver
+            }
             Outcome::Pass(seconds) => {
                 answer.uncacheable = Some(Reason::PassPolicy);
                 let span = span(seconds.unwrap_or(knobs.ttl));
@@ -360,12 +367,13 @@ fn note_lifetime(
     task: &FetchTask,
     (knobs, whole, is_uncacheable): (&freshet_vcl::Answer, f64, bool),
     head: &ResponseHead,
-    now: UnixMillis,
+    (now, dates): (UnixMillis, date::Reading),
 ) {
     if !task.transcript.is_on() {
         return;
     }
-    let at = |name| head.fields.get(name).and_then(date::parse).map_or(0, UnixMillis::seconds);
+    let read = |name| head.fields.get(name).and_then(|text| date::parse_by(text, dates));
+    let at = |name| read(name).map_or(0, UnixMillis::seconds);
     let control = CacheControl::from_fields(&head.fields);
     let most = control.s_maxage.or(control.max_age).map_or(0, |span| span.as_secs());
     let (grace, keep, age) = (knobs.grace, knobs.keep, knobs.age);

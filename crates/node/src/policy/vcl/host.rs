@@ -79,6 +79,8 @@ pub(super) struct NodeHost<'a> {
     pub(super) body: Option<&'a [u8]>,
     /// Whether the policy asked for it to be kept, and it was.
     pub(super) is_body_kept: bool,
+    /// Whether the policy asked for it, and it could not be.
+    pub(super) is_body_missed: bool,
     /// What a share of the memory lends for it.
     pub(super) loan: Option<Arc<Loan>>,
     /// What was purged or banned and is to be durable before the request is answered.
@@ -252,12 +254,16 @@ impl Host for NodeHost<'_> {
     }
 
     fn cache_request_body(&mut self, bytes_max: u64, storage: Option<u32>) -> bool {
-        let Some(body) = self.body else { return false };
+        let Some(body) = self.body else {
+            self.is_body_missed = true;
+            return false;
+        };
         if body.len() as u64 > bytes_max {
             if let Some(transcript) = self.transcript {
                 let text = format_args!("Request body too big to cache");
                 transcript.note(Tag::FetchError, text);
             }
+            self.is_body_missed = true;
             return false;
         }
         let was_kept = std::mem::replace(&mut self.is_body_kept, true);
@@ -334,6 +340,7 @@ impl<'a> NodeHost<'a> {
             client: None,
             body: None,
             is_body_kept: false,
+            is_body_missed: false,
             loan: None,
             durability,
         }

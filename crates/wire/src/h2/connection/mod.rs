@@ -10,7 +10,7 @@ mod stream;
 mod tests;
 
 use super::calm::Calm;
-use super::frame::{FRAME_HEADER_BYTES, Header, STREAM_MAX, kind, number, write};
+use super::frame::{FRAME_HEADER_BYTES, Header, STREAM_MAX, flag, kind, number, write};
 use super::hpack::{Decoder, Encoder};
 use super::limits::{CONTROL_BYTES_MAX, FRAME_BYTES_MAX, HEADER_TABLE_BYTES};
 use super::settings::{Local, Peer, WINDOW_DEFAULT};
@@ -223,6 +223,16 @@ impl Connection {
 
     /// What is wrong with a frame before its payload is looked at.
     fn check(&self, header: Header) -> Result<(), Code> {
+        if self.local.conduct.looks_at_streams_first {
+            self.check_stream(header)?;
+            let is_servers = header.stream != 0 && header.stream.is_multiple_of(2);
+            let has_odd_length = header.kind == kind::SETTINGS && !header.len.is_multiple_of(6);
+            if header.kind <= kind::CONTINUATION && is_servers
+                || has_odd_length && !header.has(flag::ACK)
+            {
+                return Err(Code::ProtocolError);
+            }
+        }
         header.check_len(FRAME_BYTES_MAX as usize)?;
         if let Some(block) = &self.block {
             let follows = header.kind == kind::CONTINUATION && header.stream == block.stream;
@@ -232,6 +242,14 @@ impl Connection {
         let takes_any = is_settings || self.local.conduct.takes_any_frame_first;
         if self.reading == Reading::Settings && !takes_any {
             return Err(Code::ProtocolError);
+        }
+        self.check_stream(header)
+    }
+
+    /// Whether a frame may be of its stream.
+    fn check_stream(&self, header: Header) -> Result<(), Code> {
+        if self.block.is_some() && header.kind == kind::CONTINUATION {
+            return Ok(());
         }
         let is_of_connection = match header.kind {
             // A server has no wishes (RFC 9218 §7.1).

@@ -166,7 +166,10 @@ impl Connection {
                 self.open(number, priority, request.length, block.ends);
                 Ok(Event::Request(number, Box::new(request)))
             }
-            Err(Wrong::Malformed) => {
+            Err(Wrong::MissingBody) if self.local.conduct.fails_on_missing_body => {
+                Err(Code::ProtocolError)
+            }
+            Err(Wrong::Malformed | Wrong::MissingBody) => {
                 self.refuse(number, Code::ProtocolError)?;
                 Ok(Event::Refused { stream: number, status: None })
             }

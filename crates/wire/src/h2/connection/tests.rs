@@ -636,6 +636,45 @@ fn varnish_takes_small_frames_and_any_frame_first() {
 }
 
 #[test]
+fn varnish_names_what_is_wrong_with_a_stream_before_a_length() {
+    let (odd_settings, update) = (vec![0], 0x4000_u32.to_be_bytes().to_vec());
+    for (kind, stream, payload, ours, varnishs) in [
+        (kind::RST_STREAM, 0, vec![], Code::FrameSizeError, Code::ProtocolError),
+        (kind::SETTINGS, 0, odd_settings, Code::FrameSizeError, Code::ProtocolError),
+        (kind::WINDOW_UPDATE, 2, update, Code::ProtocolError, Code::ProtocolError),
+    ] {
+        for (local, code) in [(local(), ours), (varnish(), varnishs)] {
+            let mut peer = Peer::new(local);
+            assert!(peer.send(kind, 0, stream, &payload).is_err());
+            assert_goaway(&mut peer, 0, code);
+        }
+    }
+    // Priorities are of streams that a client opens.
+    let priority = [0, 0, 0, 0, 15];
+    assert!(Peer::new(local()).send(kind::PRIORITY, 0, 2, &priority).is_ok());
+    let mut peer = Peer::new(varnish());
+    assert!(peer.send(kind::PRIORITY, 0, 2, &priority).is_err());
+    assert_goaway(&mut peer, 0, Code::ProtocolError);
+}
+
+#[test]
+fn varnish_ends_the_connection_of_a_body_that_is_announced_and_missing() {
+    let head = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.test")];
+    let fields = [&head[..], &[("content-length", "23")]].concat();
+    for (local, is_over) in [(local(), false), (varnish(), true)] {
+        let mut peer = Peer::new(local);
+        let block = peer.block(&fields);
+        let flags = flag::END_HEADERS | flag::END_STREAM;
+        assert_eq!(peer.send(kind::HEADERS, flags, 1, &block).is_err(), is_over);
+        if is_over {
+            assert_goaway(&mut peer, 1, Code::ProtocolError);
+        } else {
+            assert_eq!(peer.seen(), [rst(1, Code::ProtocolError)]);
+        }
+    }
+}
+
+#[test]
 fn padding_without_content_is_given_back() {
     let mut peer = Peer::new(local());
     peer.post(1, &[]);

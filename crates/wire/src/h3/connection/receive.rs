@@ -221,7 +221,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
                 self.prioritize(number, priority);
                 self.events.push_back(Event::Request(number, Box::new(request)));
             }
-            Err(Wrong::Malformed) => {
+            Err(Wrong::Malformed | Wrong::MissingBody) => {
                 self.refuse(number, Code::MessageError)?;
                 self.events.push_back(Event::Refused { stream: number, status: None });
             }
