@@ -145,6 +145,8 @@ pub enum End {
     Malformed,
     /// The head of a request was too large.
     HeadTooLarge,
+    /// It began in HTTP/2, which is not spoken here.
+    Http2Refused,
     /// The body of a request broke off, or was too long for what it was for.
     BodyBroken,
     /// A response could not be sent to its end.
@@ -169,6 +171,7 @@ impl End {
             Self::Idle => "RX_CLOSE_IDLE",
             Self::Malformed => "RX_JUNK",
             Self::HeadTooLarge => "RX_OVERFLOW",
+            Self::Http2Refused => "REQ_HTTP20",
             Self::BodyBroken => "RX_BODY",
             Self::Unsent => "TX_ERROR",
             Self::PartUnsent => "RANGE_SHORT",

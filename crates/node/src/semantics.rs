@@ -93,6 +93,8 @@ pub const VCL: Semantics = Semantics {
 /// known when its head was read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Manners {
+    /// Whether HTTP/2 is spoken with who begins with it in the clear; otherwise the connection is closed.
+    pub takes_http2: bool,
     /// Of connections in HTTP/2.
     pub http2: Conduct,
     /// Of what stands in front of connections through proxies.
@@ -118,6 +120,7 @@ pub struct Manners {
 
 /// As the protocols ask, and helpful where they leave it open.
 pub const PLAIN: Manners = Manners {
+    takes_http2: true,
     http2: conduct::RFC_9113,
     proxied: proxy::SPECIFIED,
     notices_leaving: true,
@@ -131,6 +134,7 @@ pub const PLAIN: Manners = Manners {
 
 /// As Varnish does.
 pub const VARNISH: Manners = Manners {
+    takes_http2: true,
     http2: conduct::VARNISH,
     proxied: proxy::VARNISH,
     notices_leaving: false,

@@ -12,7 +12,7 @@ use freshet_config::{Document, Settings};
 use freshet_http::date;
 use freshet_net::address::Address;
 use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
-use freshet_node::semantics;
+use freshet_node::semantics::{self, Manners};
 use freshet_node::site::{Site, Tunnels};
 use freshet_node::snapshot::{Draft, Limits, head_limits};
 use freshet_node::transcript::Tag;
@@ -133,7 +133,9 @@ impl Program {
             line_bytes_max: bytes("http_req_hdr_len"),
             ..head_limits(&settings.limits)
         };
-        Ok(Draft::of(settings, vec![Arc::new(site)], h1_limits, semantics::VARNISH))
+        let takes_http2 = state.parameters.flag("feature", "http2");
+        let manners = Manners { takes_http2, ..semantics::VARNISH };
+        Ok(Draft::of(settings, vec![Arc::new(site)], h1_limits, manners))
     }
 
     /// What whoever loaded it should know.

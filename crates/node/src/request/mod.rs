@@ -55,15 +55,20 @@ use tokio::time::Instant;
 /// Bytes of a request's body that are read for a policy that looks at it, or sends it again.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What follows where a body that was to be kept is not all there. A client that is gone does not hear
-/// it, and what it asked for goes on as Varnish has it.
-fn without_body(error: ClientBodyError) -> State {
+/// The answer to a request whose body was to be kept and is not all there. A client that is gone does not
+/// hear one, and what it asked for goes on as Varnish has it.
+fn status_without_body(error: ClientBodyError) -> Option<u16> {
     match error {
-        ClientBodyError::NoRoom => State::Synth(503, None),
-        ClientBodyError::Silent => State::Synth(408, None),
-        ClientBodyError::TooLarge => State::Synth(413, None),
-        ClientBodyError::Gone | ClientBodyError::Malformed => State::Recv,
+        ClientBodyError::NoRoom => Some(503),
+        ClientBodyError::Silent => Some(408),
+        ClientBodyError::TooLarge => Some(413),
+        ClientBodyError::Gone | ClientBodyError::Malformed => None,
     }
+}
+
+/// What follows then.
+fn without_body(error: ClientBodyError) -> State {
+    status_without_body(error).map_or(State::Recv, |status| State::Synth(status, None))
 }
 
 /// Answers a request. What goes wrong becomes a response.
@@ -84,11 +89,18 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     // A policy never waits, so what it may look at is there before it is asked.
     let (mut body, mut first) = (request.body, State::Recv);
     let is_refused = admission.refusal.is_some();
+    let (mut is_lost, mut lost) = (false, None);
     if let Some(unread) = body.take_if(|_| site.policy.keeps_body() && !is_refused) {
         match unread.keep(KEPT_BYTES_MAX, request.charge.as_deref()).await {
             Ok(kept) => body = Some(kept),
             Err(error) => {
-                first = without_body(error);
+                is_lost = true;
+                // Where that may have the connection end, a policy is asked first.
+                match status_without_body(error) {
+                    status if site.node().manners.hangs_up_without_body => lost = status,
+                    Some(status) => first = State::Synth(status, None),
+                    None => {}
+                }
                 tracing::debug!(%error, "a body that was to be kept broke off");
                 let text = format_args!("straight insufficient bytes");
                 request.transcript.note(Tag::FetchError, text);
@@ -116,6 +128,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     let next = if listens { next::of(worker, &site, &request.head, says) } else { Vec::new() };
     let came = next::keeps(worker, &site, &request.head).then(|| Rc::new(request.head.clone()));
     let kept_body = match &body {
+        None if is_lost => None,
         None => Some(Bytes::new()),
         Some(RequestBody::Kept(kept)) => kept.whole().cloned(),
         Some(_) => None,
@@ -167,6 +180,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         is_refused,
         refusal: admission.page.take(),
         is_behind: false,
+        lost_body: lost,
     };
     machine.meet_child().await;
     let mut state = first;
@@ -271,6 +285,8 @@ struct Machine<'a> {
     /// Whether it comes from a cache that has carried out a purge that this node has not: what is
     /// kept here is too old for it, and so is what another's fetch brings.
     is_behind: bool,
+    /// The answer to it, where its body was to be kept and is not all there.
+    lost_body: Option<u16>,
 }
 
 /// Where a request is.
@@ -315,6 +331,9 @@ impl Machine<'_> {
         let policy = &*site.policy;
         let next = policy.recv(&mut self.task);
         self.key = None;
+        if let Some(status) = self.lost_body.take().filter(|_| next != Recv::Hangup) {
+            return State::Synth(status, None);
+        }
         match next {
             Recv::Hash if self.is_behind => {
                 self.task.reason = Reason::PassBehind;

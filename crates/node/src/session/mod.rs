@@ -20,7 +20,7 @@ mod tunnel;
 pub(crate) use self::h3::{QuicPort, serve_port};
 
 use self::refusal::Refusal;
-use crate::client::Client;
+use crate::client::{Client, End};
 use crate::worker::Worker;
 use freshet_net::stream::Stream;
 use freshet_net::tls::ALPN_HTTP_2;
@@ -52,6 +52,10 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Cli
         () = worker.drain_grace() => None,
     };
     match first {
+        Some((_, true)) if !worker.snapshot().manners.takes_http2 => {
+            client.end.set(End::Http2Refused);
+            stream.close(Duration::ZERO).await;
+        }
         Some((first, true)) => h2::serve(worker, stream, client, first).await,
         Some((first, false)) if is_neither(&first.bytes) => {
             Refusal::NOT_HTTP.note(&worker, &client, None);

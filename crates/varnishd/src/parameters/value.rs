@@ -146,7 +146,8 @@ fn real(text: &str) -> Result<f64, String> {
                 "y" => 365.0 * 86_400.0,
                 _ => return Err(format!("Invalid number ({text})")),
             };
-            (&text[..at], scale)
+            // Newer versions let a space stand before the unit.
+            (text[..at].trim_end(), scale)
         }
     };
     let number: f64 = number.parse().map_err(|_| format!("Invalid number ({text})"))?;
@@ -287,6 +288,12 @@ fn pool(text: &str) -> Result<[u64; 3], String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_may_follow_seconds_behind_a_space() {
+        assert_eq!((real("1.5 m"), real("2h"), real("3")), (Ok(90.0), Ok(7200.0), Ok(3.0)));
+        assert!(real("1 x").is_err());
+    }
 
     #[test]
     fn bytes_are_shown_as_they_are_written() {

@@ -110,7 +110,7 @@ fn typesize(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn proxy_header(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    let (Value::Ip(Some(client), _), Value::Ip(Some(server), _)) =
+    let (Value::Ip(Some(client), from), Value::Ip(Some(server), to)) =
         (arguments.at(1), arguments.at(2))
     else {
         return fault("vtc.proxy_header(): an address is missing");
@@ -119,7 +119,8 @@ fn proxy_header(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value>
     match (arguments.word(0), client, server) {
         ("v1", client, server) => {
             let family = if client.is_ipv4() { "TCP4" } else { "TCP6" };
-            out.extend_from_slice(format!("PROXY {family} {client} {server} 0 0\r\n").as_bytes());
+            let line = format!("PROXY {family} {client} {server} {from} {to}\r\n");
+            out.extend_from_slice(line.as_bytes());
         }
         (_, client, server) => {
             out.extend_from_slice(b"\r\n\r\n\0\r\nQUIT\n\x21");
@@ -130,7 +131,8 @@ fn proxy_header(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value>
                     std::net::IpAddr::V6(v6) => addresses.extend_from_slice(&v6.octets()),
                 }
             }
-            addresses.extend_from_slice(&[0; 4]);
+            addresses.extend_from_slice(&from.to_be_bytes());
+            addresses.extend_from_slice(&to.to_be_bytes());
             let authority = run.bytes(arguments.text(3));
             if let (false, Ok(len)) = (authority.is_empty(), u16::try_from(authority.len())) {
                 addresses.push(2);
