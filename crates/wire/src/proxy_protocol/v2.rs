@@ -82,8 +82,8 @@ fn addresses(family: u8, variable: &[u8]) -> Result<(Option<Addresses>, &[u8]), 
     let short = |family| Ignored::Short(family, variable.len());
     match family {
         UNSPECIFIED => Ok((None, variable)),
-        0x11 | 0x12 => pair::<4>(variable).ok_or(short(Family::Ipv4)),
-        0x21 | 0x22 => pair::<16>(variable).ok_or(short(Family::Ipv6)),
+        0x11 | 0x12 => pair::<4>(variable).ok_or_else(|| short(Family::Ipv4)),
+        0x21 | 0x22 => pair::<16>(variable).ok_or_else(|| short(Family::Ipv6)),
         0x31 | 0x32 => match variable.get(UNIX_ADDRESSES_BYTES..) {
             Some(rest) => Ok((None, rest)),
             None => Err(Ignored::Family(family)),
