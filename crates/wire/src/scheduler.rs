@@ -63,6 +63,17 @@ impl<K: Copy + Ord> Scheduler<K> {
         self.occupied == 0
     }
 
+    /// The stream whose turn it is and will be, however often it had one, until another can send; `None`
+    /// where others take turns with it.
+    pub(crate) fn alone(&self) -> Option<K> {
+        let level = self.levels.get(self.occupied.trailing_zeros() as usize)?;
+        match (level.whole.first(), level.parts.len()) {
+            (Some(first), 0) => Some(*first),
+            (None, 1) => level.parts.front().copied(),
+            _ => None,
+        }
+    }
+
     /// The stream whose turn it is. It stays, and has had its turn.
     pub(crate) fn next(&mut self) -> Option<K> {
         let level = self.levels.get_mut(self.occupied.trailing_zeros() as usize)?;
@@ -143,11 +154,14 @@ mod tests {
                 let most_urgent = model.iter().filter(|(_, other)| other.urgency == urgency);
                 let (parts, whole): (Vec<_>, Vec<_>) = most_urgent.partition(|(_, other)| other.incremental);
                 let first = whole.first().map(|(stream, _)| **stream);
+                let candidates = parts.len() + usize::from(first.is_some());
+                let alone = scheduler.alone();
+                prop_assert_eq!(alone.is_some(), candidates == 1);
                 let got = turns(&mut scheduler, count);
                 prop_assert_eq!(got.len(), count);
                 for stream in &got {
                     let may = first == Some(*stream) || parts.iter().any(|(part, _)| *part == stream);
-                    prop_assert!(may);
+                    prop_assert!(may && alone.is_none_or(|alone| alone == *stream));
                 }
                 // A whole round has everybody who takes turns.
                 let places = parts.len() + parts.len().max(1) * usize::from(first.is_some());

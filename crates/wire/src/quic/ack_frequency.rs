@@ -119,6 +119,11 @@ impl Asking {
         }
     }
 
+    /// Whether something is to be said.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_due
+    }
+
     /// What is to be said, with its number.
     pub(super) fn take(&mut self) -> Option<(u64, Frequency)> {
         if !std::mem::take(&mut self.is_due) {

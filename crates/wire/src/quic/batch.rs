@@ -76,13 +76,28 @@ impl Batch {
     /// Moves what was drafted behind the datagrams, as one of `bytes` that begins with it; what is between
     /// it and the end is to be written there. Nothing where there is no room.
     pub(super) fn push(&mut self, bytes: usize) -> &mut [u8] {
+        let mut draft = std::mem::take(&mut self.draft);
+        let at = self.len;
+        self.append(&draft, bytes);
+        draft.clear();
+        self.draft = draft;
+        self.room.get_mut(at..self.len).unwrap_or(&mut [])
+    }
+
+    /// Appends a datagram of `bytes` that begins with `front`; the rest is to be written there. Nothing
+    /// where there is no room.
+    pub(super) fn append(&mut self, front: &[u8], bytes: usize) -> &mut [u8] {
         let start = self.len;
         let Some(datagram) = self.room.get_mut(start..start + bytes) else { return &mut [] };
-        let Some(front) = datagram.get_mut(..self.draft.len()) else { return &mut [] };
-        front.copy_from_slice(&self.draft);
-        self.draft.clear();
+        let Some(place) = datagram.get_mut(..front.len()) else { return &mut [] };
+        place.copy_from_slice(front);
         self.len += bytes;
         datagram
+    }
+
+    /// How many more of `bytes` have room.
+    pub(super) fn room_for(&self, bytes: usize) -> usize {
+        (self.room.len() - self.len) / bytes.max(1)
     }
 
     /// Makes what was drafted the only datagram.

@@ -114,10 +114,10 @@ impl Marking {
         matches!(self, Self::Failed)
     }
 
-    /// A marked packet was sent.
-    pub(super) fn note_sent(&mut self) {
+    /// So many marked packets were sent.
+    pub(super) fn note_sent(&mut self, packets: u64) {
         if let Self::Testing(left) = self {
-            *left = left.saturating_sub(1);
+            *left = left.saturating_sub(u8::try_from(packets).unwrap_or(u8::MAX));
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn marks_that_arrive_as_they_were_are_kept() {
         let (mut marking, mut before) = (Marking::new(), Counts::default());
-        (0..TESTING_PACKETS).for_each(|_| marking.note_sent());
+        (0..TESTING_PACKETS).for_each(|_| marking.note_sent(1));
         assert!(!marking.is_on(), "nothing is known yet");
         assert_eq!(marking.acknowledged(4, counts(4, 0, 0), &mut before, 10), 0);
         assert!(marking.is_on());

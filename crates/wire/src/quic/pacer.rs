@@ -40,6 +40,11 @@ impl Pacer {
         self.bytes >= bytes as u64
     }
 
+    /// How many full packets may go out.
+    pub(super) fn packets(&self, bytes: usize) -> u64 {
+        self.bytes / bytes.max(1) as u64
+    }
+
     /// Bytes went out.
     pub(super) fn spend(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes as u64);

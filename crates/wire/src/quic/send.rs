@@ -59,6 +59,20 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
         })
     }
 
+    /// The bytes to be sent next of those that were not sent once, as far as they lie in one piece.
+    pub(super) fn unsent(&self) -> &[u8] {
+        let at = self.pieces.partition_point(|(start, _)| *start <= self.sent);
+        let piece = self.pieces.get(at.wrapping_sub(1));
+        let from = |start: &u64| (self.sent - start) as usize;
+        piece.and_then(|(start, piece)| piece.as_ref().get(from(start)..)).unwrap_or(&[])
+    }
+
+    /// The first `count` of these were sent.
+    pub(super) fn advance(&mut self, count: u64) {
+        debug_assert!(self.sent + count <= self.end);
+        self.sent += count;
+    }
+
     /// Appends these bytes to `out`.
     pub(super) fn copy(&self, mut range: Range<u64>, out: &mut Vec<u8>) {
         let mut at = self.pieces.partition_point(|(start, _)| *start <= range.start);

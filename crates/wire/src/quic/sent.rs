@@ -1,4 +1,4 @@
-//! Packets that were sent and not acknowledged: a ring by packet number.
+//! Packets that were sent and not acknowledged: a ring of runs, by packet number.
 
 use super::frame::Ack;
 use std::collections::VecDeque;
@@ -34,39 +34,75 @@ pub(super) enum Carried {
     AckFrequency { sequence: u64 },
 }
 
-/// What became of a packet.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
-    Sent,
-    /// Acknowledged, or lost and told again.
-    Done,
-    /// Its number was left out.
-    Skipped,
-}
-
-/// A packet.
+/// Packets whose numbers are in a row and that were sent at one time. Where there are several, each carries
+/// as many bytes of one stream, behind those of the one before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet {
-    pub(super) sent: Duration,
-    /// Bytes that count as in flight; 0 of one that only acknowledges.
-    pub(super) bytes: u16,
-    pub(super) is_eliciting: bool,
-    /// Whether it asks how large a packet may be, so that its loss says nothing about congestion.
-    pub(super) is_probe: bool,
-    /// Whether its datagram was marked.
-    pub(super) is_marked: bool,
-    state: State,
-    /// Where in the list what it carried begins, and how much that is.
+struct Run {
+    /// The number of the first.
+    first: u64,
+    sent: Duration,
+    /// A bit for each that is not acknowledged, nor lost and told again.
+    flying: u64,
+    /// How many there are: [`RUN_PACKETS_MAX`] at most.
+    packets: u8,
+    how: How,
+    /// Whether it is one that was not sent: its number was left out.
+    is_skipped: bool,
+    /// Bytes of each that count as in flight; 0 of one that only acknowledges.
+    bytes: u16,
+    /// Where in the list what they carry begins, and how much that is: where there are several, what the
+    /// first carries.
     carried_at: u64,
     carried: u16,
 }
 
+/// Packets of a run: a bit for each.
+pub(super) const RUN_PACKETS_MAX: usize = u64::BITS as usize;
+
+impl Run {
+    /// The number behind the last.
+    fn end(&self) -> u64 {
+        self.first + u64::from(self.packets)
+    }
+
+    /// Those that fly and have numbers from `low` to `high`.
+    fn flying_within(&self, low: u64, high: u64) -> u64 {
+        let below = |number: u64| match number.saturating_sub(self.first) {
+            64.. => u64::MAX,
+            count => (1 << count) - 1,
+        };
+        self.flying & below(high.saturating_add(1)) & !below(low)
+    }
+
+    /// Of those in `bits` the ones from `at` on that are in a row.
+    fn gone(&self, at: u32, packets: u32) -> Gone {
+        let last = self.first + u64::from(at + packets - 1);
+        let packets = u64::from(packets);
+        let bytes = packets * u64::from(self.bytes);
+        Gone { last, packets, bytes, sent: self.sent, how: self.how }
+    }
+}
+
 /// How a packet is sent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(super) struct How {
     pub(super) is_eliciting: bool,
+    /// Whether it asks how large a packet may be, so that its loss says nothing about congestion.
     pub(super) is_probe: bool,
+    /// Whether its datagram is marked.
     pub(super) is_marked: bool,
+}
+
+/// Packets in a row that were sent at one time and are acknowledged, or lost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Gone {
+    /// The highest number of them, and how many there are.
+    pub(super) last: u64,
+    pub(super) packets: u64,
+    /// Bytes of all that counted as in flight.
+    pub(super) bytes: u64,
+    pub(super) sent: Duration,
+    pub(super) how: How,
 }
 
 /// A client acknowledged what was never sent.
@@ -76,9 +112,10 @@ pub(super) struct NeverSent;
 /// The packets of one number space.
 #[derive(Debug, Default)]
 pub(super) struct SentPackets {
-    /// Number of the first packet of the ring.
-    first: u64,
-    ring: VecDeque<Packet>,
+    /// Number of the next packet.
+    next: u64,
+    /// In the order of their numbers, without gaps.
+    runs: VecDeque<Run>,
     /// What they carried, one after another.
     carried: VecDeque<Carried>,
     /// Number of the first of these.
@@ -95,25 +132,26 @@ pub(super) struct SentPackets {
 impl SentPackets {
     /// The number of the next packet.
     pub(super) fn next_number(&self) -> u64 {
-        self.first + self.ring.len() as u64
+        self.next
     }
 
     /// Numbers that are remembered.
     pub(super) fn span(&self) -> u64 {
-        self.ring.len() as u64
+        self.next - self.first()
     }
 
     /// Leaves out the next number.
     pub(super) fn skip(&mut self) {
-        let carried_at = self.carried_end();
-        self.ring.push_back(Packet {
+        debug_assert_eq!(self.building, 0);
+        self.add(Run {
+            first: self.next,
             sent: Duration::ZERO,
+            flying: 0,
+            packets: 1,
+            how: How::default(),
+            is_skipped: true,
             bytes: 0,
-            is_eliciting: false,
-            is_probe: false,
-            is_marked: false,
-            state: State::Skipped,
-            carried_at,
+            carried_at: self.carried_end(),
             carried: 0,
         });
     }
@@ -124,55 +162,71 @@ impl SentPackets {
         self.building += 1;
     }
 
-    /// The next packet was sent, with all that was said it carries.
-    pub(super) fn push(&mut self, sent: Duration, bytes: u16, how: How) {
-        let How { is_eliciting, is_probe, is_marked } = how;
+    /// The next `packets` were sent, [`RUN_PACKETS_MAX`] at most, each of `bytes`. Where there are several,
+    /// one frame of a stream was said to be carried, and each further one carries as much behind it.
+    pub(super) fn push_run(&mut self, sent: Duration, packets: u8, bytes: u16, how: How) {
         let carried = std::mem::take(&mut self.building);
-        let carried_at = self.carried_end() - u64::from(carried);
-        self.ring.push_back(Packet {
+        debug_assert!(packets == 1 || carried == 1);
+        self.add(Run {
+            first: self.next,
             sent,
+            flying: u64::MAX >> (u64::BITS - u32::from(packets.max(1))),
+            packets,
+            how,
+            is_skipped: false,
             bytes,
-            is_eliciting,
-            is_probe,
-            is_marked,
-            state: State::Sent,
-            carried_at,
+            carried_at: self.carried_end() - u64::from(carried),
             carried,
         });
-        if is_eliciting {
+        if how.is_eliciting {
             self.last_eliciting = sent;
-            self.eliciting += 1;
+            self.eliciting += usize::from(packets);
         }
     }
 
-    /// The packets of `ack` are done: `each` gets those that were not before, from the highest.
+    fn add(&mut self, run: Run) {
+        self.next = run.end();
+        self.runs.push_back(run);
+    }
+
+    /// The packets of `ack` are done: `each` gets those that were not before, from the highest, as many at
+    /// once as are in a row and were sent so.
     ///
     /// # Errors
     /// [`NeverSent`]
     pub(super) fn acknowledge(
         &mut self,
         ack: &Ack<'_>,
-        mut each: impl FnMut(u64, &Packet, &mut dyn Iterator<Item = Carried>),
+        mut each: impl FnMut(&Gone, &mut dyn Iterator<Item = Carried>),
     ) -> Result<(), NeverSent> {
-        if ack.largest >= self.next_number() {
+        if ack.largest >= self.next {
             return Err(NeverSent);
         }
+        let first = self.first();
         for range in ack.ranges() {
-            if *range.end() < self.first {
+            let (low, high) = (*range.start(), *range.end());
+            if high < first {
                 break;
             }
-            for number in (self.first.max(*range.start())..=*range.end()).rev() {
-                let at = (number - self.first) as usize;
-                let Some(packet) = self.ring.get_mut(at) else { continue };
-                match packet.state {
-                    State::Skipped => return Err(NeverSent),
-                    State::Done => continue,
-                    State::Sent => {}
+            let mut end = self.runs.partition_point(|run| run.first <= high);
+            while let Some(at) = end.checked_sub(1)
+                && let Some(run) = self.runs.get_mut(at)
+                && run.end() > low
+            {
+                if run.is_skipped {
+                    return Err(NeverSent);
                 }
-                packet.state = State::Done;
-                let packet = *packet;
-                self.eliciting -= usize::from(packet.is_eliciting);
-                each(number, &packet, &mut self.carried_by(&packet));
+                let mut bits = run.flying_within(low, high);
+                run.flying &= !bits;
+                let run = *run;
+                while bits != 0 {
+                    let above = bits.leading_zeros();
+                    let packets = (bits << above).leading_ones();
+                    let at = u64::BITS - above - packets;
+                    bits &= !(u64::MAX >> (u64::BITS - packets) << at);
+                    self.each_gone(&run, at, packets, &mut each);
+                }
+                end = at;
             }
         }
         self.largest_acked = self.largest_acked.max(Some(ack.largest));
@@ -186,27 +240,33 @@ impl SentPackets {
         &mut self,
         now: Duration,
         delay: Duration,
-        mut each: impl FnMut(u64, &Packet, &mut dyn Iterator<Item = Carried>),
+        mut each: impl FnMut(&Gone, &mut dyn Iterator<Item = Carried>),
     ) -> Option<Duration> {
         let largest = self.largest_acked?;
-        let mut at = 0;
+        let overtaken = largest.checked_sub(REORDERING_PACKETS);
         let mut next = None;
-        while let Some(packet) = self.ring.get_mut(at) {
-            let number = self.first + at as u64;
-            if number > largest {
-                break;
+        let mut at = 0;
+        while next.is_none()
+            && let Some(run) = self.runs.get_mut(at)
+            && run.first <= largest
+        {
+            let late = run.flying_within(run.first, largest);
+            let is_time = run.sent + delay <= now;
+            let mut bits = match overtaken {
+                _ if is_time => late,
+                Some(overtaken) => run.flying_within(run.first, overtaken),
+                None => 0,
+            };
+            if bits != late {
+                next = Some(run.sent + delay);
             }
-            if packet.state == State::Sent {
-                let is_lost = largest - number >= REORDERING_PACKETS || packet.sent + delay <= now;
-                if is_lost {
-                    packet.state = State::Done;
-                    let packet = *packet;
-                    self.eliciting -= usize::from(packet.is_eliciting);
-                    each(number, &packet, &mut self.carried_by(&packet));
-                } else {
-                    next = Some(packet.sent + delay);
-                    break;
-                }
+            run.flying &= !bits;
+            let run = *run;
+            while bits != 0 {
+                let at = bits.trailing_zeros();
+                let packets = (bits >> at).trailing_ones();
+                bits &= !(u64::MAX >> (u64::BITS - packets) << at);
+                self.each_gone(&run, at, packets, &mut each);
             }
             at += 1;
         }
@@ -216,52 +276,81 @@ impl SentPackets {
 
     /// What the oldest packets in flight carried, of at most `count` of them.
     pub(super) fn oldest(&self, count: usize, mut each: impl FnMut(Carried)) {
-        let flying = |packet: &&Packet| packet.state == State::Sent && packet.is_eliciting;
-        for packet in self.ring.iter().filter(flying).take(count) {
-            self.carried_by(packet).for_each(&mut each);
+        let flying = |run: &&Run| run.flying != 0 && run.how.is_eliciting;
+        let places = |run: &Run| {
+            let mut bits = run.flying;
+            std::iter::from_fn(move || {
+                let at = (bits != 0).then(|| bits.trailing_zeros())?;
+                bits &= bits - 1;
+                Some(at)
+            })
+        };
+        let runs = self.runs.iter().filter(flying);
+        let packets = runs.flat_map(|run| places(run).map(move |at| (run, at)));
+        for (run, at) in packets.take(count) {
+            self.carried_by(run, at, 1).for_each(&mut each);
         }
     }
 
     /// Bytes in flight.
     pub(super) fn bytes(&self) -> u64 {
-        let flying = self.ring.iter().filter(|packet| packet.state == State::Sent);
-        flying.map(|packet| u64::from(packet.bytes)).sum()
+        self.runs.iter().map(|run| u64::from(run.bytes) * u64::from(run.flying.count_ones())).sum()
+    }
+
+    /// The lowest number that is remembered.
+    fn first(&self) -> u64 {
+        self.runs.front().map_or(self.next, |run| run.first)
+    }
+
+    fn each_gone(
+        &mut self,
+        run: &Run,
+        at: u32,
+        packets: u32,
+        each: &mut impl FnMut(&Gone, &mut dyn Iterator<Item = Carried>),
+    ) {
+        let gone = run.gone(at, packets);
+        if run.how.is_eliciting {
+            self.eliciting -= gone.packets as usize;
+        }
+        each(&gone, &mut self.carried_by(run, at, packets));
     }
 
     fn carried_end(&self) -> u64 {
         self.carried_first + self.carried.len() as u64
     }
 
-    fn carried_by(&self, packet: &Packet) -> impl Iterator<Item = Carried> {
-        let start = (packet.carried_at - self.carried_first) as usize;
-        self.carried.range(start..start + usize::from(packet.carried)).copied()
+    /// What so many packets of a run carry from the one at `at` on.
+    fn carried_by(&self, run: &Run, at: u32, packets: u32) -> impl Iterator<Item = Carried> {
+        let start = (run.carried_at - self.carried_first) as usize;
+        let carried = self.carried.range(start..start + usize::from(run.carried));
+        let is_one = run.packets == 1;
+        carried.map(move |carried| match *carried {
+            Carried::Stream { stream, offset, len, .. } if !is_one => Carried::Stream {
+                stream,
+                offset: offset + u64::from(at) * u64::from(len),
+                len: packets * len,
+                ends: false,
+            },
+            carried => carried,
+        })
     }
 
     /// Forgets the packets at the front that are done. A number that was left out stays until a
     /// higher one is acknowledged: who acknowledges it too is seen.
     fn forget(&mut self) {
-        let largest = self.largest_acked;
-        let (mut packets, mut carried) = (0, 0);
-        for packet in &self.ring {
-            let number = self.first + packets as u64;
-            let is_over = match packet.state {
-                State::Sent => false,
-                State::Done => true,
-                State::Skipped => largest.is_some_and(|largest| largest > number),
-            };
-            if !is_over {
-                break;
-            }
-            packets += 1;
-            carried += usize::from(packet.carried);
+        let is_known = |number| self.largest_acked.is_some_and(|largest| largest > number);
+        while let Some(run) = self.runs.front()
+            && run.flying == 0
+            && (!run.is_skipped || is_known(run.first))
+        {
+            self.carried.drain(..usize::from(run.carried));
+            self.carried_first += u64::from(run.carried);
+            self.runs.pop_front();
         }
-        self.ring.drain(..packets);
-        self.first += packets as u64;
-        self.carried.drain(..carried);
-        self.carried_first += carried as u64;
-        if self.ring.is_empty() {
+        if self.runs.is_empty() {
             // A client that was sent much may ask for nothing more.
-            self.ring.shrink_to(RESTING_PACKETS);
+            self.runs.shrink_to(RESTING_PACKETS);
             self.carried.shrink_to(RESTING_PACKETS);
         }
     }
@@ -280,6 +369,7 @@ mod tests {
     use crate::quic::frame::{Frame, write_ack};
     use crate::quic::ranges::Ranges;
     use crate::quic::varint::Reader;
+    use proptest::prelude::*;
 
     fn acknowledge(sent: &mut SentPackets, numbers: &[u64]) -> Result<Vec<u64>, NeverSent> {
         let (mut ranges, mut out) = (Ranges::new(), Vec::new());
@@ -289,10 +379,10 @@ mod tests {
         write_ack(&ranges, &Counts::default(), 0, 1000, &mut out);
         let Ok(Frame::Ack(ack)) = Frame::read(&mut Reader::new(&out)) else { panic!("an ACK") };
         let mut seen = Vec::new();
-        sent.acknowledge(&ack, |number, _, carried| {
-            assert_eq!(carried.next(), Some(Carried::MaxStreamData { stream: number }));
-            assert_eq!(carried.next(), None);
-            seen.push(number);
+        sent.acknowledge(&ack, |gone, carried| {
+            assert_eq!(carried.next(), Some(Carried::MaxStreamData { stream: gone.last }));
+            assert_eq!((carried.next(), gone.packets), (None, 1));
+            seen.push(gone.last);
         })?;
         Ok(seen)
     }
@@ -306,7 +396,7 @@ mod tests {
             }
             sent.carry(Carried::MaxStreamData { stream: number });
             let how = How { is_eliciting: true, ..How::default() };
-            sent.push(Duration::from_millis(number), 100, how);
+            sent.push_run(Duration::from_millis(number), 1, 100, how);
         }
         sent
     }
@@ -316,10 +406,135 @@ mod tests {
         let mut sent = sent(10, 99);
         assert_eq!(acknowledge(&mut sent, &[1, 2, 5]), Ok(vec![5, 2, 1]));
         assert_eq!(acknowledge(&mut sent, &[0, 1, 2, 5]), Ok(vec![0]));
-        assert_eq!((sent.first, sent.bytes(), sent.eliciting), (3, 600, 6));
+        assert_eq!((sent.first(), sent.bytes(), sent.eliciting), (3, 600, 6));
         assert_eq!(acknowledge(&mut sent, &[0, 1, 3, 4, 6, 7, 8, 9]), Ok(vec![9, 8, 7, 6, 4, 3]));
         assert_eq!((sent.span(), sent.carried.len(), sent.bytes()), (0, 0, 0));
         assert_eq!(acknowledge(&mut sent, &[10]), Err(NeverSent));
+    }
+
+    /// A packet, as a list of all of them has it.
+    #[derive(Clone, Copy, Debug)]
+    struct Known {
+        sent: Duration,
+        is_flying: bool,
+        is_skipped: bool,
+        offset: u64,
+    }
+
+    const LEN: u64 = 1000;
+    const BYTES: u16 = 1100;
+
+    /// Takes packets that are gone out of the list, which has to have them.
+    fn leave(known: &mut [Known], gone: &Gone, carried: &mut dyn Iterator<Item = Carried>) {
+        assert_eq!(gone.bytes, gone.packets * u64::from(BYTES));
+        let first = gone.last + 1 - gone.packets;
+        let stream = carried.next();
+        let offset = known[first as usize].offset;
+        let len = (gone.packets * LEN) as u32;
+        assert_eq!(stream, Some(Carried::Stream { stream: 4, offset, len, ends: false }));
+        assert_eq!(carried.next(), None);
+        for packet in &mut known[first as usize..=gone.last as usize] {
+            assert!(packet.is_flying && packet.sent == gone.sent);
+            packet.is_flying = false;
+        }
+    }
+
+    proptest! {
+        /// Runs against a list of packets: what is acknowledged, lost and in flight.
+        #[test]
+        fn runs_are_so_many_packets(
+            steps in proptest::collection::vec((0..6_u8, 1..=64_u8, any::<u64>()), 1..60),
+        ) {
+            let (mut sent, mut known, mut now) = (SentPackets::default(), Vec::new(), Duration::ZERO);
+            let delay = Duration::from_millis(20);
+            let mut largest = None;
+            for (step, packets, bits) in steps {
+                now += Duration::from_millis(bits % 8);
+                let next = known.len() as u64;
+                match step {
+                    0 => {
+                        sent.skip();
+                        known.push(Known {
+                            sent: now,
+                            is_flying: false,
+                            is_skipped: true,
+                            offset: next * LEN,
+                        });
+                    }
+                    1 | 2 => {
+                        let offset = next * LEN;
+                        let len = LEN as u32;
+                        sent.carry(Carried::Stream { stream: 4, offset, len, ends: false });
+                        let how = How { is_eliciting: true, ..How::default() };
+                        sent.push_run(now, packets, BYTES, how);
+                        known.extend((0..u64::from(packets)).map(|at| Known {
+                            sent: now,
+                            is_flying: true,
+                            is_skipped: false,
+                            offset: offset + at * LEN,
+                        }));
+                    }
+                    3 | 4 => {
+                        // Some of the last.
+                        let back = u64::from(packets) * 2;
+                        let mut ranges = Ranges::new();
+                        for number in next.saturating_sub(back)..next {
+                            let is_one = bits >> (number % 61) & 3 != 0;
+                            if is_one && !known[number as usize].is_skipped {
+                                ranges.insert(number..number + 1);
+                            }
+                        }
+                        let mut out = Vec::new();
+                        if !write_ack(&ranges, &Counts::default(), 0, 1000, &mut out) {
+                            continue;
+                        }
+                        let Ok(Frame::Ack(ack)) = Frame::read(&mut Reader::new(&out)) else {
+                            panic!("an ACK")
+                        };
+                        let mut above = u64::MAX;
+                        sent.acknowledge(&ack, |gone, carried| {
+                            assert!(gone.last < above, "from the highest");
+                            above = gone.last;
+                            leave(&mut known, gone, carried);
+                        })
+                        .expect("they were sent");
+                        largest = largest.max(Some(ack.largest));
+                        let all = ranges.iter().cloned().flatten();
+                        prop_assert!(all.into_iter().all(|number| !known[number as usize].is_flying));
+                    }
+                    _ => {
+                        let before = known.clone();
+                        let mut below = None;
+                        let next = sent.detect_lost(now, delay, |gone, carried| {
+                            assert!(Some(gone.last) > below, "from the lowest");
+                            below = Some(gone.last);
+                            leave(&mut known, gone, carried);
+                        });
+                        let Some(largest) = largest else { continue };
+                        let mut soon = None;
+                        for (number, packet) in before.iter().enumerate().take(largest as usize + 1) {
+                            let is_late = packet.sent + delay <= now || number as u64 + 3 <= largest;
+                            prop_assert_eq!(known[number].is_flying, packet.is_flying && !is_late);
+                            if packet.is_flying && !is_late {
+                                soon = soon.or(Some(packet.sent + delay));
+                            }
+                        }
+                        prop_assert_eq!(next, soon);
+                    }
+                }
+                let flying = known.iter().filter(|packet| packet.is_flying);
+                prop_assert_eq!(sent.eliciting, flying.clone().count());
+                prop_assert_eq!(sent.bytes(), flying.count() as u64 * u64::from(BYTES));
+                let mut oldest = Vec::new();
+                sent.oldest(2, |carried| oldest.push(carried));
+                let flying = known.iter().filter(|packet| packet.is_flying).take(2);
+                let flying = flying.map(|packet| packet.offset);
+                prop_assert!(flying.eq(oldest.iter().map(|carried| match carried {
+                    Carried::Stream { offset, len: 1000, .. } => *offset,
+                    other => panic!("{other:?}"),
+                })));
+            }
+        }
     }
 
     #[test]
@@ -346,12 +561,12 @@ mod tests {
         acknowledge(&mut sent, &[5]).expect("it was sent");
         let mut lost = Vec::new();
         let (now, delay) = (Duration::from_millis(6), Duration::from_millis(5));
-        let next = sent.detect_lost(now, delay, |number, _, _| lost.push(number));
+        let next = sent.detect_lost(now, delay, |gone, _| lost.push(gone.last));
         assert_eq!((lost, next), (vec![0, 1], Some(Duration::from_millis(8))));
         let mut lost = Vec::new();
         let next =
-            sent.detect_lost(Duration::from_millis(9), delay, |number, _, _| lost.push(number));
+            sent.detect_lost(Duration::from_millis(9), delay, |gone, _| lost.push(gone.last));
         assert_eq!((lost, next), (vec![3, 4], None));
-        assert_eq!(sent.first, 6);
+        assert_eq!(sent.first(), 6);
     }
 }

@@ -83,6 +83,20 @@ impl<P: AsRef<[u8]>> Sending<P> {
         Some((range, ends))
     }
 
+    /// Bytes in one piece that may be sent in packets one behind the other, `new_max` at most, and where they
+    /// begin. The end is not among them where it is known.
+    pub(super) fn run(&self, new_max: u64) -> Option<(u64, &[u8])> {
+        if self.reset.is_some() {
+            return None;
+        }
+        let start = self.buffer.sent();
+        let is_end_known = self.end != End::Open;
+        let end = self.limit.min(self.buffer.end() - u64::from(is_end_known));
+        let room = end.saturating_sub(start).min(new_max) as usize;
+        let bytes = self.buffer.unsent();
+        Some((start, bytes.get(..room.min(bytes.len()))?))
+    }
+
     /// A frame arrived.
     pub(super) fn acknowledge(&mut self, range: Range<u64>, ends: bool) {
         if self.reset.is_none() {

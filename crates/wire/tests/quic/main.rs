@@ -16,6 +16,7 @@ mod errors;
 mod instructions;
 mod lossy;
 mod malformed;
+mod memory;
 mod pieces;
 mod raw;
 mod requests;

@@ -90,6 +90,8 @@ pub(super) async fn serve(port: Rc<Port>, handle: Rc<Handle>) {
         client: None,
         held: None,
         timer: Box::pin(sleep_until(tokio::time::Instant::now())),
+        timer_at: Duration::ZERO,
+        due: Duration::ZERO,
         since: port.now(),
         is_shaking_hands: true,
         is_told_to_go: false,
@@ -127,6 +129,10 @@ struct Session {
     /// That it counts for its network.
     held: Option<Held>,
     timer: Pin<Box<Sleep>>,
+    /// When it goes off.
+    timer_at: Duration,
+    /// When time makes a difference to the engine.
+    due: Duration,
     /// Since when the handshake is waited for, or there are no requests.
     since: Duration,
     is_shaking_hands: bool,
@@ -138,8 +144,7 @@ impl Session {
     /// Does what can be done; ready when the connection is over.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = self.port.now();
-        let due = self.state.borrow().connection.quic.timeout();
-        if due.is_some_and(|due| due <= now) {
+        if self.due <= now {
             self.state.borrow_mut().connection.quic.on_timeout(now);
         }
         self.handle_events(now);
@@ -161,8 +166,8 @@ impl Session {
         *self.handle.task.borrow_mut() = Some(cx.waker().clone());
         let state = &mut *self.state.borrow_mut();
         state.wait(cx);
-        let due = state.connection.quic.timeout().unwrap_or(now + CHECK_INTERVAL);
-        let mut at = due.min(now + CHECK_INTERVAL);
+        self.due = state.connection.quic.timeout().unwrap_or(now + CHECK_INTERVAL);
+        let mut at = self.due.min(now + CHECK_INTERVAL);
         // Nobody looks at limits of what is closed and only answers what still comes.
         if state.connection.quic.closed().is_none() {
             self.kept.wait(cx);
@@ -170,10 +175,13 @@ impl Session {
             let kept = self.kept.due(&state.connection);
             at = kept.into_iter().fold(at.min(limit), Duration::min);
         }
-        let at = self.port.epoch + at;
-        if self.timer.deadline() != at.into() {
-            self.timer.as_mut().reset(at.into());
+        // Each acknowledgement moves on what is waited for. A timer that goes off too early has it look
+        // again, once, which is less work than to move the timer on each time.
+        if at >= self.timer_at && self.timer_at > now && !self.timer.is_elapsed() {
+            return;
         }
+        self.timer_at = at;
+        self.timer.as_mut().reset((self.port.epoch + at).into());
         if self.timer.as_mut().poll(cx).is_ready() {
             cx.waker().wake_by_ref();
         }

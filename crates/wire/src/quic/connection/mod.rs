@@ -8,6 +8,7 @@ mod hello;
 mod payload;
 mod receive;
 mod recovery;
+mod train;
 mod transmit;
 mod ways;
 

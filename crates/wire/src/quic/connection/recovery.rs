@@ -59,22 +59,23 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // a row of one stream mostly.
         let mut arrived: Option<Arrived> = None;
         let (mut batch_sent, mut batch_bytes) = (Duration::ZERO, 0);
-        sent.acknowledge(ack, |number, packet, carried| {
+        sent.acknowledge(ack, |gone, carried| {
             is_new = true;
-            is_eliciting |= packet.is_eliciting;
-            marked += u64::from(packet.is_marked);
-            if number == ack.largest {
-                newest = Some(packet.sent);
+            is_eliciting |= gone.how.is_eliciting;
+            if gone.how.is_marked {
+                marked += gone.packets;
             }
-            let bytes = u64::from(packet.bytes);
-            bytes_acknowledged += bytes;
-            if packet.sent != batch_sent && batch_bytes > 0 {
+            if gone.last == ack.largest {
+                newest = Some(gone.sent);
+            }
+            bytes_acknowledged += gone.bytes;
+            if gone.sent != batch_sent && batch_bytes > 0 {
                 congestion.acknowledged(now, batch_sent, batch_bytes, rtt, is_limited);
                 batch_bytes = 0;
             }
-            (batch_sent, batch_bytes) = (packet.sent, batch_bytes + bytes);
-            if packet.is_probe {
-                path.probe_arrived(usize::from(packet.bytes));
+            (batch_sent, batch_bytes) = (gone.sent, batch_bytes + gone.bytes);
+            if gone.how.is_probe {
+                path.probe_arrived(gone.bytes as usize);
             }
             for carried in carried {
                 match carried {
@@ -156,32 +157,32 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let collapse = collapse * COLLAPSE_TIMEOUTS;
         let mut bytes = 0;
         let mut packets = 0;
-        // The first and the last of those lost in a row, and how long that lasts.
-        let mut row: Option<(u64, Duration, Duration)> = None;
+        // The last of those lost in a row, and since when.
+        let mut row: Option<(u64, Duration)> = None;
         let mut has_collapsed = false;
         let mut lost = Vec::new();
         let mut latest_lost: Option<Duration> = None;
         let is_measured = self.rtt.is_known();
         let mut probe_lost = false;
         let space = self.space(level);
-        let loss_at = space.sent.detect_lost(now, delay, |number, packet, carried| {
-            bytes += u64::from(packet.bytes);
-            packets += 1;
+        let loss_at = space.sent.detect_lost(now, delay, |gone, carried| {
+            bytes += gone.bytes;
+            packets += gone.packets;
             lost.extend(carried);
-            if packet.is_probe {
+            if gone.how.is_probe {
                 probe_lost = true;
                 return;
             }
-            if !packet.is_eliciting {
+            if !gone.how.is_eliciting {
                 return;
             }
-            latest_lost = Some(packet.sent);
-            let (last, since) = match row {
-                Some((last, since, _)) if last + 1 == number => (number, since),
-                _ => (number, packet.sent),
+            latest_lost = Some(gone.sent);
+            let since = match row {
+                Some((last, since)) if last + gone.packets == gone.last => since,
+                _ => gone.sent,
             };
-            row = Some((last, since, packet.sent));
-            has_collapsed |= is_measured && packet.sent.saturating_sub(since) > collapse;
+            row = Some((gone.last, since));
+            has_collapsed |= is_measured && gone.sent.saturating_sub(since) > collapse;
         });
         space.loss_at = loss_at;
         self.statistics.packets_lost += packets;

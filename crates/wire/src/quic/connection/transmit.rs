@@ -85,6 +85,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             batch.ecn = Ecn::Ect0;
         }
         for _ in 0..BATCH_DATAGRAMS_MAX {
+            self.train(now, size, batch);
             if !batch.has_room(size) {
                 break;
             }
@@ -274,12 +275,16 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         space.has_crypto()
             || (level == Level::OneRtt
-                && (self.is_done_due
-                    || self.path.has_due()
-                    || self.own_ids.has_due()
-                    || self.peer_ids.has_due()
-                    || self.streams.has_due()
-                    || (allowed.streams && self.streams.has_bytes())))
+                && (self.has_control() || (allowed.streams && self.streams.has_bytes())))
+    }
+
+    /// Whether frames about the connection and its streams are due.
+    pub(super) fn has_control(&self) -> bool {
+        self.is_done_due
+            || self.path.has_due()
+            || self.own_ids.has_due()
+            || self.peer_ids.has_due()
+            || self.streams.has_due()
     }
 
     pub(super) fn seal(&mut self, draft: Draft, end: usize, now: Duration, out: &mut [u8]) {
@@ -314,22 +319,34 @@ impl<P: AsRef<[u8]>> Connection<P> {
     }
 
     pub(super) fn note_sent(&mut self, level: Level, bytes: usize, how: How, now: Duration) {
-        self.statistics.packets_sent += 1;
+        self.note_run(level, (1, bytes), how, now);
+    }
+
+    /// The same of several packets with numbers in a row, of so many bytes each.
+    pub(super) fn note_run(
+        &mut self,
+        level: Level,
+        (packets, bytes): (u8, usize),
+        how: How,
+        now: Duration,
+    ) {
+        let of_all = bytes * usize::from(packets);
+        self.statistics.packets_sent += u64::from(packets);
         if how.is_marked {
-            self.marked_sent += 1;
-            self.marks.sent += 1;
-            self.path.marking.note_sent();
+            self.marked_sent += u64::from(packets);
+            self.marks.sent += u64::from(packets);
+            self.path.marking.note_sent(u64::from(packets));
         }
         if self.bytes_in_flight == 0 {
             self.waiting = now;
         }
-        self.bytes_in_flight += bytes as u64;
-        self.pacer.spend(bytes);
+        self.bytes_in_flight += of_all as u64;
+        self.pacer.spend(of_all);
         // Who only hears us does not keep the connection (RFC 9000 §10.1).
         if how.is_eliciting && !self.has_sent_since {
             self.has_sent_since = true;
             self.heard = now;
         }
-        self.space(level).sent.push(now, bytes as u16, how);
+        self.space(level).sent.push_run(now, packets, bytes as u16, how);
     }
 }

@@ -168,13 +168,39 @@ impl<P: AsRef<[u8]>> Streams<P> {
         let (range, ends) = send.next(room(number, before), window)?;
         let new = send.buffer.sent() - before;
         self.turns.place(number, stream);
+        self.note_sent(number, new);
+        Some((number, range, ends))
+    }
+
+    /// The stream whose turn it is for as long as it has something to send, with bytes of it that lie in one
+    /// piece, were not sent before and may be sent, and where they begin. Where its end is known, it is not
+    /// among them.
+    pub(in crate::quic) fn run(&self) -> Option<(u64, u64, &[u8])> {
+        if self.has_urgent() {
+            return None;
+        }
+        let number = self.turns.scheduler.alone()?;
+        let (offset, bytes) = self.sending_half(number)?.run(self.window())?;
+        Some((number, offset, bytes))
+    }
+
+    /// The first `count` of those bytes were sent.
+    pub(in crate::quic) fn ran(&mut self, number: u64, count: u64) {
+        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let Some(send) = &mut stream.send else { return };
+        send.buffer.advance(count);
+        self.turns.place(number, stream);
+        self.note_sent(number, count);
+    }
+
+    /// So many bytes of a stream were sent that were not before.
+    fn note_sent(&mut self, number: u64, new: u64) {
         self.sent += new;
         self.unsent -= new;
         let event = StreamEvent::Writable(number);
         if new > 0 && self.events.back() != Some(&event) {
             self.events.push_back(event);
         }
-        Some((number, range, ends))
     }
 
     /// A RESET_STREAM frame arrived.
