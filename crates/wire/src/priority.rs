@@ -26,9 +26,6 @@ impl Default for Priority {
 }
 
 impl Priority {
-    /// How many urgencies there are.
-    pub const URGENCIES: usize = URGENCY_MAX as usize + 1;
-
     /// A step more urgent.
     #[must_use]
     pub fn hastened(self) -> Self {

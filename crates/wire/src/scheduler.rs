@@ -1,7 +1,7 @@
 //! Which stream sends next (RFC 9218 §10).
 
 use crate::priority::Priority;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// The streams of a connection that could send at once, in their order: by urgency; within one those
 /// that are of no use in parts one after another, by number; those that are of use in parts in turn.
@@ -10,64 +10,78 @@ use std::collections::{BTreeSet, VecDeque};
 /// A stream that has nothing to send, or no window, is not here, and so in nobody's way.
 #[derive(Debug)]
 pub(crate) struct Scheduler<K> {
-    levels: [Level<K>; Priority::URGENCIES],
-    /// A bit for each level that is not empty.
-    occupied: u8,
+    /// Those that had streams, from the most urgent. Most connections only ever use one.
+    levels: Vec<Level<K>>,
+    /// Streams in all of them.
+    streams: usize,
 }
 
 #[derive(Debug)]
 struct Level<K> {
-    whole: BTreeSet<K>,
-    parts: VecDeque<K>,
+    urgency: u8,
     /// Whether the next turn is one of `parts`.
     turn_of_parts: bool,
+    /// In order. New ones mostly are the last, and those that are done the first.
+    whole: VecDeque<K>,
+    parts: VecDeque<K>,
+}
+
+impl<K> Level<K> {
+    fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.parts.is_empty()
+    }
 }
 
 impl<K> Default for Scheduler<K> {
     fn default() -> Self {
-        let level =
-            |_| Level { whole: BTreeSet::new(), parts: VecDeque::new(), turn_of_parts: false };
-        Self { levels: [(); Priority::URGENCIES].map(level), occupied: 0 }
+        Self { levels: Vec::new(), streams: 0 }
     }
 }
 
 impl<K: Copy + Ord> Scheduler<K> {
     /// A stream that was not here can send.
     pub(crate) fn add(&mut self, stream: K, priority: Priority) {
-        let at = usize::from(priority.urgency);
+        let urgency = priority.urgency;
+        let at = self.levels.partition_point(|level| level.urgency < urgency);
+        if self.levels.get(at).is_none_or(|level| level.urgency != urgency) {
+            let (whole, parts) = (VecDeque::new(), VecDeque::new());
+            self.levels.reserve_exact(1);
+            self.levels.insert(at, Level { urgency, turn_of_parts: false, whole, parts });
+        }
         let Some(level) = self.levels.get_mut(at) else { return };
+        self.streams += 1;
         if priority.incremental {
             level.parts.push_back(stream);
         } else {
-            level.whole.insert(stream);
+            let at = level.whole.partition_point(|other| *other < stream);
+            level.whole.insert(at, stream);
         }
-        self.occupied |= 1 << at;
     }
 
     /// A stream cannot send any more.
     pub(crate) fn remove(&mut self, stream: K, priority: Priority) {
-        let at = usize::from(priority.urgency);
-        let Some(level) = self.levels.get_mut(at) else { return };
-        if priority.incremental {
-            level.parts.retain(|other| *other != stream);
-        } else {
-            level.whole.remove(&stream);
-        }
-        if level.whole.is_empty() && level.parts.is_empty() {
-            self.occupied &= !(1 << at);
-        }
+        let mut levels = self.levels.iter_mut();
+        let Some(level) = levels.find(|level| level.urgency == priority.urgency) else { return };
+        let at = match priority.incremental {
+            true => level.parts.iter().position(|other| *other == stream),
+            false => level.whole.binary_search(&stream).ok(),
+        };
+        let Some(at) = at else { return };
+        let streams = if priority.incremental { &mut level.parts } else { &mut level.whole };
+        streams.remove(at);
+        self.streams -= 1;
     }
 
     /// Whether no stream can send.
     pub(crate) fn is_empty(&self) -> bool {
-        self.occupied == 0
+        self.streams == 0
     }
 
     /// The stream whose turn it is and will be, however often it had one, until another can send; `None`
     /// where others take turns with it.
     pub(crate) fn alone(&self) -> Option<K> {
-        let level = self.levels.get(self.occupied.trailing_zeros() as usize)?;
-        match (level.whole.first(), level.parts.len()) {
+        let level = self.levels.iter().find(|level| !level.is_empty())?;
+        match (level.whole.front(), level.parts.len()) {
             (Some(first), 0) => Some(*first),
             (None, 1) => level.parts.front().copied(),
             _ => None,
@@ -76,7 +90,7 @@ impl<K: Copy + Ord> Scheduler<K> {
 
     /// The stream whose turn it is. It stays, and has had its turn.
     pub(crate) fn next(&mut self) -> Option<K> {
-        let level = self.levels.get_mut(self.occupied.trailing_zeros() as usize)?;
+        let level = self.levels.iter_mut().find(|level| !level.is_empty())?;
         let takes_parts = level.whole.is_empty() || level.turn_of_parts;
         if takes_parts && let Some(stream) = level.parts.pop_front() {
             level.parts.push_back(stream);
@@ -84,7 +98,7 @@ impl<K: Copy + Ord> Scheduler<K> {
             return Some(stream);
         }
         level.turn_of_parts = true;
-        level.whole.first().copied()
+        level.whole.front().copied()
     }
 }
 

@@ -67,6 +67,13 @@ impl Ranges {
         Some(taken)
     }
 
+    /// Takes out the ranges that all before `end` joins, and says where that ends then. There is none below.
+    pub(super) fn join(&mut self, end: u64) -> u64 {
+        // Only the last of them can reach beyond it, and touches none behind.
+        let count = self.0.partition_point(|known| known.start <= end);
+        self.0.drain(..count).next_back().map_or(end, |last| last.end.max(end))
+    }
+
     /// Forgets the lowest ranges until at most `count` are left.
     pub fn truncate_front(&mut self, count: usize) {
         let over = self.0.len().saturating_sub(count);

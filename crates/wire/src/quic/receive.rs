@@ -10,8 +10,9 @@ pub(super) struct ReceiveBuffer {
     /// The offset of the first byte of `bytes`.
     start: u64,
     bytes: Vec<u8>,
-    /// What of them came.
-    came: Ranges,
+    /// The offset up to which all came, and what came behind a gap.
+    ready: u64,
+    ahead: Ranges,
     /// The highest offset that came.
     highest: u64,
 }
@@ -43,14 +44,17 @@ impl ReceiveBuffer {
                 place.copy_from_slice(bytes);
             }
         }
-        self.came.insert(offset + skip..end);
-        if self.came.len() > GAPS_MAX { Err(TooManyGaps) } else { Ok(()) }
+        if offset > self.ready {
+            self.ahead.insert(offset..end);
+        } else {
+            self.ready = self.ahead.join(self.ready.max(end));
+        }
+        if self.ahead.len() > GAPS_MAX { Err(TooManyGaps) } else { Ok(()) }
     }
 
     /// The bytes that are next and there.
     pub(super) fn readable(&self) -> &[u8] {
-        let first = self.came.first().filter(|first| first.start <= self.start);
-        let count = first.map_or(0, |first| first.end - self.start);
+        let count = self.ready - self.start;
         self.bytes.get(..count as usize).unwrap_or(&[])
     }
 
@@ -67,8 +71,8 @@ impl ReceiveBuffer {
     /// Forgets all of it, and where it is.
     pub(super) fn clear(&mut self) {
         self.bytes = Vec::new();
-        self.came = Ranges::new();
-        self.start = self.highest;
+        self.ahead = Ranges::new();
+        (self.start, self.ready) = (self.highest, self.highest);
     }
 
     /// Whether nothing came that was not taken.

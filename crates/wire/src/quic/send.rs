@@ -15,8 +15,9 @@ pub(super) struct SendBuffer<P> {
     sent: u64,
     /// What has to be sent again.
     lost: Ranges,
-    /// What was acknowledged; all below the first piece is.
-    acked: Ranges,
+    /// The offset up to which all was acknowledged, and what was behind a gap.
+    acked: u64,
+    acked_ahead: Ranges,
     /// The end of what was written when somebody last looked for what is old.
     aged: u64,
 }
@@ -28,7 +29,8 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
             end: 0,
             sent: 0,
             lost: Ranges::new(),
-            acked: Ranges::new(),
+            acked: 0,
+            acked_ahead: Ranges::new(),
             aged: 0,
         }
     }
@@ -107,11 +109,13 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
     /// These bytes arrived.
     pub(super) fn acknowledge(&mut self, range: Range<u64>) {
         self.lost.remove(range.clone());
-        self.acked.insert(range);
-        // All below the first range's end is there when that begins at the front.
-        let front = self.acked_front();
+        if range.start > self.acked {
+            self.acked_ahead.insert(range);
+            return;
+        }
+        self.acked = self.acked_ahead.join(self.acked.max(range.end));
         while let Some((start, piece)) = self.pieces.front()
-            && start + piece.as_ref().len() as u64 <= front
+            && start + piece.as_ref().len() as u64 <= self.acked
         {
             self.pieces.pop_front();
         }
@@ -120,8 +124,8 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
     /// These bytes were lost.
     pub(super) fn lose(&mut self, range: Range<u64>) {
         let mut again = Ranges::new();
-        again.insert(range);
-        for acked in self.acked.iter() {
+        again.insert(range.start.max(self.acked)..range.end);
+        for acked in self.acked_ahead.iter() {
             again.remove(acked.clone());
         }
         again.iter().for_each(|range| {
@@ -170,12 +174,12 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
 
     /// Whether all that was written is acknowledged.
     pub(super) fn is_acknowledged(&self) -> bool {
-        self.acked_front() == self.end
+        self.acked == self.end
     }
 
     /// Up to where all is acknowledged.
     pub(super) fn acked_front(&self) -> u64 {
-        self.acked.first().filter(|first| first.start == 0).map_or(0, |first| first.end)
+        self.acked
     }
 }
 

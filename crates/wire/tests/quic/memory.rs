@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 /// Bytes of the engine's: keys, streams of control, ids, numbers of packets. A node's task, its client and
 /// what the kernel holds are besides.
-const IDLE_BYTES_MAX: u64 = 9 << 10;
+const IDLE_BYTES_MAX: u64 = 7_500;
 
 /// Set for the program under valgrind: how many connections it leaves behind.
 const CONNECTIONS: &str = "FRESHET_IDLE_CONNECTIONS";

@@ -42,7 +42,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             if packet.kind == Kind::ZeroRtt && !frame.is_of_early_data() {
                 return Err(Error::violation("a frame came as early data that may not"));
             }
-            if frame == Frame::ImmediateAck {
+            if matches!(frame, Frame::ImmediateAck) {
                 seen.asks = Asks::AtOnce;
             } else if frame.is_eliciting() && seen.asks == Asks::Nothing {
                 seen.asks = Asks::Ack;
@@ -55,7 +55,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
                     | Frame::NewConnectionId { .. }
             );
             // It brings nothing and costs nothing; were it of use, it would pay for what is not.
-            if frame == Frame::Padding {
+            if matches!(frame, Frame::Padding) {
                 continue;
             }
             if matches!(frame, Frame::Ack(_)) {

@@ -5,7 +5,7 @@ use super::super::ecn::Ecn;
 use super::super::error::{Error, code};
 use super::super::keys;
 use super::super::limits::{
-    BATCH_BYTES_MAX, BATCH_DATAGRAMS_MAX, DATAGRAM_BYTES_MIN, SENT_SPAN_MAX,
+    BATCH_BYTES_MAX, BATCH_DATAGRAMS_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN, SENT_SPAN_MAX,
 };
 use super::super::packet::{TAG_BYTES, number_bytes, write_head, write_length};
 use super::super::route::Route;
@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// What a datagram may lack to be filled up: a batch goes on only behind a full one.
 const FILLED_BYTES: usize = 48;
+/// So much in flight is acknowledged, at least a part of it, also by clients that wait for ten packets.
+const ANSWERED_BYTES: u64 = 12 * DATAGRAM_BYTES_MAX as u64;
 /// Fewer bytes than these have no room for a head, an acknowledgement and a tag.
 const DATAGRAM_BYTES_USEFUL: usize = 64;
 /// The least payload that hides a number (RFC 9001 §5.4.2).
@@ -110,11 +112,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
 
     /// Whether streams wait until acknowledgements have made room for more at once: those of a near client
     /// come in a moment, and a call of the kernel for each few packets would cost more than all else.
-    /// They wait while more than half of the window is in flight, so that some are to come.
+    /// They wait for a whole batch, as long as so much is in flight that a client acknowledges some of it
+    /// without waiting for more.
     fn gathers(&self) -> bool {
         let window = self.congestion.window();
         let room = window.saturating_sub(self.bytes_in_flight);
-        let wanted = (window / 2).min(BATCH_BYTES_MAX as u64 / 2);
+        let wanted = (window / 2).max(window.saturating_sub(ANSWERED_BYTES));
+        let wanted = wanted.min(BATCH_BYTES_MAX as u64);
         self.rtt.is_near() && room < wanted.min(self.streams.unsent()) && !self.streams.has_urgent()
     }
 
