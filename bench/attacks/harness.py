@@ -125,6 +125,11 @@ class Nginx(servers.Nginx):
     settings = {}
 
 
+class NginxHttp3(Nginx):
+    """An nginx that was built with its module for HTTP/3, which Debian's is not: $NGINX_NEW."""
+    name, program, has_http3 = "nginx-http3", os.environ.get("NGINX_NEW", ""), True
+
+
 class Varnish(servers.Varnish):
     settings = {}
 
@@ -155,8 +160,10 @@ backend b
         self.spawn(["haproxy", "-db", "-f", configuration], [self.clear_port, self.tls_port])
 
 
-SERVERS = {server.name: server for server in (Freshet, Nginx, Varnish, HAProxy)}
-PROGRAMS = {"nginx": "nginx", "varnish": "varnishd", "haproxy": "haproxy"}
+SERVERS = {server.name: server for server in (Freshet, Nginx, NginxHttp3, Varnish, HAProxy)}
+PROGRAMS = {"nginx": "nginx", "nginx-http3": NginxHttp3.program, "varnish": "varnishd", "haproxy": "haproxy"}
+# Those beside whom attacks over HTTP/3 are done.
+HTTP3_PEERS = ("nginx-http3",) if NginxHttp3.program else ()
 
 
 def established(port):

@@ -1,9 +1,11 @@
 """Attacks over HTTP/3 and QUIC, by clients with keys and by those who are not even there."""
-import asyncio, contextlib, os, struct, time
+import asyncio, contextlib, functools, os, struct, time
 
 import harness, quic
-from harness import attack
+from harness import HTTP3_PEERS
 from quic import connected, frame, is_served, stream
+
+attack = functools.partial(harness.attack, peers=HTTP3_PEERS)
 
 QUIC = "crates/wire/src/quic/limits.rs"
 OPERATIONS = "docs/operations.md, What clients can make a node hold"
