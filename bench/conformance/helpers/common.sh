@@ -162,16 +162,33 @@ start_proxy() {
     proxy_process=$started
 }
 
+# With `tiers` set to 2, what is tested is an edge before a parent.
+tiers=1
+
 start_freshet() {
     local program=${FRESHET:-$root/target/release/freshet} tls=()
     [ -x "$program" ] || give_up "there is no $program" \
         "Build it (cargo build --release -p freshet-cli --bin freshet) or name one with --freshet."
+    [ "$tiers" != 2 ] || start_parent "$program"
     [ -z "$tls_port" ] || tls=(--listen-tls "127.0.0.1:$tls_port" --cert "$scratch/cert.pem" --key "$scratch/key.pem")
     start "$scratch/proxy.log" "$program" serve --origin "http://127.0.0.1:$origin_port" \
         --listen "127.0.0.1:$port" "${tls[@]}" --admin "127.0.0.1:$1" --memory 256MB --workers 1 \
         "${freshet_options[@]}"
     subject=$("$program" --version 2>/dev/null | head -n 1)
     [ -n "$subject" ] || subject=$program
+    [ "$tiers" != 2 ] || subject="$subject through two tiers"
+}
+
+# A parent before the origin, for the node that is started next.
+start_parent() {
+    local parent_port parent_admin
+    read -r parent_port parent_admin <<<"$(free_ports 2 | tr '\n' ' ')"
+    start "$scratch/parent.log" "$1" serve --origin "http://127.0.0.1:$origin_port" \
+        --listen "127.0.0.1:$parent_port" --admin "127.0.0.1:$parent_admin" --memory 256MB --workers 1 \
+        --set cache.name=parent --set cache.peers=127.0.0.0/8 "${freshet_options[@]}"
+    wait_for_port "$parent_port" "$started" "$scratch/parent.log"
+    printf '[[parent]]\nname = "parent"\nurl = "http://127.0.0.1:%s"\n[parents]\ndirect = false\n' "$parent_port" >"$scratch/edge.toml"
+    freshet_options+=(--config "$scratch/edge.toml")
 }
 
 # Debian's nginx as the suite for caches configures it.
