@@ -202,11 +202,14 @@ impl Place {
         let Self { soft, position } = self;
         let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
         let begun = Instant::now();
-        let done = purge(how);
-        let (purged, durable) = (done.objects, done.durability.wait());
-        if let Some(position) = position {
-            shared.applied.advance(position);
-        }
+        let carry_out = || {
+            let done = purge(how);
+            (done.objects, done.durability.wait())
+        };
+        let (purged, durable) = match position {
+            Some(position) => shared.applied.carry_out(position, carry_out),
+            None => carry_out(),
+        };
         let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         tracing::info!(purged, soft, durable, took_us, "purged by the admin interface");
         Purged { purged, soft, durable, took_us }

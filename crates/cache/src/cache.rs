@@ -108,7 +108,7 @@ impl Cache {
             monitor: Mutex::new(monitor),
             sample_below,
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
-            seq: AtomicU64::new(0),
+            seq: AtomicU64::new(Self::DOUBTED_BELOW),
             fence: AtomicU64::new(0),
             next_id: AtomicU64::new(1),
             evicted_bytes: SharedCounter::default(),
@@ -123,6 +123,10 @@ impl Cache {
         }));
         Ok(cache)
     }
+
+    /// What is put into the index as doubted, and not validated since, is below this number in the order of
+    /// purges; nothing else is.
+    pub const DOUBTED_BELOW: u64 = 1;
 
     /// Puts the fence at a number in the order of purges ([`Cache::next_in_order`]): what was fetched, or
     /// last validated, before it is not to be used without being validated. 0 is no fence, and

@@ -6,6 +6,7 @@ use crate::key::Key;
 use crate::object::{Object, ObjectSpec};
 use crate::selector::Selector;
 use crate::shard::SHARDS;
+use crate::ticket::Born;
 use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -22,6 +23,8 @@ pub struct Past {
     /// The number of the last purge here when the move began: what was purged since does not come
     /// back ([`Cache::purge_seq`]).
     pub born_seq: u64,
+    /// Whether it may be something that was purged elsewhere ([`Cache::fence`]).
+    pub is_doubted: bool,
 }
 
 impl Past {
@@ -32,6 +35,7 @@ impl Past {
             frequency: object.frequency().max(u8::from(object.usage().is_proven())),
             soft_purged_at: object.soft_purged_at(),
             born_seq: 0,
+            is_doubted: false,
         }
     }
 }
@@ -69,7 +73,8 @@ impl Cache {
         if is_known {
             return None;
         }
-        let object = self.insert(&Arc::new(key), None, past.born_seq, spec);
+        let born = Born { seq: past.born_seq, is_doubted: past.is_doubted };
+        let object = self.insert(&Arc::new(key), None, born, spec);
         if !object.is_indexed() {
             return None;
         }

@@ -41,8 +41,19 @@ impl Ticket {
     /// ([`Object::is_indexed`]): it serves its own request and nobody else, best in transit. May
     /// evict others. An object leaves the index when its body enters transit: the body's hook for
     /// that is taken.
-    pub fn insert(mut self, spec: ObjectSpec) -> Arc<Object> {
-        let object = self.cache.insert(&self.key, self.pending.as_ref(), self.born_seq, spec);
+    pub fn insert(self, spec: ObjectSpec) -> Arc<Object> {
+        self.insert_as(spec, false)
+    }
+
+    /// As [`Ticket::insert`], for what was stored elsewhere and may be something that was purged since: a
+    /// fence from [`Cache::DOUBTED_BELOW`] on is before it, until it is validated.
+    pub fn insert_doubted(self, spec: ObjectSpec) -> Arc<Object> {
+        self.insert_as(spec, true)
+    }
+
+    fn insert_as(mut self, spec: ObjectSpec, is_doubted: bool) -> Arc<Object> {
+        let born = Born { seq: self.born_seq, is_doubted };
+        let object = self.cache.insert(&self.key, self.pending.as_ref(), born, spec);
         self.end(WaitOutcome::TryAgain);
         object
     }
@@ -98,6 +109,14 @@ impl Ticket {
     }
 }
 
+/// Behind which purge the fetch of a response began.
+#[derive(Clone, Copy)]
+pub(crate) struct Born {
+    pub(crate) seq: Seq,
+    /// Whether it was stored elsewhere since, and may have been purged.
+    pub(crate) is_doubted: bool,
+}
+
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.end(WaitOutcome::TryAgain);
@@ -119,7 +138,7 @@ impl Cache {
         self: &Arc<Self>,
         key: &Arc<Key>,
         pending: Option<&Arc<Pending>>,
-        born_seq: Seq,
+        Born { seq: born_seq, is_doubted }: Born,
         mut spec: ObjectSpec,
     ) -> Arc<Object> {
         self.note_time(spec.head.freshness.received);
@@ -140,10 +159,13 @@ impl Cache {
             Arc::clone(key),
             spec,
             selector,
-            born_seq,
+            if is_doubted { 0 } else { born_seq },
             charged,
             Arc::clone(&self.arena),
         );
+        if is_doubted {
+            object.note_bans_seen(born_seq);
+        }
         let object = Arc::new(object);
         // The pending fetch goes and the object comes under one lock, so that nobody in between
         // finds neither.

@@ -12,7 +12,7 @@ mod stages;
 mod upgrade;
 
 use act::Acting;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 pub(crate) use configure::Configured;
 use freshet_fleet::config::Secret;
@@ -155,7 +155,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 Ok(ExitCode::SUCCESS)
             }
             Command::Remove(Remove { node, which }) => {
-                which.link().await?.set_member(&node, false).await?;
+                let link = which.link().await?;
+                let is_there = link.nodes().await?.contains(&node);
+                ensure!(is_there, "the fleet `{}` has no node `{node}`", which.fleet);
+                link.set_member(&node, false).await?;
                 Ok(ExitCode::SUCCESS)
             }
         }

@@ -7,6 +7,7 @@ mod support;
 
 use drill::{Node, Origin, SLOW_BYTES};
 use nats::Nats;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::{Signal, kill_process};
 use std::fs;
 use std::io::{Read, Write};
@@ -165,6 +166,104 @@ fn after_an_upgrade_the_new_process_alone_speaks_for_the_node() {
     let mut got = Vec::new();
     download.read_to_end(&mut got).unwrap();
     assert!(got.len() > SLOW_BYTES, "{}", got.len());
+}
+
+#[test]
+fn what_a_node_doubts_on_its_disks_it_doubts_after_a_restart_too() {
+    let Some(program) = program("nats-server") else { return };
+    let mut nats = Nats::start(program);
+    succeed(&mut nats.fleet(&["init"]));
+    let origin = Origin::start();
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!(
+        "workers = 1\n[stores]\nttl_min = \"1s\"\n[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n[fleet]\nservers = [\"{}\"]\n\
+         node = \"edge-1\"\nstate = \"{}\"\n",
+        place("store"),
+        nats.url(),
+        place("state")
+    );
+    let start = |nats: &Nats| {
+        let node = Node::start(&origin, &text, &[]);
+        while !succeed(&mut nats.fleet(&["list"])).contains(" serves") {}
+        node
+    };
+    let mut node = start(&nats);
+    succeed(&mut nats.fleet(&["purge", "--wait", "--tag", "news"]));
+    assert!(status(node.address, "/object").contains("stored"));
+    node.signal(Signal::TERM);
+    node.process.end();
+    // As it was left, it is good.
+    let mut node = start(&nats);
+    assert!(status(node.address, "/object").contains("; hit"));
+    node.signal(Signal::TERM);
+    node.process.end();
+    // The servers lose all they had, so nobody knows what was purged meanwhile.
+    nats.kill();
+    fs::remove_dir_all(nats.folder.path().join("jetstream")).unwrap();
+    nats.run();
+    succeed(&mut nats.fleet(&["init"]));
+    drop(start(&nats));
+    let node = start(&nats);
+    assert!(status(node.address, "/object").contains("fwd=stale"));
+    assert!(status(node.address, "/object").contains("; hit"));
+}
+
+/// Files of an authority and of a certificate for `localhost` that is good until `until`.
+fn certificate(folder: &Path, until: (i32, u8, u8)) -> [String; 3] {
+    let authority_key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).unwrap();
+    let issuer = Issuer::new(params, authority_key);
+    let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+    params.not_after = rcgen::date_time_ymd(until.0, until.1, until.2);
+    let key = KeyPair::generate().unwrap();
+    let leaf = params.signed_by(&key, &issuer).unwrap();
+    let texts =
+        [("ca.pem", authority.pem()), ("it.pem", leaf.pem()), ("it.key", key.serialize_pem())];
+    texts.map(|(name, text)| {
+        let path = folder.join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    })
+}
+
+#[test]
+fn who_cannot_use_the_servers_says_why_and_serves() {
+    let Some(program) = program("nats-server") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let [ca, expired, key] = certificate(folder.path(), (2001, 1, 1));
+    let origin = Origin::start();
+    let tls = ["--tls", "--tlscert", &expired, "--tlskey", &key];
+    let nats = Nats::start_with(program.clone(), &tls);
+    let says = |text: &str, why: &str| {
+        let mut node =
+            Node::start(&origin, &format!("workers = 1\n[fleet]\nnode = \"edge\"\n{text}"), &[]);
+        if !node.process.said_so_far().contains(why) {
+            node.wait_for(why);
+        }
+        assert!(status(node.address, "/object").contains("stored"));
+        // It validates, as it cannot know better, and goes on.
+        assert!(status(node.address, "/object").contains("fwd=stale"));
+    };
+    let url = nats.secure_url();
+    let list = run(freshet().args(["fleet", "list", "--server", &url, "--ca", &ca]));
+    let said = String::from_utf8_lossy(&list.stderr).into_owned();
+    assert!(!list.status.success() && said.contains("expired"), "{said}");
+    says(&format!("servers = [\"{url}\"]\nca = \"{ca}\"\n"), "expired");
+    // A fleet that nobody has made on these servers.
+    let nats = Nats::start(program);
+    says(
+        &format!("servers = [\"{}\"]\nname = \"other\"\n", nats.url()),
+        "there is no fleet `other`",
+    );
+    succeed(&mut nats.fleet(&["init"]));
+    let gone = run(&mut nats.fleet(&["remove", "edge-7"]));
+    assert!(String::from_utf8_lossy(&gone.stderr).contains("has no node `edge-7`"), "{gone:?}");
+    let purge = run(nats.fleet(&["purge", "--all"]).args(["--fleet", "other"]));
+    let said = String::from_utf8_lossy(&purge.stderr).into_owned();
+    assert!(!purge.status.success() && said.contains("freshet fleet init"), "{said}");
 }
 
 /// How a connection of `openssl s_client` began: `New`, or `Reused` where it was resumed.

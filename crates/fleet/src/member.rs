@@ -83,6 +83,8 @@ pub enum Action<C> {
         at: Place,
         /// Whether the log has lost entries that it had accepted. People should hear of that.
         has_lost: bool,
+        /// Comes with the word that it is done ([`Member::applied`]): in its turn among entries.
+        turn: u64,
     },
     /// All up to here is carried out, for those who wait.
     Confirm(Place),
@@ -223,7 +225,8 @@ impl<C: Clone> Member<C> {
         self.look_for_missing(now_ms);
     }
 
-    /// The node has carried out what [`Action::Apply`] of this turn was for, and all before it.
+    /// The node has carried out what [`Action::Apply`] or [`Action::Distrust`] of this turn was for, and all
+    /// before it.
     pub fn applied(&mut self, turn: u64, now_ms: u64) {
         let mut last = None;
         while let Some((_, place)) = self.applying.pop_front_if(|(known, _)| *known <= turn) {
@@ -333,11 +336,15 @@ impl<C: Clone> Member<C> {
         self.raise();
     }
 
-    /// Goes on behind `last`, and trusts nothing from before.
+    /// Goes on behind `last`, and trusts nothing from before. What is being carried out of the history
+    /// before may go on until it is this turn's, so there is no lease until then.
     fn distrust(&mut self, last: Place) {
         self.given = Some(last);
-        self.applied = Some(last);
+        self.applied = None;
+        self.lease_until_ms = 0;
+        self.raise();
         self.applying.clear();
+        self.applying.push_back((self.next_turn, last));
         self.ahead.clear();
         self.ends.clear();
         // Questions from before compare with another history.
@@ -346,8 +353,8 @@ impl<C: Clone> Member<C> {
         self.missing_since_ms = None;
         self.last_known = last.sequence;
         let has_lost = std::mem::take(&mut self.has_lost);
-        self.actions.push_back(Action::Distrust { at: last, has_lost });
-        self.actions.push_back(Action::Confirm(last));
+        self.actions.push_back(Action::Distrust { at: last, has_lost, turn: self.next_turn });
+        self.next_turn += 1;
     }
 
     fn ask(&mut self, now_ms: u64) {

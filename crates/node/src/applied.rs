@@ -20,46 +20,80 @@ const HISTORY_MAX: usize = 1024;
 
 /// The last purge of an order that was carried out here, and all before it; shared by all threads.
 #[derive(Default)]
-pub struct Applied(watch::Sender<History>);
+pub struct Applied(watch::Sender<Progress>);
+
+#[derive(Default)]
+struct Progress {
+    done: History,
+    /// What is being carried out. What is fetched meanwhile may come into the cache behind it, so whoever
+    /// is asked hears of this already, and whoever asks not yet.
+    begun: Option<Position>,
+}
 
 /// Where this node is, and with marks also where it was; the latest last.
 #[derive(Default)]
 struct History(VecDeque<Position>);
 
 impl Applied {
-    /// Notes that all up to `position` is carried out. Back in one order it never goes; another order
-    /// takes the place of the one before.
-    pub fn advance(&self, position: Position) {
-        self.0.send_if_modified(|history| {
-            let is_news = !history.covers(&position);
-            if is_news {
-                history.note(position);
-            }
-            is_news
+    /// Carries out by `work` what leads to `position`. Back in one order it never goes; another order takes
+    /// the place of the one before.
+    pub fn carry_out<T>(&self, position: Position, work: impl FnOnce() -> T) -> T {
+        self.begin(&position);
+        let done = work();
+        self.advance(position);
+        done
+    }
+
+    /// Goes on from `position`, wherever it was before, once `work` has seen to what was stored: the
+    /// history of the order has changed.
+    pub fn restart_at(&self, position: Position, work: impl FnOnce()) {
+        self.0.send_modify(|progress| progress.begun = Some(position.clone()));
+        work();
+        self.0.send_modify(|progress| {
+            progress.begun = None;
+            progress.done.0.clear();
+            progress.done.note(position);
         });
     }
 
-    /// Goes on from `position`, wherever it was before: the history of the order has changed.
-    pub fn restart_at(&self, position: Position) {
-        self.0.send_modify(|history| {
-            history.0.clear();
-            history.note(position);
+    /// Nobody waits for a beginning, and nobody is woken.
+    fn begin(&self, position: &Position) {
+        self.0.send_if_modified(|progress| {
+            let is_later = |begun: &Position| {
+                begun.stream() == position.stream() && begun.sequence() > position.sequence()
+            };
+            if !progress.done.covers(position) && !progress.begun.as_ref().is_some_and(is_later) {
+                progress.begun = Some(position.clone());
+            }
+            false
+        });
+    }
+
+    /// Notes that all up to `position` is carried out.
+    pub fn advance(&self, position: Position) {
+        self.0.send_if_modified(|Progress { done, begun }| {
+            let is_news = !done.covers(&position);
+            if is_news {
+                done.note(position);
+            }
+            begun.take_if(|begun| done.covers(begun));
+            is_news
         });
     }
 
     /// How far it is; `None` where it has carried out nothing in any order.
     pub fn position(&self) -> Option<Position> {
-        self.0.borrow().0.back().cloned()
+        self.0.borrow().done.0.back().cloned()
     }
 
     /// Whether all up to `position` is carried out, now or in a moment.
     pub(crate) async fn reaches(&self, position: &Position) -> bool {
-        let mut history = self.0.subscribe();
+        let mut progress = self.0.subscribe();
         // A node that is in no order will not be in one in a moment.
-        if history.borrow().0.is_empty() {
+        if progress.borrow().done.0.is_empty() {
             return false;
         }
-        let reached = history.wait_for(|history| history.covers(position));
+        let reached = progress.wait_for(|progress| progress.done.covers(position));
         timeout(CATCH_UP, reached).await.is_ok_and(|reached| reached.is_ok())
     }
 
@@ -67,9 +101,10 @@ impl Applied {
     /// What is there already is what a node behind this one says, which is ahead of it.
     pub(crate) fn put_into(&self, request: &mut Fields, is_for_parent: bool) {
         let said = request.get(NAME).and_then(Position::parse);
-        let history = self.0.borrow();
-        match (history.0.back().filter(|_| is_for_parent), said) {
-            (Some(_), Some(said)) if !history.covers(&said) => {}
+        let progress = self.0.borrow();
+        let own = progress.begun.as_ref().or(progress.done.0.back());
+        match (own.filter(|_| is_for_parent), said) {
+            (Some(own), Some(said)) if said != *own && !progress.done.covers(&said) => {}
             (Some(own), _) => request.set(NAME, own.to_string()),
             (None, Some(_)) if is_for_parent => {}
             (None, _) => {
@@ -128,16 +163,16 @@ mod tests {
         for number in 1..=3 {
             applied.advance(place(number, number * 11));
         }
-        let covers = |position: Position| applied.0.borrow().covers(&position);
+        let covers = |position: Position| applied.0.borrow().done.covers(&position);
         assert!(covers(place(2, 22)) && covers(at("a.2")));
         assert!(!covers(place(2, 99)) && !covers(place(4, 44)));
-        applied.restart_at(place(2, 99));
+        applied.restart_at(place(2, 99), || assert!(covers(place(2, 22))));
         assert!(covers(place(2, 99)) && !covers(place(2, 22)));
         assert_eq!(applied.position(), Some(place(2, 99)));
         for number in 3..5_000 {
             applied.advance(place(number, number));
         }
-        assert_eq!(applied.0.borrow().0.len(), HISTORY_MAX);
+        assert_eq!(applied.0.borrow().done.0.len(), HISTORY_MAX);
     }
 
     #[test]
@@ -160,6 +195,35 @@ mod tests {
             assert_eq!(told(own, said, true).as_deref(), hears, "{own:?} {said:?}");
             assert_eq!(told(own, said, false), None);
         }
+    }
+
+    /// What a parent hears meanwhile.
+    fn told(applied: &Applied) -> Option<String> {
+        let mut fields = Fields::default();
+        applied.put_into(&mut fields, true);
+        fields.get_str(NAME).map(str::to_owned)
+    }
+
+    #[test]
+    fn a_parent_hears_of_a_purge_from_its_beginning_and_a_child_from_its_end() {
+        let applied = Applied::default();
+        applied.advance(at("a.4"));
+        applied.carry_out(at("a.5"), || {
+            assert_eq!(told(&applied).as_deref(), Some("a.5"));
+            assert_eq!(applied.position(), Some(at("a.4")));
+        });
+        assert_eq!(applied.position(), Some(at("a.5")));
+        // Two at once, as operators send them, and an old one once more.
+        applied.carry_out(at("a.7"), || {
+            applied.carry_out(at("a.6"), || assert_eq!(told(&applied).as_deref(), Some("a.7")));
+            assert_eq!(told(&applied).as_deref(), Some("a.7"));
+        });
+        applied.carry_out(at("a.2"), || assert_eq!(told(&applied).as_deref(), Some("a.7")));
+        applied.restart_at(at("a.3.00000000000000aa"), || {
+            assert_eq!(told(&applied).as_deref(), Some("a.3.00000000000000aa"));
+            assert_eq!(applied.position(), Some(at("a.7")));
+        });
+        assert_eq!(told(&applied).as_deref(), Some("a.3.00000000000000aa"));
     }
 
     #[tokio::test]

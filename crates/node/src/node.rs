@@ -48,7 +48,7 @@ use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use thiserror::Error;
@@ -246,6 +246,7 @@ impl Node {
             taking: OnceLock::new(),
             giving: Mutex::default(),
             applied: Applied::default(),
+            disks_doubted_below: AtomicU64::new(0),
             versions: Versions::default(),
             limiter: Limiter::new(settings.limits.rate_keys_max),
         });

@@ -49,7 +49,7 @@ use rustls::ServerConfig;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -115,6 +115,9 @@ pub struct Shared {
     pub limiter: Limiter,
     /// How far purges that nodes have in one order are carried out here.
     pub applied: Applied,
+    /// What is on a disk, and was fetched or validated before this number in the order of the disks, may be
+    /// something that was purged elsewhere.
+    pub disks_doubted_below: AtomicU64,
     /// Which versions of a configuration that others send it runs.
     pub versions: Versions,
     /// What is coming from the process before, where there was one.

@@ -2,15 +2,20 @@
 
 use super::load::Load;
 use freshet_base::clock::UnixMillis;
+use freshet_cache::Cache;
 use freshet_fleet::nats::Acts;
 use freshet_fleet::{Change, Fence, Place, Scope};
 use freshet_http::applied::Position;
+use freshet_http::message::RequestHead;
+use freshet_http::target::split_authority;
 use freshet_node::Purged;
 use freshet_node::node::Node;
 use freshet_node::preview::key_of;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A node that acts.
@@ -28,6 +33,18 @@ struct Trust {
     fence: Fence,
     /// What is from before has to be validated, also without a fence.
     from: u64,
+}
+
+/// What is kept over a restart.
+#[derive(Deserialize, Serialize)]
+struct Kept {
+    /// How far the log was carried out on the disks.
+    #[serde(flatten)]
+    place: Place,
+    /// What is on the disks from before has to be validated. It stays so until it is: what was doubted by
+    /// the process before is not known any better by the next one.
+    #[serde(default)]
+    disks_doubted_below: u64,
 }
 
 impl Acting {
@@ -48,7 +65,7 @@ impl Acting {
 
     /// Uses nothing stored until now without validating it.
     fn distrust_all(&self) {
-        let from = self.node.shared.cache.next_in_order();
+        let from = self.node.shared.doubt_stored();
         self.set_trust(|trust| trust.from = from);
     }
 
@@ -63,9 +80,15 @@ impl Acting {
         match change {
             Change::Purge { url, soft } => {
                 let request = freshet_admin::request_of(url).ok_or("it is no URL")?;
+                // The port may be that of other nodes' listeners, which they leave out where they ask this one.
+                let (host, port) = split_authority(&request.authority);
+                let at_host = RequestHead { authority: host.to_owned(), ..request.clone() };
+                let named = [Some(request), port.map(|_| at_host)].into_iter().flatten();
                 // A host that no site is for here has nothing stored.
-                let key = key_of(shared, &snapshot, request, now);
-                Ok(key.map(|key| shared.purge(&key, how(*soft))).into_iter().collect())
+                let mut keys: Vec<_> =
+                    named.filter_map(|each| key_of(shared, &snapshot, each, now)).collect();
+                keys.dedup();
+                Ok(keys.iter().map(|key| shared.purge(key, how(*soft))).collect())
             }
             Change::PurgeTag { tag, soft, scope } => {
                 let sites =
@@ -91,25 +114,8 @@ impl Acting {
         }
     }
 
-    fn keep(&self, place: Place) {
-        let Some(path) = &self.state else { return };
-        if let Err(error) = write(path, place) {
-            tracing::error!(%error, path = %path.display(), "the fleet's state is not kept");
-        }
-    }
-
-    fn position(&self, place: Place) -> Option<Position> {
-        Position::new(&self.fleet, place.sequence).map(|position| position.marked(place.digest.0))
-    }
-}
-
-impl Acts for Acting {
-    fn restored(&self) -> Option<Place> {
-        let text = fs::read_to_string(self.state.as_ref()?).ok()?;
-        serde_json::from_str(&text).ok()
-    }
-
-    fn apply(&self, changes: &[Change], place: Place) {
+    /// Carries an entry out; how many objects went. Returns when all disks know.
+    fn carry_out(&self, changes: &[Change], place: Place) -> usize {
         let mut begun = Vec::new();
         for change in changes {
             match self.begin(change) {
@@ -126,15 +132,50 @@ impl Acts for Acting {
                 }
             }
         }
-        let objects: usize = begun.iter().map(|purged| purged.objects).sum();
+        let objects = begun.iter().map(|purged| purged.objects).sum();
         // All are waited for, also where one is not durable.
         let durable = begun.into_iter().map(|purged| purged.durability.wait());
         if durable.filter(|is_durable| !is_durable).count() == 0 {
             self.keep(place);
         }
+        objects
+    }
+
+    fn keep(&self, place: Place) {
+        let Some(path) = &self.state else { return };
+        let disks_doubted_below = self.node.shared.disks_doubted_below.load(SeqCst);
+        if let Err(error) = write(path, &Kept { place, disks_doubted_below }) {
+            tracing::error!(%error, path = %path.display(), "the fleet's state is not kept");
+        }
+    }
+
+    fn position(&self, place: Place) -> Option<Position> {
+        Position::new(&self.fleet, place.sequence).map(|position| position.marked(place.digest.0))
+    }
+}
+
+impl Acts for Acting {
+    fn restored(&self) -> Option<Place> {
+        let text = fs::read_to_string(self.state.as_ref()?).ok()?;
+        let Kept { place, disks_doubted_below } = serde_json::from_str(&text).ok()?;
+        if disks_doubted_below > 0 {
+            self.node.shared.disks_doubted_below.fetch_max(disks_doubted_below, SeqCst);
+            self.set_trust(|trust| trust.from = trust.from.max(Cache::DOUBTED_BELOW));
+        }
+        // Nodes around this one ask at once, and so does it.
         if let Some(position) = self.position(place) {
             self.node.shared.applied.advance(position);
         }
+        Some(place)
+    }
+
+    fn apply(&self, changes: &[Change], place: Place) {
+        let objects = match self.position(place) {
+            Some(position) => {
+                self.node.shared.applied.carry_out(position, || self.carry_out(changes, place))
+            }
+            None => self.carry_out(changes, place),
+        };
         tracing::info!(sequence = place.sequence, objects, "purged by the fleet");
     }
 
@@ -151,11 +192,13 @@ impl Acts for Acting {
     }
 
     fn distrust(&self, place: Place, has_lost: bool) {
-        self.distrust_all();
-        self.keep(place);
-        if let Some(position) = self.position(place) {
-            self.node.shared.applied.restart_at(position);
+        match self.position(place) {
+            Some(position) => {
+                self.node.shared.applied.restart_at(position, || self.distrust_all());
+            }
+            None => self.distrust_all(),
         }
+        self.keep(place);
         let sequence = place.sequence;
         if has_lost {
             tracing::error!(
@@ -172,11 +215,11 @@ fn is_for(scope: &Scope, site: &str) -> bool {
     scope.site.as_deref().is_none_or(|name| name == site)
 }
 
-/// Writes a place so that after a crash the file has it or the one before.
-fn write(path: &Path, place: Place) -> io::Result<()> {
+/// Writes what is kept so that after a crash the file has it or the one before.
+fn write(path: &Path, kept: &Kept) -> io::Result<()> {
     let next = path.with_extension("next");
     let mut file = File::create(&next)?;
-    file.write_all(serde_json::to_string(&place)?.as_bytes())?;
+    file.write_all(serde_json::to_string(kept)?.as_bytes())?;
     file.sync_all()?;
     fs::rename(next, path)
 }

@@ -15,13 +15,20 @@ pub struct Nats {
     program: PathBuf,
     pub folder: tempfile::TempDir,
     port: u16,
+    /// More of its command line.
+    arguments: Vec<String>,
     process: Option<Process>,
 }
 
 impl Nats {
     pub fn start(program: PathBuf) -> Self {
+        Self::start_with(program, &[])
+    }
+
+    pub fn start_with(program: PathBuf, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let mut out = Self { program, folder, port: 0, process: None };
+        let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
+        let mut out = Self { program, folder, port: 0, arguments, process: None };
         out.run();
         out
     }
@@ -30,6 +37,7 @@ impl Nats {
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
         let mut command = Command::new(&self.program);
         command.args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"]).arg(self.folder.path());
+        command.args(&self.arguments);
         let mut process = Process::start(command.stdout(Stdio::null()));
         self.port = process.wait_for(|line| {
             let (_, address) = line.split_once("Listening for client connections on ")?;
@@ -45,6 +53,11 @@ impl Nats {
 
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Where it speaks TLS.
+    pub fn secure_url(&self) -> String {
+        format!("tls://localhost:{}", self.port)
     }
 
     /// A command of `freshet fleet`.

@@ -36,6 +36,7 @@ fn ask(member: &mut Node, answer: Answer, now_ms: u64) -> Vec<Action<&'static st
 fn apply(member: &mut Node, all: &[Action<&'static str>], now_ms: u64) -> Vec<u64> {
     let turns = all.iter().filter_map(|action| match action {
         Action::Apply { entry, turn } => Some((entry.place.sequence, *turn)),
+        Action::Distrust { at, turn, .. } => Some((at.sequence, *turn)),
         _ => None,
     });
     turns.inspect(|(_, turn)| member.applied(*turn, now_ms)).map(|(sequence, _)| sequence).collect()
@@ -163,9 +164,12 @@ fn a_log_that_forgot_what_a_node_lacks_makes_it_distrust_all_it_has() {
     let mut member = Node::new(Settings::default(), Some(at(3)), 0);
     let answer = Answer { first: 5, last: at(9) };
     let all = ask(&mut member, answer, 0);
-    let place = Action::Distrust { at: at(9), has_lost: false };
-    let fences = [Fence::Raised, Fence::Lifted].map(Action::Fence);
-    assert_eq!(all, [fences[0].clone(), place, Action::Confirm(at(9)), fences[1].clone()]);
+    let place = Action::Distrust { at: at(9), has_lost: false, turn: 0 };
+    assert_eq!(all, [Action::Fence(Fence::Raised), place]);
+    // Nothing is answered with, and nobody told, before it is done.
+    assert_eq!((member.fence(), member.place()), (Fence::Raised, None));
+    member.applied(0, 10);
+    assert_eq!(actions(&mut member), [Action::Confirm(at(9)), Action::Fence(Fence::Lifted)]);
     // One that lacks nothing does not care.
     let mut member = serving(9);
     let answer = Answer { first: 10, last: at(9) };
@@ -177,7 +181,8 @@ fn a_node_that_knows_no_place_distrusts_and_goes_on() {
     let mut member = Node::new(Settings::default(), None, 0);
     assert_eq!(member.place(), None);
     let all = ask(&mut member, has(4), 0);
-    assert!(all.contains(&Action::Distrust { at: at(4), has_lost: false }), "{all:?}");
+    assert!(all.contains(&Action::Distrust { at: at(4), has_lost: false, turn: 0 }), "{all:?}");
+    assert_eq!(apply(&mut member, &all, 10), [4]);
     assert_eq!((member.fence(), member.place()), (Fence::Lifted, Some(at(4))));
 }
 
@@ -185,12 +190,14 @@ fn a_node_that_knows_no_place_distrusts_and_goes_on() {
 fn a_log_that_lost_its_end_is_found_out() {
     let mut member = serving(5);
     let all = ask(&mut member, has(4), 1_000);
-    assert!(all.contains(&Action::Distrust { at: at(4), has_lost: true }), "{all:?}");
+    let distrust = |at| Action::Distrust { at, has_lost: true, turn: 0 };
+    // The fence is up until it is done.
+    assert_eq!(all, [Action::Fence(Fence::Raised), distrust(at(4))]);
     // As long as before, and another.
     let mut member = serving(5);
     let other = Place { sequence: 5, digest: Digest(99) };
     let all = ask(&mut member, Answer { first: 1, last: other }, 1_000);
-    assert!(all.contains(&Action::Distrust { at: other, has_lost: true }), "{all:?}");
+    assert!(all.contains(&distrust(other)), "{all:?}");
     // Longer than before by now, and another.
     let mut member = serving(5);
     let next = Entry { place: at(6), before: Some(Digest(99)), changes: "x" };
@@ -198,7 +205,8 @@ fn a_log_that_lost_its_end_is_found_out() {
     assert_eq!(actions(&mut member), [Action::Fence(Fence::Raised)]);
     assert_eq!(member.place(), None);
     let all = ask(&mut member, has(6), 1_000);
-    assert!(all.contains(&Action::Distrust { at: at(6), has_lost: true }), "{all:?}");
+    assert!(all.contains(&distrust(at(6))), "{all:?}");
+    assert_eq!(apply(&mut member, &all, 1_010), [6]);
     assert_eq!(member.fence(), Fence::Lifted);
 }
 
@@ -236,9 +244,11 @@ fn what_was_under_way_when_the_history_changed_counts_no_more() {
     let all = actions(&mut member);
     let [Action::Apply { turn, .. }] = all[..] else { panic!("{all:?}") };
     let other = Place { sequence: 6, digest: Digest(99) };
-    ask(&mut member, Answer { first: 1, last: other }, 1_000);
+    let all = ask(&mut member, Answer { first: 1, last: other }, 1_000);
     member.applied(turn, 1_010);
-    assert_eq!(member.place(), Some(other));
+    assert_eq!((member.fence(), member.place()), (Fence::Raised, None));
+    apply(&mut member, &all, 1_020);
+    assert_eq!((member.fence(), member.place()), (Fence::Lifted, Some(other)));
 }
 
 #[test]

@@ -72,15 +72,32 @@ pub struct Follower {
 
 /// What comes back from tasks and from the thread that carries out.
 enum Event {
-    Answered { question: u64, answer: Answer },
-    Read { reading: u64, entries: Vec<Entry<Vec<Change>>> },
-    Applied { turn: u64 },
+    Answered {
+        question: u64,
+        answer: Answer,
+    },
+    /// The log does not answer, for this reason.
+    Unanswered {
+        why: String,
+    },
+    Read {
+        reading: u64,
+        entries: Vec<Entry<Vec<Change>>>,
+    },
+    Applied {
+        turn: u64,
+    },
 }
 
-/// An entry to be carried out.
+/// What is to be carried out.
 struct Order {
     turn: u64,
-    entry: Entry<Vec<Change>>,
+    what: What,
+}
+
+enum What {
+    Entry(Entry<Vec<Change>>),
+    Distrust { at: Place, has_lost: bool },
 }
 
 impl Follower {
@@ -159,10 +176,13 @@ impl Drop for Follower {
     }
 }
 
-/// Carries entries out one after the other, until nobody gives any.
+/// Carries orders out one after the other, until nobody gives any.
 fn carry_out(ordered: &mpsc::Receiver<Order>, acts: &dyn Acts, applied: &UnboundedSender<Event>) {
-    for Order { turn, entry } in ordered {
-        acts.apply(&entry.changes, entry.place);
+    for Order { turn, what } in ordered {
+        match what {
+            What::Entry(entry) => acts.apply(&entry.changes, entry.place),
+            What::Distrust { at, has_lost } => acts.distrust(at, has_lost),
+        }
         let _ = applied.send(Event::Applied { turn });
     }
 }
@@ -182,6 +202,8 @@ struct Following {
     standing: watch::Receiver<Option<Standing>>,
     /// Entries that are not believed, the last [`REFUSED_TOLD_MAX`].
     refused: VecDeque<u64>,
+    /// Whether people were told why the log does not answer, since it last did.
+    is_told: bool,
 }
 
 /// What runs beside each other.
@@ -230,6 +252,7 @@ impl Following {
             upgrades,
             standing,
             refused: VecDeque::new(),
+            is_told: false,
         };
         Ok(Begun { following, configuring, upgrading })
     }
@@ -257,8 +280,14 @@ impl Following {
                     match event {
                         Event::Answered { question, answer } => {
                             self.member.answered(question, answer, now_ms);
+                            self.is_told = false;
                             if !std::mem::replace(&mut is_listed, true) {
                                 self.list();
+                            }
+                        }
+                        Event::Unanswered { why } => {
+                            if !std::mem::replace(&mut self.is_told, true) {
+                                tracing::warn!(error = why, "the fleet's log does not answer");
                             }
                         }
                         Event::Read { reading, entries } => {
@@ -287,10 +316,12 @@ impl Following {
                         self.refused.truncate(REFUSED_TOLD_MAX - 1);
                         self.refused.push_front(entry.place.sequence);
                     }
-                    let _ = self.orders.send(Order { turn, entry });
+                    let _ = self.orders.send(Order { turn, what: What::Entry(entry) });
                 }
                 Action::Fence(fence) => self.acts.fence(fence),
-                Action::Distrust { at, has_lost } => self.acts.distrust(at, has_lost),
+                Action::Distrust { at, has_lost, turn } => {
+                    let _ = self.orders.send(Order { turn, what: What::Distrust { at, has_lost } });
+                }
                 Action::Confirm(_) => confirms = true,
             }
         }
@@ -302,13 +333,19 @@ impl Following {
     /// Asks where the log ends. What goes wrong is no answer: the next question comes in a second.
     fn ask(&self, question: u64) {
         let (link, events) = (self.link.clone(), self.events.clone());
+        let (settings, is_told) = (self.settings.link.clone(), self.is_told);
         tokio::spawn(async move {
-            match link.ask().await {
-                Ok(answer) => {
-                    let _ = events.send(Event::Answered { question, answer });
+            let _ = events.send(match link.ask().await {
+                Ok(answer) => Event::Answered { question, answer },
+                Err(error) => {
+                    // That it took too long is all that the client itself knows of a server it cannot have.
+                    let trouble = match is_told {
+                        false => link.trouble(&settings).await,
+                        true => None,
+                    };
+                    Event::Unanswered { why: trouble.unwrap_or_else(|| error.to_string()) }
                 }
-                Err(error) => tracing::debug!(%error, "the log does not answer"),
-            }
+            });
         });
     }
 

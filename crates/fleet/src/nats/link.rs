@@ -6,6 +6,7 @@ use crate::entry::{Digest, Place, place};
 use crate::member::Answer;
 use crate::signature::{Saying, SignatureError, Signers, SigningKey};
 use crate::upgrade::{Process, Standing};
+use async_nats::connection::State;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions, Subscriber};
@@ -63,6 +64,12 @@ pub enum FleetError {
     /// The servers refused or did not answer.
     #[error("the servers of the fleet: {0}")]
     Server(String),
+    /// The servers have no room for it.
+    #[error(
+        "the servers of the fleet have no room ({0}): nothing was accepted; raise `max_file_store` of their \
+         `jetstream` or make room on their disks"
+    )]
+    Full(String),
     /// Others published all the time.
     #[error("others were quicker: try again")]
     Contended,
@@ -166,6 +173,14 @@ impl Link {
             key: settings.key.clone(),
             signers: settings.signers.clone(),
         })
+    }
+
+    /// Why there is no connection that keeps trying, as one that does not is told; nothing where there is one.
+    pub(super) async fn trouble(&self, settings: &LinkSettings) -> Option<String> {
+        if self.client.connection_state() == State::Connected {
+            return None;
+        }
+        Self::connect(settings, false).await.err().map(|error| error.to_string())
     }
 
     pub(super) fn stream_name(&self) -> String {

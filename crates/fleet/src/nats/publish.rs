@@ -5,10 +5,12 @@ use crate::entry::{Change, Place, encode, place};
 use crate::member::Settings;
 use crate::signature::Saying;
 use crate::tally::{Outcome, Tally};
-use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream;
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, Republish, StorageType};
 use futures_util::StreamExt;
+use std::error::Error as _;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
@@ -107,12 +109,12 @@ pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetErro
         let place = place(last.sequence + 1, &bytes);
         let message =
             PublishMessage::build().payload(bytes.into()).expected_last_sequence(last.sequence);
-        let failed = |error: async_nats::jetstream::context::PublishError| match error.kind() {
+        let failed = |error: PublishError| match error.kind() {
             PublishErrorKind::StreamNotFound => FleetError::NoFleet(link.fleet().to_owned()),
             PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => {
                 FleetError::Unknown(error.to_string())
             }
-            _ => FleetError::Server(error.to_string()),
+            _ => refused(&error),
         };
         let sent = link.context.send_publish(link.subject("log"), message).await.map_err(failed)?;
         match sent.await {
@@ -123,6 +125,25 @@ pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetErro
         }
     }
     Err(FleetError::Contended)
+}
+
+/// What the servers say of what they do not take.
+fn refused(error: &PublishError) -> FleetError {
+    use jetstream::ErrorCode;
+    let told = error.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
+    let is_full = told.is_some_and(|told| {
+        [
+            ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
+            ErrorCode::INSUFFICIENT_RESOURCES,
+            ErrorCode::STORAGE_RESOURCES_EXCEEDED,
+            ErrorCode::STREAM_STORE_FAILED,
+        ]
+        .contains(&told.error_code())
+    });
+    match told.filter(|_| is_full) {
+        Some(told) => FleetError::Full(told.to_string()),
+        None => FleetError::Server(error.to_string()),
+    }
 }
 
 /// Publishes, and waits until all nodes of the fleet have carried it out, or those that have not are

@@ -1,6 +1,7 @@
 //! Followers and publishers on a real server of NATS, which is killed and started again.
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod faults;
 mod many;
 mod signed;
 #[path = "../../../../tests/skip.rs"]
@@ -29,6 +30,10 @@ struct Server {
     process: Option<Child>,
     /// Whether each entry is on disk before it is acknowledged.
     syncs: bool,
+    /// More of its configuration.
+    more: String,
+    /// More of that of its `jetstream`.
+    jetstream: String,
 }
 
 impl Server {
@@ -39,7 +44,14 @@ impl Server {
 
     async fn start_with(syncs: bool) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
-        let mut server = Self { folder, port: None, process: None, syncs };
+        let mut server = Self {
+            folder,
+            port: None,
+            process: None,
+            syncs,
+            more: String::new(),
+            jetstream: String::new(),
+        };
         match server.run().await {
             Ok(()) => Some(server),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -60,7 +72,9 @@ impl Server {
         let log = self.folder.path().join("log");
         // Servers before 2.10 know no `always`.
         let sync = if self.syncs { "sync_interval: always" } else { "" };
-        std::fs::write(&settings, format!("jetstream {{ store_dir: {log:?}\n {sync} }}\n"))?;
+        let Self { jetstream, more, .. } = self;
+        let text = format!("jetstream {{ store_dir: {log:?}\n {sync} {jetstream} }}\n{more}\n");
+        std::fs::write(&settings, text)?;
         let child = Command::new(program())
             .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-c"])
             .arg(settings)

@@ -41,6 +41,8 @@ pub(crate) struct Node {
     /// What its disks say.
     pub(crate) on_disk: Option<Place>,
     history: VecDeque<Place>,
+    /// What it is carrying out: gone from memory, and not from its disks yet.
+    begun: Option<Place>,
     /// Whether it has said that it carried a purge out, by its number.
     confirmed: Vec<bool>,
     /// Carried out, and not confirmed.
@@ -68,6 +70,7 @@ impl Node {
             trusted_from: 0,
             on_disk: None,
             history: VecDeque::new(),
+            begun: None,
             confirmed: Vec::new(),
             done: Vec::new(),
             wake: 0,
@@ -89,7 +92,8 @@ impl Node {
         (local_ms.saturating_sub(self.clock.0) * 1_000_000).div_ceil(self.clock.1)
     }
 
-    pub(crate) fn carry_out(&mut self, purge: Purge) {
+    pub(crate) fn carry_out(&mut self, purge: Purge, place: Place) {
+        self.begun = Some(place);
         self.order += 1;
         self.stored[purge.key as usize] = None;
         self.purged[purge.key as usize] = self.order;
@@ -128,6 +132,7 @@ impl Node {
     }
 
     pub(crate) fn been(&mut self, at: Place) {
+        self.begun.take_if(|begun| *begun == at);
         self.history.push_back(at);
         if self.history.len() > HISTORY_MAX {
             self.history.pop_front();
@@ -139,8 +144,9 @@ impl Node {
         self.history.contains(&place)
     }
 
+    /// How far it says to its parent that it is.
     pub(crate) fn place(&self) -> Option<Place> {
-        self.history.back().copied()
+        self.begun.or(self.history.back().copied())
     }
 
     /// Ends. What is on its disks stays, with what they know of the log, unless `forgets`.
@@ -161,6 +167,7 @@ impl Node {
         self.fence = Fence::Raised;
         self.member = Member::new(Settings::default(), self.on_disk, self.local_ms(now_ms));
         self.history.clear();
+        self.begun = None;
         self.done.clear();
         // A fetch begins behind all purges of the life before.
         self.order += 1;

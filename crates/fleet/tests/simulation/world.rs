@@ -11,6 +11,11 @@ const LEASE_MS: u64 = 5_050;
 /// All is well for so long at the end.
 const QUIET_MS: u64 = 30_000;
 
+/// How long a node's disks take for an entry, which they get in order.
+fn disks_take_ms(node: usize) -> u64 {
+    [0, 2, 80][node % 3]
+}
+
 /// How large a world is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
@@ -109,13 +114,28 @@ enum Event {
         from: u64,
         reading: u64,
     },
-    /// A node has carried an entry out.
+    /// A node has carried an entry out in memory.
     CarriedOut {
         node: usize,
         life: u64,
         turn: u64,
         place: Place,
         purge: Purge,
+    },
+    /// And on its disks.
+    Durable {
+        node: usize,
+        life: u64,
+        turn: u64,
+        place: Place,
+        number: u32,
+    },
+    /// A node trusts nothing from before any more.
+    Distrusted {
+        node: usize,
+        life: u64,
+        turn: u64,
+        place: Place,
     },
     /// A client asks a node.
     Request {
@@ -290,10 +310,31 @@ impl World {
             Event::CarriedOut { node, life, turn, place, purge } => {
                 let one = &mut self.nodes[node];
                 if one.life == life && one.is_alive {
-                    one.carry_out(purge);
-                    one.done.push((place.sequence, purge.number));
+                    one.carry_out(purge, place);
+                    let number = purge.number;
+                    self.at(
+                        disks_take_ms(node),
+                        Event::Durable { node, life, turn, place, number },
+                    );
+                }
+            }
+            Event::Durable { node, life, turn, place, number } => {
+                let one = &mut self.nodes[node];
+                if one.life == life && one.is_alive {
+                    one.done.push((place.sequence, number));
                     // The disks know it before anybody is told.
                     one.on_disk = Some(place);
+                    let local_ms = one.local_ms(self.now_ms);
+                    one.member.applied(turn, local_ms);
+                    self.act(node);
+                }
+            }
+            Event::Distrusted { node, life, turn, place } => {
+                let one = &mut self.nodes[node];
+                if one.life == life && one.is_alive {
+                    one.distrust(place);
+                    one.on_disk = Some(place);
+                    one.done.clear();
                     let local_ms = one.local_ms(self.now_ms);
                     one.member.applied(turn, local_ms);
                     self.act(node);
@@ -348,21 +389,19 @@ impl World {
                     self.send_to_log(node, Event::ToRead { node, life, from, reading });
                 }
                 Action::Apply { entry, turn } => {
-                    // In order, as disks take them, some quicker than others.
-                    let in_ms = [0, 2, 80][node % 3];
                     let (place, purge) = (entry.place, entry.changes);
+                    let in_ms = disks_take_ms(node);
                     self.at(in_ms, Event::CarriedOut { node, life, turn, place, purge });
                 }
                 Action::Fence(fence) => {
                     self.counts.raised += u64::from(fence == Fence::Raised);
                     self.nodes[node].fence = fence;
                 }
-                Action::Distrust { at, .. } => {
+                Action::Distrust { at: place, turn, .. } => {
                     self.counts.distrusts += 1;
-                    let one = &mut self.nodes[node];
-                    one.distrust(at);
-                    one.on_disk = Some(at);
-                    one.done.clear();
+                    // Behind what is being carried out.
+                    let in_ms = 2 * disks_take_ms(node);
+                    self.at(in_ms, Event::Distrusted { node, life, turn, place });
                 }
                 Action::Confirm(place) => {
                     let one = &mut self.nodes[node];

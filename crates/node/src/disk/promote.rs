@@ -2,7 +2,7 @@
 
 use super::meta::{self, Meta};
 use super::source::OnDisk;
-use crate::keepers::{Wanted, objective_of};
+use crate::keepers::{Restored, Wanted, objective_of};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::ObjectSpec;
@@ -11,6 +11,7 @@ use freshet_http::message::RequestHead;
 use freshet_store::disk::{Disks, Stored};
 use freshet_store::{Arena, Body, Standing};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 /// How long a client waits for a disk to say what it has, before an origin is asked instead.
@@ -21,7 +22,7 @@ pub(super) async fn restore(
     disks: &Disks,
     worker: &Worker,
     wanted: Wanted<'_>,
-) -> Option<ObjectSpec> {
+) -> Option<Restored> {
     let (shared, Wanted { key, request, whole }) = (&worker.shared, wanted);
     let found = find(disks, key.hash(), whole, &shared.arena).await;
     let selected = found.into_iter().find_map(|stored| {
@@ -47,13 +48,15 @@ pub(super) async fn restore(
     put_payload(&body, &mut stored).await;
     body.set_stored_number(stored.number());
     let tags = stored.tags.clone();
+    let is_doubted = stored.validated < shared.disks_doubted_below.load(SeqCst);
     body.set_source(Arc::new(OnDisk(stored)));
     body.set_standing(Standing::Kept(0));
     worker.stats.disk_hits.increment();
     let objective =
         worker.snapshot().sites.of_key(key).and_then(|site| objective_of(&site.settings, key));
     let (head, variation) = (meta.head, meta.variation);
-    Some(ObjectSpec { head, body, variation, tags, objective })
+    let spec = ObjectSpec { head, body, variation, tags, objective };
+    Some(Restored { spec, is_doubted })
 }
 
 /// The responses of a resource, newest first. Disks that fail or are late are passed over.

@@ -7,6 +7,7 @@ use crate::worker::Shared;
 use freshet_cache::{Key, Purge};
 use freshet_config::bans::BanSettings;
 use freshet_store::disk::Pending;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
 
 /// A purge that was carried out in memory and is being made durable.
@@ -38,6 +39,15 @@ impl Shared {
     pub fn purge_all(&self, how: Purge) -> Purged {
         let pending = self.keepers.evict(&Purgeable::All, soft_ms(how));
         self.purged(self.cache.purge_all(how), pending, &Purgeable::All, how)
+    }
+
+    /// From now on what is stored may be something that was purged elsewhere, in memory and on the disks.
+    /// Returns where the fence of the cache is to be at least, for that to be validated before it is used.
+    pub fn doubt_stored(&self) -> u64 {
+        if let Some(disks) = &self.disks {
+            self.disks_doubted_below.fetch_max(disks.born(), SeqCst);
+        }
+        self.cache.next_in_order()
     }
 
     /// Tells the process that takes over as well, if one does.

@@ -119,6 +119,7 @@ impl Asked {
         let is_parent = self.task.site.upstreams.is_parent(origin.id);
         self.worker.shared.applied.put_into(&mut self.task.request.fields, is_parent);
         super::prepare::without_spaces(&mut self.task.request);
+        let of_client = is_parent.then(|| super::prepare::name_as_in_key(&mut self.task)).flatten();
         let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
         let (request, terms) = (&self.task.request, self.task.terms());
         let asking = exchange_within(&pool, origin, request, provider, &mut on_interim, terms);
@@ -145,6 +146,9 @@ impl Asked {
             }
             (None, _) => asking.await,
         };
+        if let Some(authority) = of_client {
+            self.task.request.authority = authority;
+        }
         // Whoever else waits for this may have a share that is not used up.
         self.is_crowded = matches!(result, Err(OriginError::LocalShareLimit { .. }));
         if let Some(body) = body {

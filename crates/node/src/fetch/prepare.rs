@@ -82,6 +82,20 @@ pub(crate) fn for_pass(task: &ClientTask) -> RequestHead {
     with_own_fields(for_one(task), task)
 }
 
+/// Names the resource as a request that fills the cache does, for another cache: it does not know which ports
+/// are this node's own, and is to find what it has stored. Returns the client's name, where that is another.
+pub(super) fn name_as_in_key(task: &mut FetchTask) -> Option<String> {
+    if task.site.semantics.forwards_as_it_is {
+        return None;
+    }
+    let named = key_authority(&task.request.authority, &task.site.node().own_ports);
+    if named == task.request.authority {
+        return None;
+    }
+    let named = named.to_owned();
+    Some(std::mem::replace(&mut task.request.authority, named))
+}
+
 /// The client's request with its wish to change to the protocols of which `allows` is true.
 pub(crate) fn for_pipe(task: &ClientTask, allows: impl Fn(&[u8]) -> bool) -> RequestHead {
     let mut request = for_pass(task);

@@ -278,7 +278,8 @@ impl Give {
                 continue;
             }
             self.newest = self.newest.max(object.id());
-            if let Some(bytes) = object::describe(&object) {
+            let is_doubted = object.born_seq() < self.shared.cache.fenced_below();
+            if let Some(bytes) = object::describe(&object, is_doubted) {
                 frame::write(&mut self.out, Kind::Object, &[&bytes])?;
                 self.given.insert(object.id(), object);
             }

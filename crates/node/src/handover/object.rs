@@ -15,6 +15,8 @@ const SOFTLY_PURGED: u64 = 2;
 const VARIES: u64 = 4;
 /// Beside [`EXEMPT_OR_KEPT`]; programs from before it take what is on a disk for exempt.
 const KEPT: u64 = 8;
+/// It may have been purged elsewhere, and was not validated since.
+const DOUBTED: u64 = 16;
 
 /// An object, described.
 pub(super) struct Described {
@@ -34,7 +36,7 @@ pub(super) struct Described {
 
 /// Describes an object that can be given; `None` for what is not whole, for what has trailers, and
 /// for what varies by a rule its head does not say.
-pub(super) fn describe(object: &Object) -> Option<Vec<u8>> {
+pub(super) fn describe(object: &Object, is_doubted: bool) -> Option<Vec<u8>> {
     let body = object.body();
     let total = body.total()?;
     let head = object.head();
@@ -59,6 +61,7 @@ pub(super) fn describe(object: &Object) -> Option<Vec<u8>> {
         (KEPT, is_kept),
         (SOFTLY_PURGED, past.soft_purged_at.is_some()),
         (VARIES, variation.is_some()),
+        (DOUBTED, is_doubted),
     ];
     let flags = flags.iter().filter(|(_, is_set)| *is_set).map(|(flag, _)| flag).sum();
     let numbers = [
@@ -114,6 +117,7 @@ pub(super) fn read(bytes: &[u8]) -> io::Result<Described> {
             frequency: u8::try_from(frequency).unwrap_or(u8::MAX),
             soft_purged_at: (flags & SOFTLY_PURGED != 0).then_some(UnixMillis(soft_ms)),
             born_seq: 0,
+            is_doubted: flags & DOUBTED != 0,
         },
         bans_seen,
         standing: match flags & (EXEMPT_OR_KEPT | KEPT) {

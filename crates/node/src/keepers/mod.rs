@@ -148,7 +148,14 @@ pub(crate) enum Purgeable<'a> {
 }
 
 /// What is found of a response, in time.
-pub(crate) type Restoring<'a> = Pin<Box<dyn Future<Output = Option<ObjectSpec>> + 'a>>;
+pub(crate) type Restoring<'a> = Pin<Box<dyn Future<Output = Option<Restored>> + 'a>>;
+
+/// A response that was found.
+pub(crate) struct Restored {
+    pub(crate) spec: ObjectSpec,
+    /// Whether it may be something that was purged elsewhere since.
+    pub(crate) is_doubted: bool,
+}
 
 /// The keepers of a node, in the order in which they are asked.
 #[derive(Default)]
@@ -210,7 +217,10 @@ impl Keepers {
     ) -> Result<(), Ticket> {
         for keeper in self.0.iter().filter(|keeper| keeper.may_have(wanted.key)) {
             if let Some(found) = keeper.restore(worker, wanted).await {
-                ticket.insert(found);
+                match found {
+                    Restored { spec, is_doubted: false } => ticket.insert(spec),
+                    Restored { spec, is_doubted: true } => ticket.insert_doubted(spec),
+                };
                 return Ok(());
             }
         }

@@ -630,7 +630,11 @@ impl Machine<'_> {
 
     /// `Age` (RFC 9111 §5.1), for what was stored before or had an age when it came.
     fn add_age(&self, stored: &StoredHead, found: &Found, head: &mut ResponseHead) {
-        let age = stored.freshness.age(self.task.now).as_secs();
+        let mut age = stored.freshness.age(self.task.now).as_secs();
+        if found.reason == Reason::HitStaleOnError {
+            // What was purged softly, or may have been elsewhere, is stale however young it is.
+            age = age.max(stored.freshness.lifetime.as_secs());
+        }
         if found.hit || found.collapsed || age > 0 {
             let mut value = [0; 20];
             head.fields.append("Age", decimal(age, &mut value));

@@ -1,19 +1,20 @@
 //! Look-up, hit and miss.
 
+use super::tier::is_peer;
 use super::{Found, Machine, State};
 use crate::body::RequestBody;
 use crate::exchange::Reply;
 use crate::expiry::keep_of;
 use crate::fetch::{self, Cause, Plan};
 use crate::keepers::{Used, Wanted};
-use crate::policy::{Hit, Miss};
+use crate::policy::{ClientTask, Hit, Miss};
 use crate::shares::TRANSIENT;
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::freshness::Reuse;
-use freshet_http::message::{Method, RequestHead};
+use freshet_http::message::Method;
 use freshet_http::range::{RangeRequest, RangeSpec, Resolved};
 use freshet_http::reason::Reason;
 use std::sync::Arc;
@@ -313,13 +314,13 @@ pub(super) fn may_serve_on_error(object: &Object, now: UnixMillis) -> bool {
 }
 
 /// What an object is good for, for a request that looks it up now.
-pub(crate) fn use_of(task: &crate::policy::ClientTask, fence: u64, object: &Object) -> Use {
+pub(crate) fn use_of(task: &ClientTask, fence: u64, object: &Object) -> Use {
     Asked::new(task, fence, false).classify(object)
 }
 
 /// What a request wants of stored objects.
 pub(super) struct Asked<'a> {
-    request: &'a RequestHead,
+    task: &'a ClientTask,
     now: UnixMillis,
     always_miss: bool,
     only_if_cached: bool,
@@ -335,7 +336,7 @@ pub(super) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    pub(super) fn new(task: &'a crate::policy::ClientTask, fence: u64, collapsed: bool) -> Self {
+    pub(super) fn new(task: &'a ClientTask, fence: u64, collapsed: bool) -> Self {
         let has_directives = task.request.fields.contains("cache-control");
         let client = if has_directives {
             RequestCacheControl::from_fields(&task.request.fields)
@@ -344,7 +345,7 @@ impl<'a> Asked<'a> {
         };
         let obey = task.site.settings.cache.client_cache_control;
         Self {
-            request: &task.request,
+            task,
             now: task.now,
             always_miss: task.hash_always_miss,
             only_if_cached: client.only_if_cached,
@@ -415,6 +416,12 @@ impl<'a> Asked<'a> {
         }
         match self.reuse(object) {
             Reuse::Fresh => Use::Serve,
+            // A cache behind this one would keep it as fresh: it serves its own meanwhile.
+            Reuse::StaleWhileRevalidate
+                if object.soft_purged_at().is_some() && is_peer(self.task) =>
+            {
+                Use::Validate
+            }
             Reuse::StaleWhileRevalidate => Use::ServeAndRefresh,
             Reuse::Stale | Reuse::MustValidate => Use::Validate,
         }
@@ -430,13 +437,13 @@ impl<'a> Asked<'a> {
     /// wants only what is cached, only a range that is all there.
     fn can_use_part(&self, object: &Object) -> bool {
         let body = object.body();
-        let wanted = self.request.fields.get("range").and_then(RangeRequest::parse);
+        let wanted = self.task.request.fields.get("range").and_then(RangeRequest::parse);
         let Some(total) = body.total() else {
             // Of what has no known length nothing can be fetched that is surely the same.
             let Some(RangeRequest::One(RangeSpec::FromTo(first, last))) = wanted else {
                 return false;
             };
-            return self.request.method == Method::Get
+            return self.task.request.method == Method::Get
                 && body.will_hold(first..last.saturating_add(1));
         };
         let may_fetch = !self.only_if_cached;

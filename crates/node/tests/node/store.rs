@@ -3,8 +3,10 @@
 use crate::client::{Answer, Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, run_within, until};
 use crate::origin::{Origin, fresh, head, ranged, response};
+use freshet_cache::Cache;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::Ordering::SeqCst;
 use tokio::task::spawn_local;
 use tokio::time::{Duration, sleep};
 
@@ -125,6 +127,45 @@ fn a_wrong_drive_among_others_stops_nothing_and_is_left_as_it_is() {
         let healths: Vec<_> = disks.disks().iter().map(|disk| disk.health().word()).collect();
         assert_eq!(healths, ["offline", "healthy", "offline", "healthy"]);
         assert!(std::fs::read(place("foreign")).unwrap() == foreign);
+    });
+}
+
+#[test]
+fn what_is_doubted_on_a_disk_is_validated_once_however_often_the_node_restarts() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let origin = Origin::serve(|asked| {
+            let fields = ["ETag: \"1\"", "Cache-Control: max-age=3600"];
+            match asked.field("if-none-match") {
+                Some("\"1\"") => head("304 Same", &fields, None),
+                _ => response("200 OK", &fields, pattern(1, 0..50_000)),
+            }
+        });
+        let ask = async |node: &TestNode| get(node, "/a").await.cache().to_owned();
+        let node = Setup::of(&origin).and(&store).start();
+        assert!(ask(&node).await.contains("stored"));
+        drain(&node);
+        let doubted_below = {
+            let shared = &node.node.shared;
+            shared.cache.fence(shared.doubt_stored());
+            shared.disks_doubted_below.load(SeqCst)
+        };
+        drop(node);
+        // Another process: what the one before has doubted is no better known.
+        for is_validated in [false, true] {
+            let node = Setup::of(&origin).and(&store).start();
+            let shared = &node.node.shared;
+            shared.disks_doubted_below.store(doubted_below, SeqCst);
+            shared.cache.fence(Cache::DOUBTED_BELOW);
+            let said = ask(&node).await;
+            assert_eq!(said.contains("fwd=stale"), !is_validated, "{said}");
+            assert!(ask(&node).await.contains("; hit"));
+            assert_eq!(node.count("disk_hits"), 1);
+            drain(&node);
+        }
+        assert_eq!(origin.count(), 2);
     });
 }
 

@@ -4,6 +4,7 @@ use crate::authority::Authority;
 use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Asked, Origin, fresh, head, ranged, refusing, response, then_close};
+use freshet_base::clock::UnixMillis;
 use freshet_cache::Purge;
 use freshet_http::applied::Position;
 use std::collections::BTreeMap;
@@ -58,10 +59,15 @@ pub(crate) async fn share(asked: &Asked, clients: &mut [Client]) {
 
 /// Carries out the purge of this number.
 fn purge(node: &TestNode, target: &str, number: u64) {
+    purge_as(node, target, number, Purge::Hard);
+}
+
+fn purge_as(node: &TestNode, target: &str, number: u64, how: Purge) {
     let shared = &node.node.shared;
     let key = shared.cache.key(crate::client::HOST, target);
-    assert!(shared.purge(&key, Purge::Hard).durability.wait());
-    shared.applied.advance(place(number));
+    let is_durable =
+        shared.applied.carry_out(place(number), || shared.purge(&key, how).durability.wait());
+    assert!(is_durable);
 }
 
 #[test]
@@ -145,6 +151,68 @@ fn an_edge_is_not_filled_with_what_its_parent_has_still_to_purge() {
 }
 
 #[test]
+fn what_is_asked_for_while_a_purge_reaches_the_disks_is_from_behind_it() {
+    run(async {
+        let origin = numbering();
+        let parent = parent(&origin, "parent").start();
+        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        for node in [&parent, &edge] {
+            node.node.shared.applied.advance(place(1));
+        }
+        assert_eq!(get(&edge, "/a").await.text(), "0");
+        let shared = Arc::clone(&edge.node.shared);
+        let (is_gone, gone) = tokio::sync::oneshot::channel();
+        let (disks, is_on_disk) = std::sync::mpsc::channel::<()>();
+        let purging = std::thread::spawn(move || {
+            let key = shared.cache.key(crate::client::HOST, "/a");
+            shared.applied.carry_out(place(2), || {
+                let _ = shared.purge(&key, Purge::Hard);
+                is_gone.send(()).expect("it is waited for");
+                is_on_disk.recv().expect("it is on them");
+            });
+        });
+        gone.await.expect("it is purged");
+        // It is gone here; the parent has it still.
+        assert_eq!(get(&edge, "/a").await.text(), "1");
+        disks.send(()).expect("it waits");
+        purging.join().expect("it ends");
+        purge(&parent, "/a", 2);
+        assert_eq!(get(&edge, "/a").await.text(), "1");
+    });
+}
+
+#[test]
+fn an_edge_never_keeps_as_fresh_what_its_parent_has_softly_purged() {
+    run(async {
+        let count = AtomicU64::new(0);
+        let mut origin = Origin::serve(move |_| {
+            let fields = "Cache-Control: max-age=60, stale-while-revalidate=60, stale-if-error=60";
+            response("200 OK", &[fields], count.fetch_add(1, SeqCst).to_string())
+        });
+        let parent = parent(&origin, "parent").start();
+        let node = edge(&origin, "edge", &table("parent", &parent)).start();
+        assert_eq!(get(&node, "/a").await.text(), "0");
+        for (each, number) in [(&node, 2), (&parent, 2)] {
+            purge_as(each, "/a", number, Purge::Soft(UnixMillis::now()));
+        }
+        // The old one is served while it is refreshed, and then the new one.
+        assert_eq!(get(&node, "/a").await.text(), "0");
+        until(|| node.count("fetches") == 2 && origin.count() == 2).await;
+        while get(&node, "/a").await.text() != "1" {}
+        // Where nobody can be asked the parent's helps an edge that has none, and is stale there too.
+        purge_as(&parent, "/a", 3, Purge::Soft(UnixMillis::now()));
+        origin.kill();
+        let other = edge(&origin, "other", &table("parent", &parent)).start();
+        for _ in 0..2 {
+            let answer = get(&other, "/a").await;
+            assert_eq!(answer.text(), "1");
+            assert!(answer.head.number("age").expect("an age") >= 60);
+            assert!(!answer.cache().contains("other; hit;"), "{}", answer.cache());
+        }
+    });
+}
+
+#[test]
 fn a_parent_that_hears_of_the_purge_meanwhile_answers_as_always() {
     run(async {
         let origin = numbering();
@@ -203,6 +271,27 @@ fn what_a_stranger_says_it_has_applied_goes_nowhere() {
             get_with(&edge, &format!("/{number}"), &[&said]).await;
         }
         assert!(heard.requests().iter().all(|asked| asked.field("freshet-applied").is_none()));
+    });
+}
+
+#[test]
+fn what_changes_a_resource_makes_it_invalid_at_every_tier() {
+    run(async {
+        let origin = numbering();
+        let parent = parent(&origin, "parent").start();
+        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        // As clients name a node whose port is not the usual one.
+        let host = format!("Host: {}", edge.address());
+        let ask = async |method: &str| {
+            let mut client = Client::to(&edge).await;
+            client
+                .send(&format!("{method} /a HTTP/1.1\r\n{host}\r\nContent-Length: 0\r\n\r\n"))
+                .await;
+            client.answer(method).await.text().to_owned()
+        };
+        assert_eq!(ask("GET").await, "0");
+        assert_eq!(ask("POST").await, "1");
+        assert_eq!(ask("GET").await, "2");
     });
 }
 

@@ -49,6 +49,8 @@ pub struct Stored {
     pub variant: u64,
     /// When its fetch began, in the order of purges.
     pub born: u64,
+    /// When its fetch, or the last validation that the disk knows of, began, in the same order.
+    pub validated: u64,
     /// Place in the order of writing.
     pub seq: u64,
     /// Length of the representation.
@@ -206,6 +208,7 @@ impl Volume {
             slot,
             variant: head.variant,
             born: head.born,
+            validated: head.born,
             seq: head.seq,
             total: head.total,
             soft_ms,

@@ -80,6 +80,7 @@ impl Volume {
                 Verdict::Purged => {}
             }
         }
+        stored.validated = stored.validated.max(renewal.born);
         stored.meta = renewal.meta;
         stored
     }
