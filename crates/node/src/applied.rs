@@ -102,7 +102,7 @@ impl Applied {
     pub(crate) fn put_into(&self, request: &mut Fields, is_for_parent: bool) {
         let said = request.get(NAME).and_then(Position::parse);
         let progress = self.0.borrow();
-        let own = progress.begun.as_ref().or(progress.done.0.back());
+        let own = progress.begun.as_ref().or_else(|| progress.done.0.back());
         match (own.filter(|_| is_for_parent), said) {
             (Some(own), Some(said)) if said != *own && !progress.done.covers(&said) => {}
             (Some(own), _) => request.set(NAME, own.to_string()),

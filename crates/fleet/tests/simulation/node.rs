@@ -146,7 +146,7 @@ impl Node {
 
     /// How far it says to its parent that it is.
     pub(crate) fn place(&self) -> Option<Place> {
-        self.begun.or(self.history.back().copied())
+        self.begun.or_else(|| self.history.back().copied())
     }
 
     /// Ends. What is on its disks stays, with what they know of the log, unless `forgets`.
