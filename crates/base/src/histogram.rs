@@ -7,6 +7,12 @@ const STEPS: usize = 16;
 /// Powers of two above the first `STEPS` values: reaches 2^36 µs, some 19 hours.
 const POWERS: usize = 32;
 
+/// Upper ends of the few buckets of times that are counted by many labels, in microseconds.
+pub const FEW_BUCKETS_US: [u64; 13] = [
+    1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 2_500_000,
+    5_000_000, 10_000_000,
+];
+
 /// Counts of values in log-linear buckets. One writer, any number of readers, as [`Counter`].
 #[derive(Debug)]
 pub struct Histogram {

@@ -2,8 +2,9 @@
 
 mod demo;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
+use freshet_mec::objective;
 use freshet_mec::serve::{self, Config};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -33,6 +34,12 @@ enum What {
         #[arg(long)]
         once: bool,
     },
+    /// Print the objectives of a configuration as rules of Prometheus: alarms, and what is left of budgets.
+    Alerts {
+        /// Configuration.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+    },
     /// Check a configuration, and touch nothing.
     Check {
         /// Configuration.
@@ -47,6 +54,16 @@ enum What {
 /// What is wrong with the configuration, or what this machine refused.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match (arguments.what, arguments.config) {
+        (Some(What::Alerts { config: path }), _) => {
+            let objectives = read(&path)?.objectives;
+            if objectives.is_empty() {
+                bail!(
+                    "{}: no `[service.NAME]` in it has an objective; docs/mec.md has one",
+                    path.display()
+                );
+            }
+            std::io::stdout().write_all(objective::rules(&objectives).as_bytes())?;
+        }
         (Some(What::Check { config: path }), _) => {
             read(&path)?;
             say!("{}: good", path.display())?;

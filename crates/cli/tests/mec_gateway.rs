@@ -61,7 +61,7 @@ fn platform(state: &Path) -> SocketAddr {
          gateways = [\"127.0.0.1\"]\n[app.camera]\n{}{}{}{}{}",
         state.display(),
         client("camera", "app = \"camera\"\nscopes = [\"mec_service_mgmt\"]"),
-        client("viewer", "scopes = [\"services:detector:read\"]"),
+        client("viewer", "scopes = [\"services:detector:read\"]\ngroup = \"press\""),
         client("slow", "scopes = [\"services:detector\"]\nrate = \"2/h\""),
         client("stranger", "scopes = [\"services:other\"]"),
         client("bound", "scopes = [\"services\"]\ncertificate_bound = true"),
@@ -94,7 +94,7 @@ fn start(
         "memory = \"64MiB\"\nworkers = 1\n[[listen]]\naddress = \"127.0.0.1:0\"\n{of_listener}\
          [[origin]]\nurl = \"http://{app}\"\n[[access]]\npath = \"/services/\"\n\
          service = \"http://{platform}/gateway/decision\"\nservice_fields = [\"Mec-Client\"]\n{of_rule}\
-         {rest}[admin]\nlisten = \"off\"\n"
+         {rest}[admin]\nlisten = \"127.0.0.1:0\"\n"
     );
     std::fs::write(&file, text).unwrap();
     let mut command = freshet();
@@ -258,6 +258,45 @@ fn a_gateway_follows_the_registry_without_a_reload() {
     // What is remembered counts as well.
     let post = || ask(gateway, "POST", "/services/detector/faces", &slow, "").0;
     assert_eq!([post(), post(), post()], [200, 200, 429]);
+}
+
+#[test]
+fn a_gateway_says_who_calls_what_how_often_and_how_it_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let platform = platform(&home.path().join("state"));
+    let of_rule = format!(
+        "{FOLLOWING}service_counted = [\"Mec-Service\", \"Mec-Client\", \"Mec-App\", \"Mec-Group\"]\n"
+    );
+    let app = tagged("one");
+    let (mut node, gateway) = start(home.path(), app, platform, ("", &of_rule, ""));
+    let admin: SocketAddr = node.wait_for(|line| {
+        line.strip_prefix("admin      http://")?.split(['/', ' ']).next()?.parse().ok()
+    });
+    let [camera, viewer, stranger] =
+        ["camera", "viewer", "stranger"].map(|client| token(platform, client));
+    offer(platform, &camera, app);
+    let faces = "/services/detector/faces";
+    for (method, token, status) in [
+        ("GET", &viewer, 200),
+        ("GET", &viewer, 200),
+        ("POST", &viewer, 403),
+        ("GET", &stranger, 403),
+    ] {
+        assert_eq!(ask(gateway, method, faces, token, "").0, status);
+    }
+    let (status, _, text) = ask(admin, "GET", "/metrics", "", "");
+    assert_eq!(status, 200);
+    let of_viewer =
+        "access=\"/services/\",mec_service=\"detector\",mec_client=\"viewer\",mec_group=\"press\"";
+    for line in [
+        format!("freshet_access_calls_total{{{of_viewer},class=\"2xx\"}} 2"),
+        format!("freshet_access_calls_total{{{of_viewer},class=\"4xx\"}} 1"),
+        "mec_client=\"stranger\",class=\"4xx\"} 1".to_owned(),
+        format!("freshet_access_call_first_byte_seconds_count{{{of_viewer}}} 3"),
+        format!("{of_viewer},le=\"+Inf\"}} 3"),
+    ] {
+        assert!(text.contains(&line), "{line} is not in\n{text}");
+    }
 }
 
 #[test]

@@ -98,6 +98,75 @@ fn the_dashboard_is_one_and_has_a_query_for_each_panel() {
     }
 }
 
+/// Series of a gateway over six hours, of which some are errors from a moment on, and what becomes of them.
+const OBJECTIVES_TEST: &str = r#"
+rule_files: [objectives.yml]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - series: 'freshet_access_calls_total{mec_service="detector",mec_client="a",class="2xx"}'
+        values: '0+1000x360 360000+980x120'
+      - series: 'freshet_access_calls_total{mec_service="detector",mec_client="b",class="5xx"}'
+        values: '0x360 0+20x120'
+      - series: 'freshet_access_call_first_byte_seconds_bucket{mec_service="detector",le="0.05"}'
+        values: '0+999x480'
+      - series: 'freshet_access_call_first_byte_seconds_count{mec_service="detector"}'
+        values: '0+1000x480'
+    promql_expr_test:
+      - expr: freshet_mec:broken:ratio_rate5m{objective="availability"}
+        eval_time: 5h
+        exp_samples:
+          - labels: 'freshet_mec:broken:ratio_rate5m{mec_service="detector",objective="availability"}'
+            value: 0
+      - expr: round(freshet_mec:broken:ratio_rate1h{objective="latency"}, 0.00001)
+        eval_time: 5h
+        exp_samples:
+          - labels: '{mec_service="detector",objective="latency"}'
+            value: 0.001
+      - expr: round(freshet_mec:broken:ratio_rate1h{objective="availability"}, 0.0001)
+        eval_time: 8h
+        exp_samples:
+          - labels: '{mec_service="detector",objective="availability"}'
+            value: 0.02
+    alert_rule_test:
+      - {eval_time: 5h, alertname: FreshetObjectiveAvailability, exp_alerts: []}
+      - {eval_time: 8h, alertname: FreshetObjectiveLatency, exp_alerts: []}
+      - eval_time: 8h
+        alertname: FreshetObjectiveAvailability
+        exp_alerts:
+          - exp_labels: {severity: critical, mec_service: detector, objective: availability}
+            exp_annotations:
+              summary: "detector breaks its promise: 99.9 % of calls are answered without an error"
+              description: "Its budget of 30 days is used up 14.4 times as fast as it lasts, over 1h or more. `freshet_access_calls_total` says by whose calls."
+          - exp_labels: {severity: warning, mec_service: detector, objective: availability}
+            exp_annotations:
+              summary: "detector breaks its promise: 99.9 % of calls are answered without an error"
+              description: "Its budget of 30 days is used up 3 times as fast as it lasts, over 1d or more. `freshet_access_calls_total` says by whose calls."
+"#;
+
+#[test]
+fn prometheus_raises_an_alarm_where_an_objective_is_not_met() {
+    let Some(promtool) = program("promtool") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let head = "listen = \"127.0.0.1:0\"\nstate = \"state\"\n";
+    let objective =
+        "[service.detector]\navailability = 99.9\nlatency = \"50ms\"\nlatency_share = 99\n";
+    fs::write(at("mec.toml"), format!("{head}{objective}")).unwrap();
+    let rules = succeed(freshet().args(["mec", "alerts", "--config"]).arg(at("mec.toml")));
+    fs::write(at("objectives.yml"), rules).unwrap();
+    fs::write(at("test.yml"), OBJECTIVES_TEST).unwrap();
+    succeed(Command::new(&promtool).args(["check", "rules"]).arg(at("objectives.yml")));
+    succeed(Command::new(&promtool).args(["test", "rules"]).arg(at("test.yml")));
+
+    fs::write(at("mec.toml"), head).unwrap();
+    let none = freshet().args(["mec", "alerts", "--config"]).arg(at("mec.toml")).output().unwrap();
+    assert!(
+        !none.status.success() && String::from_utf8_lossy(&none.stderr).contains("[service.NAME]")
+    );
+}
+
 #[test]
 fn prometheus_takes_the_alerts() {
     let Some(promtool) = program("promtool") else { return };

@@ -100,4 +100,18 @@ pub(super) const KEYS: &[Key] = &[
         "0",
         "Segments at the beginning of the path that such origins do not have.",
     ),
+    per_site(
+        "access[].service_share",
+        Kind::Text,
+        "",
+        "Field of its answer that says of how many places the request needs one, and who shares them: \
+         `\"api\";places=64;member=\"anna\";weight=2`. Where they are all taken each gets as many as it is due.",
+    ),
+    per_site(
+        "access[].service_counted",
+        Kind::TextList,
+        "",
+        "Fields of its answer, yes or no, by whose values requests are counted in metrics: \
+         `Mec-Client` is the label `mec_client`.",
+    ),
 ];

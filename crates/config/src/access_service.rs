@@ -4,6 +4,7 @@ use super::document::Row;
 use super::mistake::Mistake;
 use super::values::{count, optional};
 use freshet_origin::OriginSettings;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A service that is asked.
@@ -29,6 +30,10 @@ pub struct AccessService {
     pub origin_field: Option<String>,
     /// Segments at the beginning of a path that those do not have.
     pub strip: usize,
+    /// The field in which it says how many requests may be under way, and whose this one is.
+    pub share_field: Option<String>,
+    /// Fields by which requests are counted, and the labels they are in metrics.
+    pub counted: Vec<(String, Arc<str>)>,
 }
 
 /// What requests have in common that one yes is good for.
@@ -78,6 +83,21 @@ fn is_name(text: &str) -> bool {
 
 /// Segments of a path that a yes may be remembered by.
 const SEGMENTS_MAX: usize = 16;
+
+/// Fields that requests are counted by.
+const COUNTED_MAX: usize = 8;
+
+/// Labels that such metrics have besides.
+const OWN_LABELS: [&str; 4] = ["site", "access", "class", "le"];
+
+/// The label that a field is in metrics: `Mec-Client` is `mec_client`.
+fn label(name: &str) -> Option<Arc<str>> {
+    let is_sign = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let is_label =
+        name.starts_with(|first: char| first.is_ascii_alphabetic()) && name.bytes().all(is_sign);
+    let label = name.to_ascii_lowercase().replace('-', "_");
+    (is_label && !OWN_LABELS.contains(&label.as_str())).then(|| label.into())
+}
 
 /// Fields that say how a message is framed or whom it is for: an answer has none for a request.
 const NOT_TAKEN: [&str; 8] = [
@@ -134,10 +154,31 @@ pub(super) fn service(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessS
     if let Some(name) = origin_field.as_ref().filter(|name| !is_name(name)) {
         refuse("service_origin", format!("access.service_origin: `{name}` is no name of a field"));
     }
+    let share_field = optional(value("service_share").text());
+    if let Some(name) = share_field.as_ref().filter(|name| !is_name(name)) {
+        refuse("service_share", format!("access.service_share: `{name}` is no name of a field"));
+    }
     let strip = count(value("service_strip").number());
     if strip > 0 && origin_field.is_none() {
         let message = "access.service_strip means nothing without `service_origin`";
         refuse("service_strip", message.into());
+    }
+    let mut counted: Vec<(String, Arc<str>)> = Vec::new();
+    for name in value("service_counted").list() {
+        match label(&name).filter(|label| !counted.iter().any(|(_, other)| other == label)) {
+            Some(_) if counted.len() >= COUNTED_MAX => {
+                let message = format!("access.service_counted has {COUNTED_MAX} fields at most");
+                refuse("service_counted", message);
+                break;
+            }
+            Some(label) => counted.push((name, label)),
+            None => {
+                let message = format!(
+                    "access.service_counted: `{name}` makes no label of a metric of its own"
+                );
+                refuse("service_counted", message);
+            }
+        }
     }
     let remember = value("service_remember").span();
     let changes = optional(value("service_changes").text());
@@ -154,6 +195,8 @@ pub(super) fn service(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessS
         changes,
         origin_field,
         strip,
+        share_field,
+        counted,
         origin: origin.to_owned(),
         target: if target.is_empty() { "/" } else { target }.to_owned(),
         fields,

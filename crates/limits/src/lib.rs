@@ -9,6 +9,7 @@
 //!   meaning any more, unless more keys come than the table is for; the least loaded go then, and are
 //!   counted.
 //! - [`Counts`] has how many requests or connections of a key are under way, in the same way.
+//! - [`Pools`] has who may have how many places at a server that takes only so many requests at once.
 //! - [`Blocks`] is the list of networks that get nothing until a time, made by people and by rules.
 //! - [`Secret`] makes keys of what clients choose, so that nobody can aim at another's place.
 //!
@@ -38,6 +39,7 @@ mod fields;
 mod key;
 pub mod limits;
 mod network;
+mod pools;
 mod rate;
 mod table;
 mod ticks;
@@ -48,6 +50,7 @@ pub use error::LimitError;
 pub use fields::{policy_field, retry_after_s, state_field};
 pub use key::Secret;
 pub use network::Prefix;
+pub use pools::{Place, Pools};
 pub use rate::{Rate, Verdict};
 pub use table::Rates;
 pub use ticks::Ticks;

@@ -17,3 +17,7 @@ pub const BLOCKS_MAX: usize = 100_000;
 pub const WHY_BYTES_MAX: usize = 200;
 /// Places for keys with requests or connections under way, 8 bytes each.
 pub const COUNTS_MAX: usize = 1 << 18;
+/// Servers with a number of places that are known at a time.
+pub const POOLS_MAX: usize = 1024;
+/// Members of each that have shares of their own; more have one share together.
+pub const MEMBERS_MAX: usize = 256;

@@ -29,6 +29,10 @@ pub struct Client {
     pub scopes: Vec<String>,
     /// How often it may ask each interface; as often as it likes where it is not said.
     pub rate: Option<Rate>,
+    /// What its calls are counted with, beside others of the same; by itself where it is not said.
+    pub group: Option<String>,
+    /// How many as much as others it is due where a service takes only so many calls at once.
+    pub weight: u32,
 }
 
 impl Client {
@@ -37,7 +41,16 @@ impl Client {
         let mut secret_digest = [0; 32];
         secret_digest.copy_from_slice(digest(&SHA256, secret.as_bytes()).as_ref());
         let secret_digest = Some(secret_digest);
-        Self { secret_digest, certificate_digest: None, is_bound: false, app, scopes, rate: None }
+        Self {
+            secret_digest,
+            certificate_digest: None,
+            is_bound: false,
+            app,
+            scopes,
+            rate: None,
+            group: None,
+            weight: 1,
+        }
     }
 
     /// Whether a token may be used over a connection, by the certificate it is bound to and the one that was
@@ -70,6 +83,10 @@ pub(crate) struct Caller {
     scopes: Vec<String>,
     /// How often it may ask each interface.
     pub(crate) rate: Option<Rate>,
+    /// What its calls are counted with.
+    pub(crate) group: Option<String>,
+    /// How many as much as others it is due.
+    pub(crate) weight: u32,
     /// When its token is over, in seconds since 1970.
     pub(crate) until_s: u64,
 }
@@ -83,6 +100,8 @@ impl Caller {
             app: found.app.clone(),
             scopes,
             rate: found.rate,
+            group: found.group.clone(),
+            weight: found.weight,
             until_s: claims.exp,
         }
     }

@@ -10,6 +10,7 @@
 //! - [`radio`]: what a radio network tells, and a simulator of one;
 //! - [`position`]: where clients are by what the radio network measures, and whether they say so;
 //! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
+//! - [`objective`]: what is promised of services, as rules of Prometheus;
 //! - `life`, `runtime`: what is done to app instances, step by step, and the containers they run in;
 //! - [`token`], [`client`]: OAuth 2.0 client credentials and access tokens of RFC 9068.
 //!
@@ -36,6 +37,7 @@ mod journal;
 mod life;
 pub mod limits;
 pub mod notify;
+pub mod objective;
 mod platform;
 pub mod position;
 pub mod problem;

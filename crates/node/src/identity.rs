@@ -1,6 +1,8 @@
 //! Whom a request was let in as.
 
+use crate::calls::Call;
 use crate::doors::Places;
+use freshet_limits::Place;
 use freshet_tokens::Grant;
 use std::sync::Arc;
 
@@ -15,6 +17,10 @@ pub struct Identity {
     pub(crate) fields: Vec<Arc<str>>,
     /// Where its request goes, as a service has said.
     pub(crate) places: Option<Arc<Places>>,
+    /// What it is counted with.
+    pub(crate) call: Option<Arc<Call>>,
+    /// Its place among those under way, where there are only so many.
+    pub(crate) share: Option<Place>,
 }
 
 impl Identity {
@@ -24,6 +30,8 @@ impl Identity {
             && self.token.is_none()
             && self.fields.is_empty()
             && self.places.is_none()
+            && self.call.is_none()
+            && self.share.is_none()
     }
 
     /// The name of who has the password, or whom the token is for; empty where nobody is named.

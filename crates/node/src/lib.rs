@@ -20,6 +20,7 @@ pub mod applied;
 pub mod assembly;
 pub mod bans;
 pub mod body;
+pub mod calls;
 pub mod certificates;
 pub mod client;
 pub mod decisions;

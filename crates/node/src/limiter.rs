@@ -11,7 +11,7 @@ use freshet_base::random;
 use freshet_config::limits::Prefixes;
 use freshet_config::rate_limits::RateLimit;
 use freshet_limits::limits::COUNTS_MAX;
-use freshet_limits::{Block, Blocks, Counts, Held, Prefix, Rates, Secret, Ticks};
+use freshet_limits::{Block, Blocks, Counts, Held, Pools, Prefix, Rates, Secret, Ticks};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -34,6 +34,8 @@ pub struct Limiter {
     keys_max: usize,
     rates: OnceLock<Rates>,
     counts: OnceLock<Arc<Counts>>,
+    /// Places at servers that services speak of.
+    pub(crate) pools: Arc<Pools>,
     pub(crate) blocked_log: LogLimit,
 }
 
@@ -62,6 +64,7 @@ impl Limiter {
             keys_max,
             rates: OnceLock::new(),
             counts: OnceLock::new(),
+            pools: Arc::default(),
             blocked_log: LogLimit::new(),
         }
     }

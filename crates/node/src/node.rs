@@ -2,6 +2,7 @@
 
 use crate::applied::Applied;
 use crate::bans::Bans;
+use crate::calls::Calls;
 use crate::certificates::Asking;
 use crate::decisions::Decisions;
 use crate::disk::DiskKeeper;
@@ -249,6 +250,7 @@ impl Node {
             disks_doubted_below: AtomicU64::new(0),
             versions: Versions::default(),
             limiter: Limiter::new(settings.limits.rate_keys_max),
+            calls: Calls::default(),
         });
         if let Some(line) = predecessor {
             handover::take_over(line, &shared, &draft.sites);

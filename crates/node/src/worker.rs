@@ -3,6 +3,7 @@
 
 use crate::applied::Applied;
 use crate::bans::Bans;
+use crate::calls::Calls;
 use crate::client::{Client, End, Link};
 use crate::decisions::Decisions;
 use crate::expiry::Expiry;
@@ -113,6 +114,8 @@ pub struct Shared {
     pub scribe: Option<Arc<dyn Scribe>>,
     /// What clients may take.
     pub limiter: Limiter,
+    /// What comes of requests, by what services say of them.
+    pub calls: Calls,
     /// How far purges that nodes have in one order are carried out here.
     pub applied: Applied,
     /// What is on a disk, and was fetched or validated before this number in the order of the disks, may be

@@ -1,8 +1,10 @@
 //! Metrics in the text form Prometheus reads, made when it asks.
 //!
-//! Labels are bounded: statuses, fixed results and kinds of failure, and names of origins from the
-//! configuration. Nothing a client sends becomes a label.
+//! Labels are bounded: statuses, fixed results and kinds of failure, names of origins from the
+//! configuration, and what services say of requests, of which there are so many kinds at most. Nothing a client sends
+//! becomes a label.
 
+mod calls;
 mod certificates;
 mod disks;
 mod geo;
@@ -82,6 +84,7 @@ impl Collector for NodeCollector {
         sites::write(&self.0, &mut out)?;
         certificates::write(&self.0, self.1.as_deref(), &mut out)?;
         limits::write(&self.0, &mut out)?;
+        calls::write(&self.0, &mut out)?;
         geo::write(&self.0, &mut out)?;
         origins::write(&self.0.snapshot(), &mut out)
     }

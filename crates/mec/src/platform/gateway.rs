@@ -46,13 +46,27 @@ pub(super) fn service(call: &Call<'_>) -> Result<String, Problem> {
 }
 
 impl Platform {
-    /// Whether the request may go on: 204 with who asks, where the service is, and how often they may.
-    pub(super) fn gateway(
-        &self,
-        call: &Call<'_>,
-        caller: &Caller,
-        now_ms: u64,
-    ) -> Result<Answer, Problem> {
+    /// Whether the request may go on, and what it is counted with: also a no is some client's.
+    pub(super) fn gateway(&self, call: &Call<'_>, caller: &Caller, now_ms: u64) -> Answer {
+        let decided = self.admit(call, caller, now_ms).unwrap_or_else(Answer::from);
+        let mut answer = decided.with("Mec-Client", &caller.client);
+        let asked = service(call).ok().filter(|asked| !self.offers.find(asked).is_empty());
+        // A name of nobody's service is a client's word, of which there are any number.
+        let name = asked.as_ref().map(|asked| self.offers.name(asked).to_owned());
+        for (field, value) in [
+            ("Mec-Service", name),
+            ("Mec-App", caller.app.clone()),
+            ("Mec-Group", caller.group.clone()),
+        ] {
+            if let Some(value) = value {
+                answer = answer.with(field, value);
+            }
+        }
+        answer
+    }
+
+    /// 204 with where the service is and how often the client may ask it.
+    fn admit(&self, call: &Call<'_>, caller: &Caller, now_ms: u64) -> Result<Answer, Problem> {
         let asked = service(call)?;
         let name = self.offers.name(&asked);
         // Safe methods read (RFC 9110 §9.2.1).
@@ -62,9 +76,15 @@ impl Platform {
             return Err(client::insufficient(&scope));
         }
         let places = self.places(&asked)?;
-        let mut answer = Answer::nothing().with("Mec-Client", &caller.client);
-        if let Some(app) = &caller.app {
-            answer = answer.with("Mec-App", app);
+        let mut answer = Answer::nothing();
+        if let Some(most) = self.setup.concurrent.get(name) {
+            // The configuration has no service with a quote in its name.
+            let share = format!(
+                "\"{name}\";places={most};member=\"{}\";weight={}",
+                caller.client.replace('"', "'"),
+                caller.weight
+            );
+            answer = answer.with("Mec-Share", share);
         }
         if !places.is_empty() {
             answer = answer.with(ENDPOINTS, places.join(", "));

@@ -147,7 +147,7 @@ impl Platform {
     ) -> Result<Decision, Problem> {
         let path = call.target.split_once('?').map_or(call.target, |(path, _)| path);
         if call.method == "GET" && path == gateway::PATH {
-            return self.gateway(call, who.caller()?, now_ms).map(Decision::from);
+            return Ok(self.gateway(call, who.caller()?, now_ms).into());
         }
         if let Some(answer) = self.open_path(call, path, fresh, now_ms) {
             return Ok(answer.into());

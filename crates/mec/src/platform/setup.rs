@@ -24,6 +24,8 @@ pub struct Setup {
     pub host: Host,
     /// What apps of packages may have here; none are run where it is not said.
     pub place: Option<Place>,
+    /// How many calls of a service may be under way at a gateway, by its name.
+    pub concurrent: BTreeMap<String, u32>,
 }
 
 /// An app instance that the operator's configuration has.
@@ -42,7 +44,8 @@ impl Setup {
         let url = url.trim_end_matches('/').to_owned();
         let callbacks = CallbackPolicy::default();
         let (apps, tags, host) = (BTreeMap::new(), BTreeMap::new(), Host::default());
-        Self { url, issuer, clients, callbacks, apps, tags, host, place: None }
+        let concurrent = BTreeMap::new();
+        Self { url, issuer, clients, callbacks, apps, tags, host, place: None, concurrent }
     }
 
     /// The secret of an app instance that is run here: the same one for as long as the key is.

@@ -123,7 +123,7 @@ fn response(answer: &Answer, is_head: bool) -> Response {
     }
     for (name, value) in &answer.fields {
         if let (Ok(name), Ok(value)) =
-            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value))
+            (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_bytes(value.as_bytes()))
         {
             headers.insert(name, value);
         }

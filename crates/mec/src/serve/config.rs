@@ -1,6 +1,7 @@
 //! The configuration of a platform: a TOML file.
 
 use crate::client::Client;
+use crate::objective::{Objective, ServiceFile};
 use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE};
 use crate::radio::observed::Stations;
 use freshet_base::file::read_text;
@@ -51,6 +52,10 @@ pub struct Config {
     pub packages: Option<Trust>,
     /// What apps of packages may have; none are run where it is not said.
     pub runtime: Option<Runtime>,
+    /// What is promised of services behind the gateway.
+    pub objectives: Vec<Objective>,
+    /// How many calls of a service may be under way at a gateway.
+    pub concurrent: BTreeMap<String, u32>,
 }
 
 /// What apps of packages may have.
@@ -118,6 +123,8 @@ struct File {
     neighbour: BTreeMap<String, Neighbour>,
     packages: Option<PackagesFile>,
     runtime: Option<RuntimeFile>,
+    #[serde(default)]
+    service: BTreeMap<String, ServiceFile>,
 }
 
 #[derive(Deserialize)]
@@ -206,6 +213,8 @@ struct ClientFile {
     #[serde(default)]
     scopes: Vec<String>,
     rate: Option<String>,
+    group: Option<String>,
+    weight: Option<u32>,
 }
 
 /// Reads a configuration.
@@ -264,7 +273,22 @@ pub fn read(text: &str) -> Result<Config, String> {
         let rate = client.rate.as_deref().map(|text| Rate::parse(text, None)).transpose();
         let rate = rate.map_err(|error| wrong(format!("rate: {error}")))?;
         let (is_bound, app, scopes) = (client.certificate_bound, client.app, client.scopes);
-        Ok((name, Client { secret_digest, certificate_digest, is_bound, app, scopes, rate }))
+        let weight = client.weight.unwrap_or(1);
+        if weight == 0 {
+            return Err(wrong("weight: of none, it would get nothing".to_owned()));
+        }
+        let group = client.group;
+        let client = Client {
+            secret_digest,
+            certificate_digest,
+            is_bound,
+            app,
+            scopes,
+            rate,
+            group,
+            weight,
+        };
+        Ok((name, client))
     });
     if let Some(radio) = &file.radio {
         let wrong = match (&file.router, &file.simulator) {
@@ -284,7 +308,16 @@ pub fn read(text: &str) -> Result<Config, String> {
         device_apps: file.device_app,
         neighbours: file.neighbour,
     };
+    let (mut objectives, mut concurrent) = (Vec::new(), BTreeMap::new());
+    for (service, file) in file.service {
+        let (objective, most) =
+            file.read(&service).map_err(|what| format!("service.{service}.{what}"))?;
+        concurrent.extend(most.map(|most| (service, most)));
+        objectives.extend(Some(objective).filter(|one| !one.promises.is_empty()));
+    }
     Ok(Config {
+        objectives,
+        concurrent,
         listen,
         url: file.url,
         state: file.state,

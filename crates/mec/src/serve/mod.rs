@@ -115,6 +115,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     setup.apps = config.apps;
     setup.tags = config.tags;
     setup.host = config.host;
+    setup.concurrent = config.concurrent;
     // The runtime goes to its own folder before it reads names.
     let state = std::path::absolute(&config.state)
         .map_err(|error| format!("state: {}: {error}", config.state.display()))?;

@@ -163,6 +163,56 @@ fn a_request_goes_where_the_registry_says() {
 }
 
 #[test]
+fn calls_of_a_service_that_takes_only_so_many_have_places_by_weight() {
+    let mut clients = clients();
+    let viewer = clients.get_mut("viewer").unwrap();
+    (viewer.scopes, viewer.weight) = (vec!["services".to_owned()], 3);
+    let issuer = Issuer::new(&Issuer::new_key(), URL, "mec").unwrap();
+    let mut setup = Setup::new(URL, issuer, clients);
+    setup.apps = [("camera".to_owned(), App::default())].into();
+    setup.concurrent = [("detector".to_owned(), 16)].into();
+    let mut world = World::with(Platform::new(setup).unwrap());
+    let path = format!("{SERVICES}/applications/camera/services");
+    let place = location(&world.ask("camera", "POST", &path, &service()).0);
+    let mut other = service();
+    other["serName"] = json!("other");
+    assert_eq!(world.ask("camera", "POST", &path, &other).0.status, 201);
+    let instance = format!("/services/{}/x", place.rsplit('/').next().unwrap());
+    let due = "\"detector\";places=16;member=\"viewer\";weight=3";
+    for (uri, wanted) in
+        [("/services/detector/x", Some(due)), (&*instance, Some(due)), ("/services/other/x", None)]
+    {
+        let answer = ask(&mut world, "viewer", "GET", uri);
+        assert_eq!((answer.status, answer.field("Mec-Share")), (204, wanted), "{uri}");
+    }
+}
+
+#[test]
+fn what_a_call_is_counted_with_is_in_a_no_as_well() {
+    let mut clients = clients();
+    let viewer = clients.get_mut("viewer").unwrap();
+    viewer.scopes = vec!["services:detector:read".to_owned()];
+    viewer.group = Some("press".to_owned());
+    let (mut world, place) = world_of(clients);
+    let instance = format!("/services/{}/faces", place.rsplit('/').next().unwrap());
+    for (who, method, uri, status, service, group) in [
+        ("viewer", "GET", "/services/detector/faces", 204, Some("detector"), Some("press")),
+        ("viewer", "GET", &instance, 204, Some("detector"), Some("press")),
+        ("viewer", "POST", "/services/detector/faces", 403, Some("detector"), Some("press")),
+        ("camera", "GET", "/services/detector/faces", 403, Some("detector"), None),
+        // What nobody offers is a word of the client's.
+        ("viewer", "GET", "/services/anything/faces", 403, None, Some("press")),
+        ("viewer", "GET", "/services/detector/%2e%2e/x", 400, None, Some("press")),
+    ] {
+        let answer = ask(&mut world, who, method, uri);
+        assert_eq!(answer.status, status, "{who} {method} {uri}");
+        assert_eq!(answer.field("Mec-Client"), Some(who));
+        let told = (answer.field("Mec-Service"), answer.field("Mec-Group"));
+        assert_eq!(told, (service, group), "{who} {method} {uri}");
+    }
+}
+
+#[test]
 fn a_gateway_is_not_aimed_at_what_only_it_reaches() {
     let (mut world, unsaid) = world();
     assert_eq!(world.ask("camera", "DELETE", &unsaid, &Value::Null).0.status, 204);

@@ -4,6 +4,7 @@ mod service;
 
 pub use service::Places;
 
+use crate::calls::Call;
 use crate::client::Client;
 use crate::policy::Synthetic;
 use crate::site::Site;
@@ -19,6 +20,7 @@ use freshet_geo::Geo;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
+use freshet_limits::Place;
 use freshet_origin::definition::Timeouts;
 use freshet_tokens::passwords::{Credentials, Users};
 use service::Service;
@@ -69,11 +71,13 @@ pub(crate) struct Refused {
     pub(crate) told: Option<(&'static str, String)>,
     /// What its client gets, where somebody else has said so.
     pub(crate) page: Option<Box<Synthetic>>,
+    /// What it is counted with, where a service knows.
+    pub(crate) call: Option<Arc<Call>>,
 }
 
 impl Refused {
     fn new(status: u16, reason: Reason) -> Self {
-        Self { status, reason, told: None, page: None }
+        Self { status, reason, told: None, page: None, call: None }
     }
 
     fn telling(self, name: &'static str, value: String) -> Self {
@@ -90,6 +94,10 @@ pub(crate) struct LetIn {
     pub(crate) fields: Vec<Arc<str>>,
     /// Where it goes, where a service has said so.
     pub(crate) places: Option<Arc<Places>>,
+    /// What it is counted with, where a service has said so.
+    pub(crate) call: Option<Arc<Call>>,
+    /// Its place among those under way, where a service has said that there are only so many.
+    pub(crate) share: Option<Place>,
 }
 
 type Answer = Result<LetIn, Refused>;
@@ -166,6 +174,8 @@ pub(crate) async fn admit(
         let_in.name = given.name.or(let_in.name);
         let_in.fields.extend(given.fields);
         let_in.places = given.places.or(let_in.places);
+        let_in.call = given.call.or(let_in.call);
+        let_in.share = given.share.or(let_in.share);
         is_used_up |= !access.rule.forward;
     }
     if is_used_up {

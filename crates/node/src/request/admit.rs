@@ -78,12 +78,16 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
                 identity.name = let_in.name;
                 identity.fields = let_in.fields;
                 identity.places = let_in.places;
+                identity.call = let_in.call;
+                identity.share = let_in.share;
             }
             Err(refused) => {
                 count_refused(worker, refused.reason);
                 admission.refusal = Some((refused.status, refused.reason));
                 admission.told.extend(refused.told.map(|(name, value)| (name.into(), value)));
                 admission.page = refused.page;
+                let call = refused.call.map(|call| Identity { call: Some(call), ..identity });
+                admission.identity = call.map(Rc::new);
                 return admission;
             }
         }

@@ -213,6 +213,9 @@ impl Sent {
         let shown = self.shown.as_ref().and_then(|shown| shown.proved_to(site));
         let trace_id = self.transcript.trace_id();
         let identity = facts.identity.as_deref();
+        if let Some(call) = identity.and_then(|identity| identity.call.as_ref()) {
+            call.note(head.status, self.first_byte_us, body_bytes);
+        }
         let proved = |part: fn(&ClientCertificate) -> &str| shown.map_or("", part);
         let part = |index: usize| {
             let start = if index == 0 { 0 } else { self.ends[index - 1] };

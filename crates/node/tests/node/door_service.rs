@@ -1,6 +1,6 @@
 //! `[[access]]` with a service that is asked.
 
-use crate::client::{get, get_with, request};
+use crate::client::{Client, get, get_with, request};
 use crate::harness::{Setup, run};
 use crate::origin::{Origin, Reply, Request, fresh, head, refusing, response};
 use crate::vcl::governed_with;
@@ -188,6 +188,93 @@ fn a_service_that_is_the_node_itself_is_asked_once() {
         // Asked about the question, it says that it is asked in a circle.
         assert_eq!(get(&node, "/a?token=good").await.status, 503);
         assert_eq!((node.count("requests"), origin.count()), (2, 0));
+    });
+}
+
+#[test]
+fn requests_are_counted_by_what_the_service_says_of_them() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let service = Origin::serve(|asked: &Request| {
+            let uri = asked.field("x-forwarded-uri").unwrap_or_default().to_owned();
+            let anna = ["X-Api: faces", "X-Who: anna", "RateLimit-Policy: \"anna\";q=2;w=3600"];
+            Reply::from(match uri {
+                uri if uri.contains("anna") => response("204 No Content", &anna, ""),
+                uri if uri.contains("eve") => {
+                    response("403 Forbidden", &["X-Api: faces", "X-Who: eve"], "no\n")
+                }
+                _ => response("401 Unauthorized", &[], ""),
+            })
+        });
+        let more = "service_counted = [\"X-Api\", \"X-Who\"]\nservice_remember = \"1h\"\n\
+                    service_by = [\"{target}\"]";
+        let node = setup(&origin, &service.url(), more).start();
+        let lie = ["X-Who: root"];
+        for (target, status) in
+            [("/anna", 200), ("/anna", 200), ("/anna", 429), ("/eve", 403), ("/", 401)]
+        {
+            let answer = get_with(&node, target, &lie).await;
+            assert_eq!(answer.status, status, "{target}");
+            assert_eq!(answer.field("x-who"), None, "what is counted by is for the node");
+        }
+        let calls = node.node.shared.calls.all();
+        let said: Vec<_> = calls
+            .iter()
+            .map(|(labels, call)| {
+                let labels: Vec<_> =
+                    labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                let count = |class: usize| call.statuses[class].value();
+                (labels.join(" "), [count(2), count(4)], call.body_bytes.value() >= 3)
+            })
+            .collect();
+        assert_eq!(
+            said,
+            [
+                ("site= access=/ x_api=faces x_who=anna".to_owned(), [2, 1], true),
+                ("site= access=/ x_api=faces x_who=eve".to_owned(), [0, 1], true),
+            ]
+        );
+    });
+}
+
+#[test]
+fn who_takes_all_places_of_a_server_makes_room_for_others() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let service = Origin::serve(|asked: &Request| {
+            let uri = asked.field("x-forwarded-uri").unwrap_or_default().to_owned();
+            let who = if uri.contains("noisy") { "noisy" } else { "quiet" };
+            let share = format!("X-Share: \"api\";places=4;member=\"{who}\"");
+            Reply::from(response("204 No Content", &[&share], ""))
+        });
+        let node = setup(&origin, &service.url(), "service_share = \"X-Share\"").start();
+        let (mut clients, mut asked) = (Vec::new(), Vec::new());
+        for number in 0..4 {
+            let mut client = Client::to(&node).await;
+            client.ask("GET", &format!("/noisy/{number}"), &[]).await;
+            clients.push(client);
+            asked.push(origin.next().await);
+        }
+        let refused = get(&node, "/quiet/1").await;
+        assert_eq!((refused.status, refused.field("retry-after")), (429, Some("1")));
+        asked.remove(0).send(response("200 OK", &["Cache-Control: no-store"], "a"));
+        assert_eq!(clients.remove(0).answer("GET").await.status, 200);
+        // That place is kept for who was refused, who gets it when it is free.
+        assert_eq!(get(&node, "/noisy/5").await.status, 429);
+        let quiet = async {
+            loop {
+                let answer = get(&node, "/quiet/2").await;
+                if answer.status == 200 {
+                    break;
+                }
+                assert_eq!(answer.status, 429);
+            }
+        };
+        let answers = async {
+            let one = origin.next().await;
+            one.send(response("200 OK", &["Cache-Control: no-store"], "b"));
+        };
+        tokio::join!(quiet, answers);
     });
 }
 

@@ -7,6 +7,7 @@ mod watch;
 pub use places::Places;
 
 use super::{Answer, LetIn, Refused};
+use crate::calls::Call;
 use crate::client::Client;
 use crate::policy::Synthetic;
 use crate::sites::SiteRef;
@@ -22,7 +23,7 @@ use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_http::{conditional, hop_by_hop};
-use freshet_limits::{Rate, retry_after_s};
+use freshet_limits::{Place, Rate, retry_after_s};
 use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_origin::definition::Timeouts;
 use freshet_origin::{Origin, OriginError, OriginSettings, exchange};
@@ -32,7 +33,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use told::{Quota, lifetime, quota};
+use told::{Quota, Share, lifetime, quota, share};
 use watch::Watch;
 
 /// Yeses of one rule that are remembered at a time.
@@ -46,6 +47,11 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 /// What keys of rates that services name are of.
 const OF_SERVICES: u64 = u64::MAX - 1;
+
+/// What keys of places that services speak of are of.
+const OF_SHARES: u64 = u64::MAX - 2;
+/// After how long a place may be free that was not.
+const PLACE_RETRY: Duration = Duration::from_secs(1);
 
 /// The field in which a service says whom a request comes from.
 const USER: &str = "Remote-User";
@@ -64,6 +70,8 @@ const OF_CONTENT: [&str; 7] = [
 
 /// A service that is asked.
 pub(super) struct Service {
+    /// The path of its rule.
+    path: Box<str>,
     settings: AccessService,
     origin: Arc<Origin>,
     memory: Memory<Yes>,
@@ -83,8 +91,12 @@ struct Given {
     fields: Vec<(Arc<str>, Vec<u8>)>,
     /// Where it goes, where the service says so.
     places: Option<Arc<Places>>,
+    /// What it is counted with.
+    call: Option<Arc<Call>>,
     /// How often there may be such a request.
     quota: Option<(u64, Rate)>,
+    /// Of which pool it needs a place, with how many, and as whom, with which weight.
+    share: Option<((u64, u32), (u64, u32))>,
     /// For how long it is good.
     lifetime: Duration,
     /// What had changed when it was asked for.
@@ -118,7 +130,8 @@ impl Service {
             .map_err(|_| wrong("the system gives no random numbers".into()))?;
         let known = Known::new(settings.strip, timeouts);
         let (failing, watch) = (LogLimit::new(), Watch::default());
-        Ok(Some(Arc::new(Self { settings, origin, memory, failing, watch, known })))
+        let path = rule.path.as_str().into();
+        Ok(Some(Arc::new(Self { path, settings, origin, memory, failing, watch, known })))
     }
 
     /// Its URL.
@@ -164,17 +177,24 @@ impl Service {
                 let answer = answer.unwrap_or(Err(late)).and_then(|answer| match answer {
                     Ok(fields) => {
                         let mut given = self.given(&fields, &head.target, changes)?;
+                        given.call = self.call((worker, site), &fields);
                         let named = quota(&fields);
                         given.quota = named.map(|quota| self.quota_key((worker, site), quota));
+                        given.share = self.share((worker, site), &fields);
                         Ok(Ok(given))
                     }
                     Err(page) => Ok(Err(page)),
                 });
                 let given = match answer {
                     Ok(Ok(given)) => Arc::new(given),
-                    Ok(Err(page)) => {
+                    Ok(Err(mut page)) => {
                         let refused = Refused::new(page.head.status, Reason::ServiceRefused);
-                        return Err(Refused { page: Some(Box::new(page)), ..refused });
+                        let call = self.call((worker, site), &page.head.fields);
+                        // They are for the node.
+                        for (name, _) in &self.settings.counted {
+                            page.head.fields.remove(name);
+                        }
+                        return Err(Refused { page: Some(Box::new(page)), call, ..refused });
                     }
                     Err(unknown) => {
                         self.log(&unknown);
@@ -189,14 +209,17 @@ impl Service {
                 given
             }
         };
+        let counted = |refused| Refused { call: given.call.clone(), ..refused };
         if let Some((key, rate)) = &given.quota {
-            count(worker, *key, rate)?;
+            count(worker, *key, rate).map_err(counted)?;
         }
+        let share = given.share.map(|share| place(worker, share)).transpose().map_err(counted)?;
         for (name, value) in &given.fields {
             head.fields.set(&**name, value);
         }
         let fields = given.fields.iter().map(|(name, _)| Arc::clone(name)).collect();
-        Ok(LetIn { name: given.user.clone(), fields, places: given.places.clone() })
+        let (places, call) = (given.places.clone(), given.call.clone());
+        Ok(LetIn { name: given.user.clone(), fields, places, call, share })
     }
 
     /// What requests of this quota are counted under. What was counted by another rate means nothing by this one.
@@ -204,6 +227,39 @@ impl Service {
         let Quota { name, rate } = quota;
         let what = format!("{}\0{}\0{name}\0{rate}", site.name.as_str(), self.settings.url);
         (worker.shared.limiter.key(OF_SERVICES, what.as_bytes()), rate)
+    }
+
+    /// Which place a request needs, where an answer says something of that.
+    fn share(
+        &self,
+        (worker, site): (&Worker, &SiteRef),
+        answer: &Fields,
+    ) -> Option<((u64, u32), (u64, u32))> {
+        let name = self.settings.share_field.as_ref()?;
+        let Share { server, places, member, weight } = share(answer.get_str(name)?)?;
+        let key = |what: &str| {
+            let what = format!("{}\0{}\0{server}\0{what}", site.name.as_str(), self.settings.url);
+            worker.shared.limiter.key(OF_SHARES, what.as_bytes())
+        };
+        Some(((key(""), places), (key(&format!("member {member}")), weight)))
+    }
+
+    /// What a request is counted with, where an answer says something of that.
+    fn call(&self, (worker, site): (&Worker, &SiteRef), answer: &Fields) -> Option<Arc<Call>> {
+        let counted = &self.settings.counted;
+        let said = counted.iter().map(|(name, _)| answer.get_str(name).unwrap_or_default().into());
+        let said: Vec<Box<str>> = said.collect();
+        if said.iter().all(|value| value.is_empty()) {
+            return None;
+        }
+        let names: Vec<Arc<str>> = ["site", "access"]
+            .into_iter()
+            .map(Into::into)
+            .chain(counted.iter().map(|(_, label)| Arc::clone(label)))
+            .collect();
+        let of_rule = [site.name.as_str().into(), self.path.clone()];
+        let values: Vec<Box<str>> = of_rule.into_iter().chain(said).collect();
+        Some(worker.shared.calls.group(&names, &values))
     }
 
     /// What a yes to this request is remembered under.
@@ -331,7 +387,9 @@ impl Service {
             user,
             fields: self.settings.fields.iter().filter_map(value).collect(),
             places: places.map_err(Unknown::Places)?,
+            call: None,
             quota: None,
+            share: None,
             lifetime: lifetime(answer, self.settings.remember),
             changes,
         })
@@ -368,6 +426,15 @@ fn count(worker: &Worker, key: u64, rate: &Rate) -> Result<(), Refused> {
     let wait_s = retry_after_s(verdict.retry_after());
     let refused = Refused::new(429, Reason::ClientTooMany);
     Err(refused.telling("Retry-After", wait_s.to_string()))
+}
+
+/// A place for a request, where it is due one.
+fn place(worker: &Worker, (pool, member): ((u64, u32), (u64, u32))) -> Result<Place, Refused> {
+    let limiter = &worker.shared.limiter;
+    limiter.pools.enter(pool, member, limiter.ticks(Instant::now())).ok_or_else(|| {
+        let wait_s = retry_after_s(PLACE_RETRY).to_string();
+        Refused::new(429, Reason::ClientTooMany).telling("Retry-After", wait_s)
+    })
 }
 
 /// An answer that refuses, as its client gets it.

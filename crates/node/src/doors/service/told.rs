@@ -29,10 +29,45 @@ pub(super) fn lifetime(answer: &Fields, most: Duration) -> Duration {
     })
 }
 
+/// Which places at a server a request needs one of, and how it shares them with others.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Share {
+    /// The server's name.
+    pub(super) server: Box<str>,
+    /// How many places there are.
+    pub(super) places: u32,
+    /// Who takes one.
+    pub(super) member: Box<str>,
+    /// How many as much as others it is due.
+    pub(super) weight: u32,
+}
+
+/// What an answer says of places: `"detector";places=64;member="partner";weight=2`. A weight is one where it
+/// is not there; nothing is meant by what cannot be read.
+pub(super) fn share(line: &str) -> Option<Share> {
+    let (server, parameters) = quoted(line)?;
+    let value = |key: &str| {
+        let mut all = parameters.split(';').map(str::trim);
+        all.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
+    };
+    let member = value("member").map_or(Some(""), |text| Some(quoted(text)?.0))?;
+    Some(Share {
+        server: server.into(),
+        places: value("places")?.parse().ok().filter(|places| *places > 0)?,
+        member: member.into(),
+        weight: value("weight").map_or(Some(1), |text| text.parse().ok())?,
+    })
+}
+
+/// A text in quotes, and what is behind it.
+fn quoted(text: &str) -> Option<(&str, &str)> {
+    text.trim().strip_prefix('"')?.split_once('"')
+}
+
 /// The first policy of an answer (draft-ietf-httpapi-ratelimit-headers-10 §3): `"name";q=50;w=1`.
 pub(super) fn quota(answer: &Fields) -> Option<Quota> {
     let line = answer.get_str("ratelimit-policy")?;
-    let (name, parameters) = line.strip_prefix('"')?.split_once('"')?;
+    let (name, parameters) = quoted(line)?;
     let first = parameters.split(',').next().unwrap_or_default();
     let number = |key: &str| -> Option<u64> {
         first
@@ -69,6 +104,25 @@ mod tests {
             assert_eq!(found, Duration::from_secs(seconds), "{text}");
         }
         assert_eq!(lifetime(&Fields::default(), most), most);
+    }
+
+    #[test]
+    fn a_share_says_of_what_and_whose_it_is() {
+        let found = share("\"detector\"; places=64;member=\"partner\";weight=2").unwrap();
+        let (server, member) = ("detector".into(), "partner".into());
+        assert_eq!(found, Share { server, places: 64, member, weight: 2 });
+        assert_eq!(share("\"a\";places=1").unwrap().weight, 1);
+        for text in [
+            "",
+            "a;places=1",
+            "\"a\"",
+            "\"a\";places=0",
+            "\"a\";places=-1",
+            "\"a\";places=1;member=b",
+            "\"a\";places=1;weight=x",
+        ] {
+            assert_eq!(share(text), None, "{text}");
+        }
     }
 
     #[test]
