@@ -293,7 +293,7 @@ fn a_gateway_says_who_calls_what_how_often_and_how_it_ends() {
         format!("freshet_access_calls_total{{{of_viewer},class=\"4xx\"}} 1"),
         "mec_client=\"stranger\",class=\"4xx\"} 1".to_owned(),
         format!("freshet_access_call_first_byte_seconds_count{{{of_viewer}}} 3"),
-        format!("{of_viewer},le=\"+Inf\"}} 3"),
+        format!("_bucket{{le=\"+Inf\",{of_viewer}}} 3"),
     ] {
         assert!(text.contains(&line), "{line} is not in\n{text}");
     }

@@ -119,16 +119,16 @@ tests:
         exp_samples:
           - labels: 'freshet_mec:broken:ratio_rate5m{mec_service="detector",objective="availability"}'
             value: 0
-      - expr: round(freshet_mec:broken:ratio_rate1h{objective="latency"}, 0.00001)
+      - expr: round(1e5 * freshet_mec:broken:ratio_rate1h{objective="latency"})
         eval_time: 5h
         exp_samples:
           - labels: '{mec_service="detector",objective="latency"}'
-            value: 0.001
-      - expr: round(freshet_mec:broken:ratio_rate1h{objective="availability"}, 0.0001)
+            value: 100
+      - expr: round(1e4 * freshet_mec:broken:ratio_rate1h{objective="availability"})
         eval_time: 8h
         exp_samples:
           - labels: '{mec_service="detector",objective="availability"}'
-            value: 0.02
+            value: 200
     alert_rule_test:
       - {eval_time: 5h, alertname: FreshetObjectiveAvailability, exp_alerts: []}
       - {eval_time: 8h, alertname: FreshetObjectiveLatency, exp_alerts: []}

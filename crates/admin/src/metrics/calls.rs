@@ -35,7 +35,8 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let name = "freshet_access_call_body_bytes";
     let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (labels, call) in &all {
-        let mut one = metric.encode_family(&pairs(labels))?;
+        let labels = pairs(labels);
+        let mut one = metric.encode_family(&labels)?;
         one.encode_counter::<NoLabelSet, _, u64>(&call.body_bytes.value(), None)?;
     }
     first_bytes(&all, out)
