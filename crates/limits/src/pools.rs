@@ -115,23 +115,43 @@ impl Pool {
         if self.under_way >= places {
             return false;
         }
-        let weights: u64 = self.members.values().map(|one| u64::from(one.weight)).sum();
-        // Somebody's share may be less than one place; it gets one where there is one.
-        let share = |one: &Member| {
-            let share = u64::from(places) * u64::from(one.weight) / weights.max(1);
-            u32::try_from(share).unwrap_or(places).max(1)
-        };
+        let level = self.level(places);
+        let due = |one: &Member| (level * f64::from(one.weight)) as u32;
         let Some(own) = self.members.get(&member) else { return false };
-        if own.under_way < share(own) {
+        // A share may be less than one place; who has it gets one where there is one.
+        if own.under_way < due(own).max(1) {
             return true;
         }
         let others = self.members.iter().filter(|(key, _)| **key != member);
         let kept_free: u32 = others
-            .map(|(_, one)| {
-                share(one).min(one.wishes[0].max(one.wishes[1])).saturating_sub(one.under_way)
-            })
+            .map(|(_, one)| due(one).max(1).min(one.wish()).saturating_sub(one.under_way))
             .sum();
         self.under_way + kept_free < places
+    }
+
+    /// How many places there are for a weight of one, when each has as many as it wants or this: what some
+    /// do not want of their share is the others'.
+    fn level(&self, places: u32) -> f64 {
+        let per_weight = |one: &Member| f64::from(one.wish()) / f64::from(one.weight);
+        let mut members: Vec<&Member> = self.members.values().collect();
+        members.sort_unstable_by(|one, other| per_weight(one).total_cmp(&per_weight(other)));
+        let mut left = f64::from(places);
+        let mut weights: f64 = members.iter().map(|one| f64::from(one.weight)).sum();
+        for one in members {
+            let level = left / weights;
+            if per_weight(one) > level {
+                return level;
+            }
+            left -= f64::from(one.wish());
+            weights -= f64::from(one.weight);
+        }
+        f64::INFINITY
+    }
+}
+
+impl Member {
+    fn wish(&self) -> u32 {
+        self.wishes[0].max(self.wishes[1])
     }
 }
 
@@ -150,34 +170,31 @@ impl Drop for Place {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::collections::VecDeque;
 
     fn at_ms(ms: u64) -> Ticks {
         Duration::from_millis(ms).into()
     }
 
-    /// Clients that keep so many requests of 100 ms under way, or try to, each ms; each one's mean number
-    /// under way over the last of two seconds.
+    /// Clients that keep so many requests of 50 to 150 ms under way, or try to, each ms; each one's mean number
+    /// under way over the last two of four seconds.
     fn served(places: u32, clients: &[(u32, u32)]) -> Vec<f64> {
         let pools = Arc::new(Pools::default());
-        let mut under_way: Vec<VecDeque<(u64, Place)>> =
-            clients.iter().map(|_| VecDeque::new()).collect();
-        let mut sums = vec![0; clients.len()];
+        let mut under_way: Vec<Vec<(u64, Place)>> = clients.iter().map(|_| Vec::new()).collect();
+        let (mut sums, mut end) = (vec![0; clients.len()], 0);
         for ms in 0..4_000 {
             // Whose turn is first changes.
             for step in 0..clients.len() {
                 let at = (step + ms as usize) % clients.len();
                 let (weight, wanted) = clients[at];
                 let own = &mut under_way[at];
-                while own.front().is_some_and(|(end, _)| *end <= ms) {
-                    own.pop_front();
-                }
+                own.retain(|(end, _)| *end > ms);
                 while (own.len() as u32) < wanted {
                     let Some(place) = pools.enter((1, places), (at as u64 + 1, weight), at_ms(ms))
                     else {
                         break;
                     };
-                    own.push_back((ms + 100, place));
+                    end = (end * 37 + 11) % 101;
+                    own.push((ms + 50 + end, place));
                 }
                 if ms >= 2_000 {
                     sums[at] += own.len();

@@ -13,7 +13,8 @@ pub(super) fn verdict(known: &Known<'_>) -> String {
         Recv::Hash => {}
         Recv::Synth(status, _) => return format!("refused: the policy answers {status}"),
         Recv::Hangup => {
-            return "refused: the connection ends, as the policy could not keep the body".to_owned();
+            return "refused: the connection ends, as the policy could not keep the body"
+                .to_owned();
         }
         Recv::Pass | Recv::Pipe | Recv::Purge | Recv::Restart => {
             return format!("never looked up: {}", sentence(known.preview.reason));
