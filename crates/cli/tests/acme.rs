@@ -13,19 +13,37 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 use support::{PATIENCE, Process, freshet, program, run, succeed};
 
 const NAME: &str = "www.acme.example";
 
-/// Where the node listens, in the clear and with TLS; known once it runs.
-type Ports = Arc<Mutex<Option<(String, String)>>>;
+/// Where the node listens, in the clear and with TLS.
+#[derive(Default)]
+struct Ports {
+    known: Mutex<Option<(String, String)>>,
+    told: Condvar,
+}
 
-fn authority(ports: &Ports) -> Authority {
+impl Ports {
+    fn set(&self, ports: (String, String)) {
+        *self.known.lock().unwrap() = Some(ports);
+        self.told.notify_all();
+    }
+
+    /// Waits until the node has said so: it asks for its certificate before anybody has read that.
+    fn get(&self) -> (String, String) {
+        let known = self.known.lock().unwrap();
+        let known = self.told.wait_while(known, |known| known.is_none()).unwrap();
+        known.clone().unwrap()
+    }
+}
+
+fn authority(ports: &Arc<Ports>) -> Authority {
     let ports = Arc::clone(ports);
     Authority::start(Arc::new(move |name, kind, token, text| {
-        let Some((clear, tls)) = ports.lock().unwrap().clone() else { return false };
+        let (clear, tls) = ports.get();
         match kind {
             "http-01" => get(&clear, name, &format!("/.well-known/acme-challenge/{token}"))
                 .ends_with(&format!("\r\n\r\n{text}")),
@@ -98,7 +116,7 @@ fn start(folder: &Path, ports: &Ports) -> Process {
     };
     let clear = url(&mut process, "http://");
     let tls = url(&mut process, "https://");
-    *ports.lock().unwrap() = Some((clear, tls));
+    ports.set((clear, tls));
     support::ready(&mut process);
     process
 }
@@ -125,13 +143,13 @@ fn obtained(folder: &Path) -> String {
 fn a_node_proves_by(challenge: &str) {
     let Some(openssl) = program("openssl") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let ports = Ports::default();
+    let ports = Arc::<Ports>::default();
     let authority = authority(&ports);
     configure(folder.path(), &authority, challenge);
     let node = start(folder.path(), &ports);
     let said = obtained(folder.path());
     assert!(said.contains("\"by\":\"acme\"") && said.contains(NAME), "{said}");
-    let (clear, tls) = ports.lock().unwrap().clone().unwrap();
+    let (clear, tls) = ports.get();
     let shown = run(std::process::Command::new(openssl).args([
         "s_client",
         "-connect",
@@ -167,7 +185,7 @@ fn a_node_gets_a_certificate_by_a_handshake_and_serves_it() {
 fn a_client_brings_a_certificate_about_where_a_service_says_yes() {
     let Some(openssl) = program("openssl") else { return };
     let folder = tempfile::tempdir().unwrap();
-    let ports = Ports::default();
+    let ports = Arc::<Ports>::default();
     let authority = authority(&ports);
     configure(folder.path(), &authority, "http-01");
     let service = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -188,7 +206,7 @@ fn a_client_brings_a_certificate_about_where_a_service_says_yes() {
         }
     });
     let node = start(folder.path(), &ports);
-    let tls = ports.lock().unwrap().clone().unwrap().1;
+    let tls = ports.get().1;
     let shown = |name: &str| {
         let mut command = std::process::Command::new(&openssl);
         command.args(["s_client", "-connect", &tls, "-servername", name]);
