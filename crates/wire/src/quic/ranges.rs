@@ -2,10 +2,49 @@
 
 use std::ops::Range;
 
+/// A set of numbers that is mostly all there are below one: those, and ranges behind a gap. What comes in
+/// order costs no memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Front {
+    end: u64,
+    ahead: Ranges,
+}
+
 /// A set of numbers, kept as ranges in order that do not touch. Adding at the high end costs
 /// nothing; elsewhere it costs a move of the ranges above.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Ranges(Vec<Range<u64>>);
+
+impl Front {
+    /// Adds `range`; false when that leaves a gap before it.
+    pub(super) fn insert(&mut self, range: Range<u64>) -> bool {
+        if range.start > self.end {
+            self.ahead.insert(range);
+            return false;
+        }
+        let end = self.end.max(range.end);
+        // Only the last of those that it touches can reach beyond it, and touches none behind.
+        let count = self.ahead.0.partition_point(|known| known.start <= end);
+        let last = self.ahead.0.drain(..count).next_back();
+        self.end = last.map_or(end, |last| last.end.max(end));
+        true
+    }
+
+    /// Goes on with all below `end` and nothing else.
+    pub(super) fn restart_at(&mut self, end: u64) {
+        *self = Self { end, ahead: Ranges::new() };
+    }
+
+    /// All below this are there, and this is not.
+    pub(super) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// What is there behind a gap.
+    pub(super) fn ahead(&self) -> &Ranges {
+        &self.ahead
+    }
+}
 
 impl Ranges {
     /// The empty set.
@@ -65,13 +104,6 @@ impl Ranges {
             self.0.remove(0);
         }
         Some(taken)
-    }
-
-    /// Takes out the ranges that all before `end` joins, and says where that ends then. There is none below.
-    pub(super) fn join(&mut self, end: u64) -> u64 {
-        // Only the last of them can reach beyond it, and touches none behind.
-        let count = self.0.partition_point(|known| known.start <= end);
-        self.0.drain(..count).next_back().map_or(end, |last| last.end.max(end))
     }
 
     /// Forgets the lowest ranges until at most `count` are left.

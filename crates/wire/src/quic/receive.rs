@@ -1,7 +1,7 @@
 //! What arrived of a stream, put in order.
 
 use super::limits::GAPS_MAX;
-use super::ranges::Ranges;
+use super::ranges::Front;
 
 /// Bytes that came in any order. Holds no more than lies between what was taken and the highest byte
 /// that came, which the window bounds.
@@ -10,9 +10,8 @@ pub(super) struct ReceiveBuffer {
     /// The offset of the first byte of `bytes`.
     start: u64,
     bytes: Vec<u8>,
-    /// The offset up to which all came, and what came behind a gap.
-    ready: u64,
-    ahead: Ranges,
+    /// What of them came.
+    came: Front,
     /// The highest offset that came.
     highest: u64,
 }
@@ -44,17 +43,13 @@ impl ReceiveBuffer {
                 place.copy_from_slice(bytes);
             }
         }
-        if offset > self.ready {
-            self.ahead.insert(offset..end);
-        } else {
-            self.ready = self.ahead.join(self.ready.max(end));
-        }
-        if self.ahead.len() > GAPS_MAX { Err(TooManyGaps) } else { Ok(()) }
+        self.came.insert(offset..end);
+        if self.came.ahead().len() > GAPS_MAX { Err(TooManyGaps) } else { Ok(()) }
     }
 
     /// The bytes that are next and there.
     pub(super) fn readable(&self) -> &[u8] {
-        let count = self.ready - self.start;
+        let count = self.came.end() - self.start;
         self.bytes.get(..count as usize).unwrap_or(&[])
     }
 
@@ -71,8 +66,8 @@ impl ReceiveBuffer {
     /// Forgets all of it, and where it is.
     pub(super) fn clear(&mut self) {
         self.bytes = Vec::new();
-        self.ahead = Ranges::new();
-        (self.start, self.ready) = (self.highest, self.highest);
+        self.came.restart_at(self.highest);
+        self.start = self.highest;
     }
 
     /// Whether nothing came that was not taken.

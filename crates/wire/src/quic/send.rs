@@ -1,6 +1,6 @@
 //! What is to be sent of a stream: pieces that stay where they lie until all of them is acknowledged.
 
-use super::ranges::Ranges;
+use super::ranges::{Front, Ranges};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -15,9 +15,8 @@ pub(super) struct SendBuffer<P> {
     sent: u64,
     /// What has to be sent again.
     lost: Ranges,
-    /// The offset up to which all was acknowledged, and what was behind a gap.
-    acked: u64,
-    acked_ahead: Ranges,
+    /// What was acknowledged.
+    acked: Front,
     /// The end of what was written when somebody last looked for what is old.
     aged: u64,
 }
@@ -29,8 +28,7 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
             end: 0,
             sent: 0,
             lost: Ranges::new(),
-            acked: 0,
-            acked_ahead: Ranges::new(),
+            acked: Front::default(),
             aged: 0,
         }
     }
@@ -63,10 +61,7 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
 
     /// The bytes to be sent next of those that were not sent once, as far as they lie in one piece.
     pub(super) fn unsent(&self) -> &[u8] {
-        let at = self.pieces.partition_point(|(start, _)| *start <= self.sent);
-        let piece = self.pieces.get(at.wrapping_sub(1));
-        let from = |start: &u64| (self.sent - start) as usize;
-        piece.and_then(|(start, piece)| piece.as_ref().get(from(start)..)).unwrap_or(&[])
+        self.piece_from(self.sent).unwrap_or(&[])
     }
 
     /// The first `count` of these were sent.
@@ -100,22 +95,24 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
 
     /// `len` bytes where they lie, which have to be in one piece.
     pub(super) fn piece(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        self.piece_from(offset)?.get(..len)
+    }
+
+    /// The bytes from `offset` on that lie in one piece.
+    fn piece_from(&self, offset: u64) -> Option<&[u8]> {
         let at = self.pieces.partition_point(|(start, _)| *start <= offset);
         let (start, piece) = self.pieces.get(at.checked_sub(1)?)?;
-        let from = (offset - start) as usize;
-        piece.as_ref().get(from..from + len)
+        piece.as_ref().get((offset - start) as usize..)
     }
 
     /// These bytes arrived.
     pub(super) fn acknowledge(&mut self, range: Range<u64>) {
         self.lost.remove(range.clone());
-        if range.start > self.acked {
-            self.acked_ahead.insert(range);
+        if !self.acked.insert(range) {
             return;
         }
-        self.acked = self.acked_ahead.join(self.acked.max(range.end));
         while let Some((start, piece)) = self.pieces.front()
-            && start + piece.as_ref().len() as u64 <= self.acked
+            && start + piece.as_ref().len() as u64 <= self.acked.end()
         {
             self.pieces.pop_front();
         }
@@ -124,8 +121,8 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
     /// These bytes were lost.
     pub(super) fn lose(&mut self, range: Range<u64>) {
         let mut again = Ranges::new();
-        again.insert(range.start.max(self.acked)..range.end);
-        for acked in self.acked_ahead.iter() {
+        again.insert(range.start.max(self.acked.end())..range.end);
+        for acked in self.acked.ahead().iter() {
             again.remove(acked.clone());
         }
         again.iter().for_each(|range| {
@@ -174,12 +171,12 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
 
     /// Whether all that was written is acknowledged.
     pub(super) fn is_acknowledged(&self) -> bool {
-        self.acked == self.end
+        self.acked.end() == self.end
     }
 
     /// Up to where all is acknowledged.
     pub(super) fn acked_front(&self) -> u64 {
-        self.acked
+        self.acked.end()
     }
 }
 
