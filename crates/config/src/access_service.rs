@@ -150,14 +150,13 @@ pub(super) fn service(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessS
     if timeout.is_zero() {
         refuse("service_timeout", "access.service_timeout is more than nothing, as `2s`".into());
     }
-    let origin_field = optional(value("service_origin").text());
-    if let Some(name) = origin_field.as_ref().filter(|name| !is_name(name)) {
-        refuse("service_origin", format!("access.service_origin: `{name}` is no name of a field"));
-    }
-    let share_field = optional(value("service_share").text());
-    if let Some(name) = share_field.as_ref().filter(|name| !is_name(name)) {
-        refuse("service_share", format!("access.service_share: `{name}` is no name of a field"));
-    }
+    let [origin_field, share_field] = ["service_origin", "service_share"].map(|key| {
+        let field = optional(value(key).text());
+        if let Some(name) = field.as_ref().filter(|name| !is_name(name)) {
+            refuse(key, format!("access.{key}: `{name}` is no name of a field"));
+        }
+        field
+    });
     let strip = count(value("service_strip").number());
     if strip > 0 && origin_field.is_none() {
         let message = "access.service_strip means nothing without `service_origin`";

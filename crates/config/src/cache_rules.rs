@@ -155,8 +155,7 @@ impl Name {
 impl CacheRule {
     /// Whether it is for a target.
     pub fn is_for(&self, target: &str) -> bool {
-        let path = path::path_of(target);
-        path.starts_with(&self.path) && ends_with_one(path, &self.suffixes)
+        fits(target, &self.path, &self.suffixes)
     }
 
     /// Whether a request with these `Cookie` lines goes past the cache.
@@ -208,13 +207,15 @@ impl CacheRule {
     }
 }
 
-/// Whether a path ends with one of these, in capitals or not; with anything where there are none.
-pub(super) fn ends_with_one(path: &str, suffixes: &[String]) -> bool {
+/// Whether the path of a target begins with this, and ends with one of these, in capitals or not; with
+/// anything where there are none.
+pub(super) fn fits(target: &str, beginning: &str, suffixes: &[String]) -> bool {
+    let path = path::path_of(target);
     let ends = |suffix: &String| {
         let at = path.len().checked_sub(suffix.len());
         at.and_then(|at| path.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
     };
-    suffixes.is_empty() || suffixes.iter().any(ends)
+    path.starts_with(beginning) && (suffixes.is_empty() || suffixes.iter().any(ends))
 }
 
 /// What is wrong with the ends of paths that `key` gives, where something is.

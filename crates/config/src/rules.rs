@@ -2,12 +2,11 @@
 //! requests and responses beyond what HTTP says.
 
 use super::access::Statuses;
-use super::cache_rules::{CacheRule, cache_rules, ends_with_one, wrong_suffix};
+use super::cache_rules::{CacheRule, cache_rules, fits, wrong_suffix};
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
 use super::template::{Template, Value};
 use super::values::optional;
-use freshet_http::path;
 use std::time::Duration;
 
 /// The rules of one site, each list in the order of the file.
@@ -45,8 +44,7 @@ pub struct FieldRule {
 impl FieldRule {
     /// Whether it is for a target.
     pub fn is_for(&self, target: &str) -> bool {
-        let path = path::path_of(target);
-        path.starts_with(&self.path) && ends_with_one(path, &self.suffixes)
+        fits(target, &self.path, &self.suffixes)
     }
 
     /// Whether it is for responses of a status.

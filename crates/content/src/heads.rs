@@ -21,6 +21,12 @@ pub fn remove_digests(fields: &mut Fields) {
     }
 }
 
+/// Says that the bytes are others than those that came, though they mean the same.
+pub fn note_other_bytes(fields: &mut Fields) {
+    weaken_etag(fields);
+    remove_digests(fields);
+}
+
 /// Says that caches nearer to the client have to look at what coding it takes.
 pub fn vary_by_encoding(fields: &mut Fields) {
     if !fields.tokens("vary").any(|name| name.eq_ignore_ascii_case(b"accept-encoding")) {
@@ -47,8 +53,7 @@ pub fn apply(filters: &[Filter], fields: &mut Fields, form: &mut Form) -> Vec<Fi
         match *filter {
             Filter::Unpack(coding) if now == Some(coding) => {
                 fields.remove("content-encoding");
-                weaken_etag(fields);
-                remove_digests(fields);
+                note_other_bytes(fields);
                 (form.gzip, form.recoded) = (false, true);
             }
             Filter::Check(coding) if now == Some(coding) => {
@@ -73,8 +78,7 @@ pub fn apply(filters: &[Filter], fields: &mut Fields, form: &mut Form) -> Vec<Fi
 fn put_on(coding: Coding, fields: &mut Fields, form: &mut Form) {
     fields.set("Content-Encoding", coding.name());
     vary_by_encoding(fields);
-    weaken_etag(fields);
-    remove_digests(fields);
+    note_other_bytes(fields);
     (form.gzip, form.recoded) = (coding == Coding::Gzip, true);
 }
 

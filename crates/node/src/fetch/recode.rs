@@ -9,7 +9,7 @@ use crate::policy::ClientTask;
 use crate::worker::Worker;
 use freshet_cache::{Key, Object, ObjectSpec, StoredHead, Ticket, Use};
 use freshet_content::chain::{Chain, Stage};
-use freshet_content::heads::{forbids_change, remove_digests, weaken_etag};
+use freshet_content::heads::{forbids_change, note_other_bytes};
 use freshet_http::coding::Coding;
 use freshet_store::Body;
 use std::rc::Rc;
@@ -98,8 +98,7 @@ fn differs_in_coding_only(object: &Object, task: &ClientTask) -> bool {
 fn recoded(stored: &StoredHead, coding: Coding) -> StoredHead {
     let mut head = stored.clone();
     head.fields.set("Content-Encoding", coding.name());
-    weaken_etag(&mut head.fields);
-    remove_digests(&mut head.fields);
+    note_other_bytes(&mut head.fields);
     head.etag = head.fields.get("etag").map(Into::into);
     head.fields = std::mem::take(&mut head.fields).compact();
     (head.form.gzip, head.form.recoded) = (coding == Coding::Gzip, true);

@@ -286,8 +286,7 @@ impl Asked {
         if stored.form.recoded {
             // It is about the body as it came; ours is under another coding.
             head.fields.remove("content-encoding");
-            heads::weaken_etag(&mut head.fields);
-            heads::remove_digests(&mut head.fields);
+            heads::note_other_bytes(&mut head.fields);
             if head.fields.contains("vary") {
                 heads::vary_by_encoding(&mut head.fields);
             }
