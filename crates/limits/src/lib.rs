@@ -50,7 +50,7 @@ pub use error::LimitError;
 pub use fields::{policy_field, retry_after_s, state_field};
 pub use key::Secret;
 pub use network::Prefix;
-pub use pools::{Place, Pools};
+pub use pools::{Claim, Place, Pools};
 pub use rate::{Rate, Verdict};
 pub use table::Rates;
 pub use ticks::Ticks;

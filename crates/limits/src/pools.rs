@@ -19,6 +19,19 @@ const WISHES: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub struct Pools(Mutex<HashMap<u64, Pool>>);
 
+/// What somebody wants a place of, and as whom.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Claim {
+    /// The pool: a number that no other has.
+    pub pool: u64,
+    /// How many places it has.
+    pub places: u32,
+    /// The member: a number that no other has.
+    pub member: u64,
+    /// How many as much as others it is due; one where it is none.
+    pub weight: u32,
+}
+
 /// A place in a pool, until it is dropped.
 #[derive(Debug)]
 pub struct Place {
@@ -48,32 +61,25 @@ struct Member {
 const OTHERS: u64 = 0;
 
 impl Pools {
-    /// A place for a member of a pool of `places`, if it is due one now. Both are numbers that no others
-    /// have, and a weight counts as one where it is none.
-    pub fn enter(
-        self: &Arc<Self>,
-        (pool, places): (u64, u32),
-        (member, weight): (u64, u32),
-        now: Ticks,
-    ) -> Option<Place> {
+    /// The place that is claimed, if it is due now.
+    pub fn enter(self: &Arc<Self>, claim: Claim, now: Ticks) -> Option<Place> {
         let mut pools = self.lock();
-        if pools.len() >= POOLS_MAX && !pools.contains_key(&pool) {
+        if pools.len() >= POOLS_MAX && !pools.contains_key(&claim.pool) {
             pools.retain(|_, pool| pool.under_way > 0);
             if pools.len() >= POOLS_MAX {
                 return None;
             }
         }
-        let key = pool;
-        let pool = pools.entry(key).or_default();
-        let member = pool.meet(member, weight.max(1), now);
-        if !pool.has_place(member, places) {
+        let pool = pools.entry(claim.pool).or_default();
+        let member = pool.meet(claim.member, claim.weight.max(1), now);
+        if !pool.has_place(member, claim.places) {
             return None;
         }
         pool.under_way += 1;
         if let Some(one) = pool.members.get_mut(&member) {
             one.under_way += 1;
         }
-        Some(Place { pools: Arc::clone(self), pool: key, member })
+        Some(Place { pools: Arc::clone(self), pool: claim.pool, member })
     }
 
     /// How many places of a pool are taken.
@@ -171,6 +177,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn enter(
+        pools: &Arc<Pools>,
+        (pool, places): (u64, u32),
+        (member, weight): (u64, u32),
+        ms: u64,
+    ) -> Option<Place> {
+        pools.enter(Claim { pool, places, member, weight }, at_ms(ms))
+    }
+
     fn at_ms(ms: u64) -> Ticks {
         Duration::from_millis(ms).into()
     }
@@ -189,7 +204,7 @@ mod tests {
                 let own = &mut under_way[at];
                 own.retain(|(end, _)| *end > ms);
                 while (own.len() as u32) < wanted {
-                    let Some(place) = pools.enter((1, places), (at as u64 + 1, weight), at_ms(ms))
+                    let Some(place) = enter(&pools, (1, places), (at as u64 + 1, weight), ms)
                     else {
                         break;
                     };
@@ -242,7 +257,7 @@ mod tests {
     #[test]
     fn who_comes_to_a_full_pool_gets_its_share_as_others_are_done() {
         let pools = Arc::new(Pools::default());
-        let enter = |member, ms| pools.enter((1, 4), (member, 1), at_ms(ms));
+        let enter = |member, ms| enter(&pools, (1, 4), (member, 1), ms);
         let mut noisy: Vec<Place> =
             (0..4).map(|_| enter(7, 0).expect("nobody else is there")).collect();
         assert!(enter(8, 1).is_none(), "it is full");
@@ -264,12 +279,12 @@ mod tests {
         let pools = Arc::new(Pools::default());
         let members = MEMBERS_MAX as u64 + 100;
         let all: Vec<_> =
-            (1..=members).map(|one| pools.enter((1, 10_000), (one, 1), at_ms(0))).collect();
+            (1..=members).map(|one| enter(&pools, (1, 10_000), (one, 1), 0)).collect();
         assert!(all.iter().all(Option::is_some));
         assert!(pools.lock()[&1].members.len() <= MEMBERS_MAX + 1);
         drop(all);
         let many = POOLS_MAX as u64 + 10;
-        (0..many).for_each(|pool| drop(pools.enter((pool, 1), (1, 1), at_ms(1))));
+        (0..many).for_each(|pool| drop(enter(&pools, (pool, 1), (1, 1), 1)));
         assert!(pools.lock().len() <= POOLS_MAX);
     }
 

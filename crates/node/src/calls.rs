@@ -38,14 +38,15 @@ pub struct Call {
 
 impl Calls {
     /// The group of these labels.
-    pub(crate) fn group(&self, names: &[Arc<str>], values: &[Box<str>]) -> Arc<Call> {
+    pub(crate) fn group<'a>(
+        &self,
+        labels: impl Iterator<Item = (&'a Arc<str>, &'a str)>,
+    ) -> Arc<Call> {
+        let mut labels: Labels =
+            labels.map(|(name, value)| (Arc::clone(name), cut(value))).collect();
         let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let label = |value: &dyn Fn(usize) -> Box<str>| -> Labels {
-            names.iter().enumerate().map(|(at, name)| (Arc::clone(name), value(at))).collect()
-        };
-        let mut labels = label(&|at| cut(values.get(at).map_or("", |value| value)));
         if !groups.contains_key(&labels) && groups.len() >= GROUPS_MAX {
-            labels = label(&|_| OTHER.into());
+            labels.iter_mut().for_each(|(_, value)| *value = OTHER.into());
         }
         Arc::clone(groups.entry(labels).or_default())
     }
@@ -85,16 +86,16 @@ fn cut(value: &str) -> Box<str> {
 mod tests {
     use super::*;
 
-    fn names() -> Vec<Arc<str>> {
-        vec!["api".into(), "client".into()]
+    fn group(calls: &Calls, values: [&str; 2]) -> Arc<Call> {
+        let names = ["api", "client"].map(Into::into);
+        calls.group(names.iter().zip(values))
     }
 
     #[test]
     fn groups_are_bounded_and_what_comes_after_them_is_counted_together() {
-        let (calls, names) = (Calls::default(), names());
+        let calls = Calls::default();
         for number in 0..GROUPS_MAX + 10 {
-            let values = ["detector".into(), format!("client-{number}").into()];
-            calls.group(&names, &values).note(200, 1, 1);
+            group(&calls, ["detector", &format!("client-{number}")]).note(200, 1, 1);
         }
         let all = calls.all();
         assert_eq!(all.len(), GROUPS_MAX + 1);
@@ -102,7 +103,7 @@ mod tests {
             all.iter().find(|(labels, _)| labels.iter().all(|(_, value)| &**value == OTHER));
         assert_eq!(other.unwrap().1.statuses[2].value(), 10);
         // Those that are known go on to be counted apart.
-        calls.group(&names, &["detector".into(), "client-7".into()]).note(200, 1, 1);
+        group(&calls, ["detector", "client-7"]).note(200, 1, 1);
         let sum: u64 = calls.all().iter().map(|(_, call)| call.statuses[2].value()).sum();
         assert_eq!(sum, GROUPS_MAX as u64 + 11);
     }
@@ -111,7 +112,7 @@ mod tests {
     fn long_values_are_cut_between_characters() {
         let calls = Calls::default();
         let long = format!("{}é", "a".repeat(VALUE_BYTES_MAX - 1));
-        calls.group(&names(), &[long.as_str().into(), "b".into()]);
+        group(&calls, [&long, "b"]);
         let (labels, _) = calls.all().pop().unwrap();
         assert_eq!(labels[0].1.len(), VALUE_BYTES_MAX - 1);
     }

@@ -4,7 +4,7 @@
 //! below `/services/NAME/`, or that of one instance in the place of the name; the platform says yes to a token of its
 //! own with the scope `services:NAME`, while an instance of that service is active in the registry, and where it is.
 
-use super::{Answer, Call, Place, Platform};
+use super::{Answer, Call, Offer, Place, Platform};
 use crate::client::{self, Caller};
 use crate::limits::INSTANCES_MAX;
 use crate::problem::Problem;
@@ -48,15 +48,18 @@ pub(super) fn service(call: &Call<'_>) -> Result<String, Problem> {
 impl Platform {
     /// Whether the request may go on, and what it is counted with: also a no is some client's.
     pub(super) fn gateway(&self, call: &Call<'_>, caller: &Caller, now_ms: u64) -> Answer {
-        let decided = self.admit(call, caller, now_ms).unwrap_or_else(Answer::from);
-        let mut answer = decided.with("Mec-Client", &caller.client);
-        let asked = service(call).ok().filter(|asked| !self.offers.find(asked).is_empty());
+        let asked = service(call);
+        let offers = asked.as_ref().map_or_else(|_| Vec::new(), |asked| self.offers.find(asked));
         // A name of nobody's service is a client's word, of which there are any number.
-        let name = asked.as_ref().map(|asked| self.offers.name(asked).to_owned());
+        let name = offers.first().map(|offer| &offer.name);
+        let decided = asked.and_then(|asked| {
+            self.admit(call, caller, (name.unwrap_or(&asked), &asked, &offers), now_ms)
+        });
+        let mut answer = decided.unwrap_or_else(Answer::from).with("Mec-Client", &caller.client);
         for (field, value) in [
             ("Mec-Service", name),
-            ("Mec-App", caller.app.clone()),
-            ("Mec-Group", caller.group.clone()),
+            ("Mec-App", caller.app.as_ref()),
+            ("Mec-Group", caller.group.as_ref()),
         ] {
             if let Some(value) = value {
                 answer = answer.with(field, value);
@@ -66,16 +69,20 @@ impl Platform {
     }
 
     /// 204 with where the service is and how often the client may ask it.
-    fn admit(&self, call: &Call<'_>, caller: &Caller, now_ms: u64) -> Result<Answer, Problem> {
-        let asked = service(call)?;
-        let name = self.offers.name(&asked);
+    fn admit(
+        &self,
+        call: &Call<'_>,
+        caller: &Caller,
+        (name, asked, offers): (&str, &str, &[&Offer]),
+        now_ms: u64,
+    ) -> Result<Answer, Problem> {
         // Safe methods read (RFC 9110 §9.2.1).
         let is_safe = matches!(call.forwarded_method, Some("GET" | "HEAD" | "OPTIONS"));
         let scope = format!("{SCOPE}:{name}:{}", if is_safe { "read" } else { "write" });
         if !caller.may(&scope) {
             return Err(client::insufficient(&scope));
         }
-        let places = self.places(&asked)?;
+        let places = places(asked, offers)?;
         let mut answer = Answer::nothing();
         if let Some(most) = self.setup.concurrent.get(name) {
             // The configuration has no service with a quote in its name.
@@ -104,36 +111,35 @@ impl Platform {
         Ok(answer.with("Cache-Control", lifetime))
     }
 
-    /// URLs of the instances that are active; none where the registry does not say.
-    fn places(&self, asked: &str) -> Result<Vec<&str>, Problem> {
-        let offers = self.offers.find(asked);
-        if offers.is_empty() {
-            return Err(Problem::not_found(&format!("service {asked}")));
-        }
-        let unavailable = |why: &str| Problem {
-            retry_after_s: Some(RETRY_S),
-            ..Problem::new(503, format!("{asked} {why}"))
-        };
-        let mut active = offers.iter().filter(|offer| offer.is_active).peekable();
-        if active.peek().is_none() {
-            return Err(unavailable("is not active now"));
-        }
-        let (mut places, mut is_unsaid) = (Vec::new(), false);
-        for offer in active.take(INSTANCES_MAX) {
-            match &offer.place {
-                Place::At(url) => places.push(url.as_str()),
-                Place::Unsaid => is_unsaid = true,
-                Place::Forbidden => {}
-            }
-        }
-        if places.is_empty() && !is_unsaid {
-            return Err(unavailable("has no endpoint that a gateway may ask"));
-        }
-        Ok(places)
-    }
-
     /// Which version of what gateways rest on this is: another one after each change.
     pub fn gateway_version(&self) -> String {
         self.offers.version()
     }
+}
+
+/// URLs of the instances that are active; none where the registry does not say.
+fn places<'a>(asked: &str, offers: &[&'a Offer]) -> Result<Vec<&'a str>, Problem> {
+    if offers.is_empty() {
+        return Err(Problem::not_found(&format!("service {asked}")));
+    }
+    let unavailable = |why: &str| Problem {
+        retry_after_s: Some(RETRY_S),
+        ..Problem::new(503, format!("{asked} {why}"))
+    };
+    let mut active = offers.iter().filter(|offer| offer.is_active).peekable();
+    if active.peek().is_none() {
+        return Err(unavailable("is not active now"));
+    }
+    let (mut places, mut is_unsaid) = (Vec::new(), false);
+    for offer in active.take(INSTANCES_MAX) {
+        match &offer.place {
+            Place::At(url) => places.push(url.as_str()),
+            Place::Unsaid => is_unsaid = true,
+            Place::Forbidden => {}
+        }
+    }
+    if places.is_empty() && !is_unsaid {
+        return Err(unavailable("has no endpoint that a gateway may ask"));
+    }
+    Ok(places)
 }

@@ -6,6 +6,7 @@ pub use service::Places;
 
 use crate::calls::Call;
 use crate::client::Client;
+use crate::identity::Identity;
 use crate::policy::Synthetic;
 use crate::site::Site;
 use crate::sites::SiteRef;
@@ -20,7 +21,6 @@ use freshet_geo::Geo;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
-use freshet_limits::Place;
 use freshet_origin::definition::Timeouts;
 use freshet_tokens::passwords::{Credentials, Users};
 use service::Service;
@@ -85,22 +85,8 @@ impl Refused {
     }
 }
 
-/// As whom a request was let in.
-#[derive(Default)]
-pub(crate) struct LetIn {
-    /// The name, where it is known.
-    pub(crate) name: Option<Box<str>>,
-    /// Fields of the request that say who it is.
-    pub(crate) fields: Vec<Arc<str>>,
-    /// Where it goes, where a service has said so.
-    pub(crate) places: Option<Arc<Places>>,
-    /// What it is counted with, where a service has said so.
-    pub(crate) call: Option<Arc<Call>>,
-    /// Its place among those under way, where a service has said that there are only so many.
-    pub(crate) share: Option<Place>,
-}
-
-type Answer = Result<LetIn, Refused>;
+/// As whom a request is let in.
+type Answer = Result<Identity, Refused>;
 
 impl MaintenanceSwitch {
     /// As the configuration says, or as somebody has said since it said so before.
@@ -156,7 +142,7 @@ pub(crate) async fn admit(
             seconds => refused.telling("Retry-After", seconds.to_string()),
         });
     }
-    let (mut let_in, mut is_used_up) = (LetIn::default(), false);
+    let (mut let_in, mut is_used_up) = (Identity::default(), false);
     for access in for_path(&site.access, &head.target) {
         if access.lets_in_from(address)? {
             continue;
@@ -167,7 +153,7 @@ pub(crate) async fn admit(
             _ if is_preflight(head) => continue,
             (Some(users), _) => {
                 let name = Some(access.ask(users, head).await?);
-                LetIn { name, ..LetIn::default() }
+                Identity { name, ..Identity::default() }
             }
             (None, Some(service)) => service.ask((worker, site), head, client).await?,
         };

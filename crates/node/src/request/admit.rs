@@ -74,13 +74,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         // On the heap, so that requests to sites without doors have no room for it.
         let asked = Box::pin(doors::admit((worker, site), head, client));
         match asked.await {
-            Ok(let_in) => {
-                identity.name = let_in.name;
-                identity.fields = let_in.fields;
-                identity.places = let_in.places;
-                identity.call = let_in.call;
-                identity.share = let_in.share;
-            }
+            Ok(let_in) => identity = let_in,
             Err(refused) => {
                 count_refused(worker, refused.reason);
                 admission.refusal = Some((refused.status, refused.reason));

@@ -33,6 +33,13 @@ fn edge(origin: &Origin, name: &str, tables: &str) -> Setup {
     Setup::of(origin).and(&cache).and(tables)
 }
 
+/// A parent before `origin`, and an edge before that.
+fn two_tiers(origin: &Origin) -> (TestNode, TestNode) {
+    let parent = parent(origin, "parent").start();
+    let edge = edge(origin, "edge", &table("parent", &parent)).start();
+    (parent, edge)
+}
+
 /// An origin that numbers its answers, which may be kept.
 fn numbering() -> Origin {
     let count = AtomicU64::new(0);
@@ -130,8 +137,7 @@ fn each_tier_says_what_it_did() {
 fn an_edge_is_not_filled_with_what_its_parent_has_still_to_purge() {
     run(async {
         let origin = numbering();
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         for node in [&parent, &edge] {
             node.node.shared.applied.advance(place(1));
         }
@@ -154,8 +160,7 @@ fn an_edge_is_not_filled_with_what_its_parent_has_still_to_purge() {
 fn what_is_asked_for_while_a_purge_reaches_the_disks_is_from_behind_it() {
     run(async {
         let origin = numbering();
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         for node in [&parent, &edge] {
             node.node.shared.applied.advance(place(1));
         }
@@ -189,8 +194,7 @@ fn an_edge_never_keeps_as_fresh_what_its_parent_has_softly_purged() {
             let fields = "Cache-Control: max-age=60, stale-while-revalidate=60, stale-if-error=60";
             response("200 OK", &[fields], count.fetch_add(1, SeqCst).to_string())
         });
-        let parent = parent(&origin, "parent").start();
-        let node = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, node) = two_tiers(&origin);
         assert_eq!(get(&node, "/a").await.text(), "0");
         for (each, number) in [(&node, 2), (&parent, 2)] {
             purge_as(each, "/a", number, Purge::Soft(UnixMillis::now()));
@@ -216,8 +220,7 @@ fn an_edge_never_keeps_as_fresh_what_its_parent_has_softly_purged() {
 fn a_parent_that_hears_of_the_purge_meanwhile_answers_as_always() {
     run(async {
         let origin = numbering();
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         parent.node.shared.applied.advance(place(1));
         assert_eq!(get(&edge, "/a").await.text(), "0");
         purge(&edge, "/a", 2);
@@ -278,8 +281,7 @@ fn what_a_stranger_says_it_has_applied_goes_nowhere() {
 fn what_changes_a_resource_makes_it_invalid_at_every_tier() {
     run(async {
         let origin = numbering();
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         // As clients name a node whose port is not the usual one.
         let host = format!("Host: {}", edge.address());
         let ask = async |method: &str| {
@@ -301,8 +303,7 @@ fn what_is_for_caches_reaches_edges_and_no_clients() {
         let origin = Origin::serve(|_| {
             response("200 OK", &["Cache-Control: max-age=60", "Surrogate-Key: news"], "x")
         });
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         assert_eq!(get(&edge, "/a").await.field("surrogate-key"), None);
         assert_eq!(get(&parent, "/a").await.field("surrogate-key"), Some("news"));
         // The edge knows the tag all the same.
@@ -496,8 +497,7 @@ fn a_range_is_a_range_in_every_tier() {
         let origin = Origin::serve(move |asked| {
             ranged(asked, &served, "\"1\"", &["Cache-Control: max-age=60"])
         });
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         let answer = get_with(&edge, "/a", &["Range: bytes=1000000-1000999"]).await;
         assert_eq!((answer.status, answer.body.len()), (206, 1000));
         assert!(answer.body == whole[1_000_000..1_001_000]);
@@ -523,8 +523,7 @@ fn a_stale_object_is_confirmed_through_all_tiers() {
             Some("\"1\"") => head("304 Same", &["ETag: \"1\"", "Cache-Control: max-age=60"], None),
             _ => response("200 OK", &["ETag: \"1\"", "Cache-Control: max-age=0"], "abc"),
         });
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         assert_eq!(get(&edge, "/a").await.text(), "abc");
         let answer = get(&edge, "/a").await;
         assert_eq!((answer.status, answer.text().as_str()), (200, "abc"));
@@ -540,8 +539,7 @@ fn a_stale_object_is_confirmed_through_all_tiers() {
 fn interim_responses_and_trailers_come_through() {
     run(async {
         let mut origin = Origin::scripted();
-        let parent = parent(&origin, "parent").start();
-        let edge = edge(&origin, "edge", &table("parent", &parent)).start();
+        let (parent, edge) = two_tiers(&origin);
         let mut client = Client::to(&edge).await;
         client.ask("GET", "/a", &["TE: trailers"]).await;
         let asked = origin.next().await;

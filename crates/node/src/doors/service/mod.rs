@@ -6,9 +6,10 @@ mod watch;
 
 pub use places::Places;
 
-use super::{Answer, LetIn, Refused};
+use super::{Answer, Refused};
 use crate::calls::Call;
 use crate::client::Client;
+use crate::identity::Identity;
 use crate::policy::Synthetic;
 use crate::sites::SiteRef;
 use crate::worker::Worker;
@@ -23,7 +24,7 @@ use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_http::{conditional, hop_by_hop};
-use freshet_limits::{Place, Rate, retry_after_s};
+use freshet_limits::{Claim, Place, Rate, retry_after_s};
 use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_origin::definition::Timeouts;
 use freshet_origin::{Origin, OriginError, OriginSettings, exchange};
@@ -33,7 +34,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
-use told::{Quota, Share, lifetime, quota, share};
+use told::{lifetime, quota, share};
 use watch::Watch;
 
 /// Yeses of one rule that are remembered at a time.
@@ -70,9 +71,11 @@ const OF_CONTENT: [&str; 7] = [
 
 /// A service that is asked.
 pub(super) struct Service {
+    settings: AccessService,
     /// The path of its rule.
     path: Box<str>,
-    settings: AccessService,
+    /// Names of what requests are counted by: the site, that path, and what it says of them.
+    labels: Box<[Arc<str>]>,
     origin: Arc<Origin>,
     memory: Memory<Yes>,
     failing: LogLimit,
@@ -95,8 +98,8 @@ struct Given {
     call: Option<Arc<Call>>,
     /// How often there may be such a request.
     quota: Option<(u64, Rate)>,
-    /// Of which pool it needs a place, with how many, and as whom, with which weight.
-    share: Option<((u64, u32), (u64, u32))>,
+    /// The place that it needs.
+    claim: Option<Claim>,
     /// For how long it is good.
     lifetime: Duration,
     /// What had changed when it was asked for.
@@ -131,7 +134,11 @@ impl Service {
         let known = Known::new(settings.strip, timeouts);
         let (failing, watch) = (LogLimit::new(), Watch::default());
         let path = rule.path.as_str().into();
-        Ok(Some(Arc::new(Self { path, settings, origin, memory, failing, watch, known })))
+        let own = ["site", "access"].map(Into::into);
+        let labels =
+            own.into_iter().chain(settings.counted.iter().map(|(_, label)| Arc::clone(label)));
+        let labels = labels.collect();
+        Ok(Some(Arc::new(Self { settings, path, labels, origin, memory, failing, watch, known })))
     }
 
     /// Its URL.
@@ -176,12 +183,7 @@ impl Service {
                 let late = Unknown::Late(self.settings.timeout);
                 let answer = answer.unwrap_or(Err(late)).and_then(|answer| match answer {
                     Ok(fields) => {
-                        let mut given = self.given(&fields, &head.target, changes)?;
-                        given.call = self.call((worker, site), &fields);
-                        let named = quota(&fields);
-                        given.quota = named.map(|quota| self.quota_key((worker, site), quota));
-                        given.share = self.share((worker, site), &fields);
-                        Ok(Ok(given))
+                        Ok(Ok(self.given((worker, site), &fields, &head.target, changes)?))
                     }
                     Err(page) => Ok(Err(page)),
                 });
@@ -213,53 +215,52 @@ impl Service {
         if let Some((key, rate)) = &given.quota {
             count(worker, *key, rate).map_err(counted)?;
         }
-        let share = given.share.map(|share| place(worker, share)).transpose().map_err(counted)?;
+        let share = given.claim.map(|claim| place(worker, claim)).transpose().map_err(counted)?;
         for (name, value) in &given.fields {
             head.fields.set(&**name, value);
         }
         let fields = given.fields.iter().map(|(name, _)| Arc::clone(name)).collect();
-        let (places, call) = (given.places.clone(), given.call.clone());
-        Ok(LetIn { name: given.user.clone(), fields, places, call, share })
+        Ok(Identity {
+            name: given.user.clone(),
+            token: None,
+            fields,
+            places: given.places.clone(),
+            call: given.call.clone(),
+            share,
+        })
     }
 
-    /// What requests of this quota are counted under. What was counted by another rate means nothing by this one.
-    fn quota_key(&self, (worker, site): (&Worker, &SiteRef), quota: Quota) -> (u64, Rate) {
-        let Quota { name, rate } = quota;
-        let what = format!("{}\0{}\0{name}\0{rate}", site.name.as_str(), self.settings.url);
-        (worker.shared.limiter.key(OF_SERVICES, what.as_bytes()), rate)
+    /// The number of something that this service speaks of.
+    fn key(&self, (worker, site): (&Worker, &SiteRef), of: u64, what: &str) -> u64 {
+        let what = format!("{}\0{}\0{what}", site.name.as_str(), self.settings.url);
+        worker.shared.limiter.key(of, what.as_bytes())
+    }
+
+    /// What requests are counted under by the quota of an answer. What was counted by another rate means
+    /// nothing by this one.
+    fn quota(&self, at: (&Worker, &SiteRef), answer: &Fields) -> Option<(u64, Rate)> {
+        let named = quota(answer)?;
+        let key = self.key(at, OF_SERVICES, &format!("{}\0{}", named.name, named.rate));
+        Some((key, named.rate))
     }
 
     /// Which place a request needs, where an answer says something of that.
-    fn share(
-        &self,
-        (worker, site): (&Worker, &SiteRef),
-        answer: &Fields,
-    ) -> Option<((u64, u32), (u64, u32))> {
-        let name = self.settings.share_field.as_ref()?;
-        let Share { server, places, member, weight } = share(answer.get_str(name)?)?;
-        let key = |what: &str| {
-            let what = format!("{}\0{}\0{server}\0{what}", site.name.as_str(), self.settings.url);
-            worker.shared.limiter.key(OF_SHARES, what.as_bytes())
-        };
-        Some(((key(""), places), (key(&format!("member {member}")), weight)))
+    fn claim(&self, at: (&Worker, &SiteRef), answer: &Fields) -> Option<Claim> {
+        let said = share(answer.get_str(self.settings.share_field.as_ref()?)?)?;
+        let key = |what: &str| self.key(at, OF_SHARES, &format!("{}\0{what}", said.server));
+        let (pool, member) = (key(""), key(&format!("member {}", said.member)));
+        Some(Claim { pool, places: said.places, member, weight: said.weight })
     }
 
     /// What a request is counted with, where an answer says something of that.
     fn call(&self, (worker, site): (&Worker, &SiteRef), answer: &Fields) -> Option<Arc<Call>> {
-        let counted = &self.settings.counted;
-        let said = counted.iter().map(|(name, _)| answer.get_str(name).unwrap_or_default().into());
-        let said: Vec<Box<str>> = said.collect();
+        let said = |(name, _): &(String, Arc<str>)| answer.get_str(name).unwrap_or_default();
+        let said: Vec<&str> = self.settings.counted.iter().map(said).collect();
         if said.iter().all(|value| value.is_empty()) {
             return None;
         }
-        let names: Vec<Arc<str>> = ["site", "access"]
-            .into_iter()
-            .map(Into::into)
-            .chain(counted.iter().map(|(_, label)| Arc::clone(label)))
-            .collect();
-        let of_rule = [site.name.as_str().into(), self.path.clone()];
-        let values: Vec<Box<str>> = of_rule.into_iter().chain(said).collect();
-        Some(worker.shared.calls.group(&names, &values))
+        let values = [site.name.as_str(), &self.path].into_iter().chain(said);
+        Some(worker.shared.calls.group(self.labels.iter().zip(values)))
     }
 
     /// What a yes to this request is remembered under.
@@ -378,7 +379,13 @@ impl Service {
     }
 
     /// What of an answer goes on with a request.
-    fn given(&self, answer: &Fields, target: &str, changes: u64) -> Result<Given, Unknown> {
+    fn given(
+        &self,
+        at: (&Worker, &SiteRef),
+        answer: &Fields,
+        target: &str,
+        changes: u64,
+    ) -> Result<Given, Unknown> {
         let user = answer.get_str(USER).filter(|name| !name.is_empty()).map(Into::into);
         let value = |name: &String| Some((name.as_str().into(), answer.joined(name)?));
         let said = self.settings.origin_field.as_ref().and_then(|name| answer.joined(name));
@@ -387,9 +394,9 @@ impl Service {
             user,
             fields: self.settings.fields.iter().filter_map(value).collect(),
             places: places.map_err(Unknown::Places)?,
-            call: None,
-            quota: None,
-            share: None,
+            call: self.call(at, answer),
+            quota: self.quota(at, answer),
+            claim: self.claim(at, answer),
             lifetime: lifetime(answer, self.settings.remember),
             changes,
         })
@@ -429,9 +436,9 @@ fn count(worker: &Worker, key: u64, rate: &Rate) -> Result<(), Refused> {
 }
 
 /// A place for a request, where it is due one.
-fn place(worker: &Worker, (pool, member): ((u64, u32), (u64, u32))) -> Result<Place, Refused> {
+fn place(worker: &Worker, claim: Claim) -> Result<Place, Refused> {
     let limiter = &worker.shared.limiter;
-    limiter.pools.enter(pool, member, limiter.ticks(Instant::now())).ok_or_else(|| {
+    limiter.pools.enter(claim, limiter.ticks(Instant::now())).ok_or_else(|| {
         let wait_s = retry_after_s(PLACE_RETRY).to_string();
         Refused::new(429, Reason::ClientTooMany).telling("Retry-After", wait_s)
     })

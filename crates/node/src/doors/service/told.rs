@@ -46,10 +46,7 @@ pub(super) struct Share {
 /// is not there; nothing is meant by what cannot be read.
 pub(super) fn share(line: &str) -> Option<Share> {
     let (server, parameters) = quoted(line)?;
-    let value = |key: &str| {
-        let mut all = parameters.split(';').map(str::trim);
-        all.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
-    };
+    let value = |key| parameter(parameters, key);
     let member = value("member").map_or(Some(""), |text| Some(quoted(text)?.0))?;
     Some(Share {
         server: server.into(),
@@ -64,16 +61,18 @@ fn quoted(text: &str) -> Option<(&str, &str)> {
     text.trim().strip_prefix('"')?.split_once('"')
 }
 
+/// The value of a parameter behind a `;`.
+fn parameter<'a>(parameters: &'a str, key: &str) -> Option<&'a str> {
+    let mut all = parameters.split(';').map(str::trim);
+    all.find_map(|part| part.strip_prefix(key)?.strip_prefix('='))
+}
+
 /// The first policy of an answer (draft-ietf-httpapi-ratelimit-headers-10 §3): `"name";q=50;w=1`.
 pub(super) fn quota(answer: &Fields) -> Option<Quota> {
     let line = answer.get_str("ratelimit-policy")?;
     let (name, parameters) = quoted(line)?;
     let first = parameters.split(',').next().unwrap_or_default();
-    let number = |key: &str| -> Option<u64> {
-        first
-            .split(';')
-            .find_map(|part| part.trim().strip_prefix(key)?.strip_prefix('=')?.parse().ok())
-    };
+    let number = |key| parameter(first, key)?.parse().ok();
     let rate = Rate::of(number("q")?, Duration::from_secs(number("w")?)).ok()?;
     Some(Quota { name: name.into(), rate })
 }
