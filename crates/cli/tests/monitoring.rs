@@ -98,7 +98,7 @@ fn the_dashboard_is_one_and_has_a_query_for_each_panel() {
     }
 }
 
-/// Series of a gateway over six hours, of which some are errors from a moment on, and what becomes of them.
+/// Series of a gateway over eight hours, of which some are errors after six, and what becomes of them.
 const OBJECTIVES_TEST: &str = r#"
 rule_files: [objectives.yml]
 evaluation_interval: 1m

@@ -1,6 +1,7 @@
 //! Metrics of requests by what services say of them.
 
 use super::Writer;
+use crate::stats::CLASSES;
 use freshet_base::histogram::FEW_BUCKETS_US;
 use freshet_node::calls::{Call, Labels};
 use freshet_node::node::Node;
@@ -10,8 +11,6 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-
-const CLASSES: [&str; 6] = ["", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
 pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let all = node.shared.calls.all();
