@@ -26,9 +26,7 @@ impl Secret {
     /// The key of a target as it is by default: `authority` (lower case, with its port if any) and
     /// `target` (path and query). One allocation.
     pub fn key(&self, authority: &str, target: &str) -> Key {
-        let bytes = authority.len() + 1 + target.len();
-        let builder = KeyBuilder { text: Vec::with_capacity(bytes), ..KeyBuilder::new(self) };
-        builder.part(authority.as_bytes()).part(target.as_bytes()).build()
+        KeyBuilder::new(self).parts([authority.as_bytes(), target.as_bytes()]).build()
     }
 }
 
@@ -89,6 +87,15 @@ impl<'a> KeyBuilder<'a> {
     /// A key of no parts yet.
     pub fn new(secret: &'a Secret) -> Self {
         Self { secret, text: Vec::new(), parts: 0 }
+    }
+
+    /// Adds parts, with one allocation.
+    #[must_use]
+    pub fn parts<const N: usize>(mut self, parts: [&[u8]; N]) -> Self {
+        let bytes: usize = parts.iter().map(|part| part.len() + 1).sum();
+        // There is no NUL in front of the first of all.
+        self.text.reserve_exact(bytes - usize::from(self.parts == 0 && N > 0));
+        parts.into_iter().fold(self, Self::part)
     }
 
     /// Adds a part. By default there are two, the authority and the target; a policy may add more

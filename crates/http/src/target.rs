@@ -7,6 +7,7 @@
 use crate::error::HttpError;
 use crate::message::Scheme;
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 
 /// No name in the DNS is longer.
@@ -66,14 +67,18 @@ pub fn parse_authority(text: &[u8]) -> Result<String, HttpError> {
     if host.len() > HOST_BYTES_MAX {
         return fail("it is too long");
     }
-    if !host.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~')) {
+    let is_of_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
+    let Some(host) =
+        str::from_utf8(host).ok().filter(|host| host.as_bytes().iter().all(is_of_name))
+    else {
         return fail("it has a character that is in no name of a host");
-    }
+    };
     let port = port(rest)?;
-    let mut out: String = host.iter().map(|byte| char::from(byte.to_ascii_lowercase())).collect();
+    let mut out = String::with_capacity(text.len());
+    out.push_str(host);
+    out.make_ascii_lowercase();
     if let Some(port) = port {
-        out.push(':');
-        out.push_str(&port.to_string());
+        let _ = write!(out, ":{port}");
     }
     Ok(out)
 }

@@ -216,7 +216,8 @@ pub(crate) fn resource<'a>(
     target: &str,
 ) -> KeyBuilder<'a> {
     let target = target::key_target(target);
-    key.part(key_authority(authority, &node.own_ports).as_bytes()).part(target.as_bytes())
+    let authority = key_authority(authority, &node.own_ports);
+    key.parts([authority.as_bytes(), target.as_bytes()])
 }
 
 /// The part of an authority that tells resources apart.

@@ -355,8 +355,7 @@ impl Session {
                         state.begin(number.into(), request.ends);
                         let handle = StreamHandle::new(&self.state, number.into());
                         let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
-                        let serving = serve::serve(worker, client, handle, *request, charge);
-                        tokio::task::spawn_local(serving);
+                        serve::spawn(serve::serve(worker, client, handle, *request, charge));
                     } else {
                         Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&request.head));
                         if state.connection.turn_away(number).is_err() {

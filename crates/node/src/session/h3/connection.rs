@@ -7,7 +7,7 @@ use crate::client::{Client, End, Link, Presence};
 use crate::ledger::network::Network;
 use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::session::refusal::Refusal;
-use crate::session::streams::{State, StreamHandle, Turn, serve as streams};
+use crate::session::streams::{State, StreamHandle, Turn, serve};
 use crate::transcript::{Side, Transcript};
 use crate::worker::{self, Open};
 use freshet_config::limits::Limits;
@@ -235,15 +235,15 @@ impl Session {
         let handle = StreamHandle::new(&self.state, number);
         let (worker, client) = (Rc::clone(worker), Rc::clone(client));
         if client.presence.is_proved() {
-            tokio::task::spawn_local(streams::serve(worker, client, handle, request, charge));
+            serve::spawn(serve::serve(worker, client, handle, request, charge));
             return;
         }
         worker.stats.requests_early.increment();
         // What changes nothing may go on, as far as it is not asked of others (RFC 8470 §3).
         let is_safe = matches!(request.head.method, Method::Get | Method::Head);
-        tokio::task::spawn_local(async move {
+        serve::spawn(async move {
             if is_safe || client.presence.known().await {
-                streams::serve(worker, client, handle, request, charge).await;
+                serve::serve(worker, client, handle, request, charge).await;
             }
         });
     }

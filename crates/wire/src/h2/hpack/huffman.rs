@@ -23,6 +23,7 @@ const SYMBOLS: usize = LENGTHS.len();
 const END: u16 = 256;
 const BITS_MIN: u8 = 5;
 const BITS_MAX: u8 = 30;
+const SHORT_BITS_MAX: u8 = 8;
 
 /// What follows from the lengths.
 struct Codes {
@@ -34,6 +35,9 @@ struct Codes {
     ends: [u64; BITS_MAX as usize + 1],
     /// For each length: its first code, to be subtracted, and the place of that code's symbol.
     firsts: [(u32, u16); BITS_MAX as usize + 1],
+    /// For each beginning of [`SHORT_BITS_MAX`] bits: the symbol whose code it begins with and the bits of that
+    /// code, 0 where it is longer. All that is usual in text is here.
+    short: [(u8, u8); 1 << SHORT_BITS_MAX],
 }
 
 static CODES: Codes = codes();
@@ -44,6 +48,7 @@ const fn codes() -> Codes {
         ordered: [0; SYMBOLS],
         ends: [0; BITS_MAX as usize + 1],
         firsts: [(0, 0); BITS_MAX as usize + 1],
+        short: [(0, 0); 1 << SHORT_BITS_MAX],
     };
     let (mut code, mut place, mut bits) = (0, 0, BITS_MIN);
     while bits <= BITS_MAX {
@@ -53,6 +58,15 @@ const fn codes() -> Codes {
             if LENGTHS[symbol] == bits {
                 out.codes[symbol] = code;
                 out.ordered[place] = symbol as u16;
+                if bits <= SHORT_BITS_MAX {
+                    let open = SHORT_BITS_MAX - bits;
+                    let mut beginning = (code as usize) << open;
+                    let end = (code as usize + 1) << open;
+                    while beginning < end {
+                        out.short[beginning] = (symbol as u8, bits);
+                        beginning += 1;
+                    }
+                }
                 code += 1;
                 place += 1;
             }
@@ -67,7 +81,11 @@ const fn codes() -> Codes {
 
 /// The symbol whose code `window` begins with, and its bits.
 fn symbol(window: u32) -> Option<(u16, u32)> {
-    for bits in BITS_MIN..=BITS_MAX {
+    let (symbol, bits) = CODES.short[(window >> (32 - SHORT_BITS_MAX)) as usize];
+    if bits > 0 {
+        return Some((symbol.into(), bits.into()));
+    }
+    for bits in SHORT_BITS_MAX + 1..=BITS_MAX {
         let at = usize::from(bits);
         if u64::from(window) < *CODES.ends.get(at)? {
             let (first, place) = *CODES.firsts.get(at)?;
@@ -84,6 +102,7 @@ fn symbol(window: u32) -> Option<(u16, u32)> {
 /// [`HpackError`]: a sign for the end within the text, or padding that is not the beginning of one or
 /// too long (RFC 7541 §5.2).
 pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+    out.reserve(input.len() * 8 / usize::from(BITS_MIN));
     let mut input = input.iter();
     // Unread bits, from the highest down, and how many there are.
     let (mut bits, mut count) = (0_u64, 0_u32);
@@ -119,17 +138,21 @@ pub fn encoded_bytes(text: &[u8]) -> usize {
 
 /// Appends the code of `text` to `out`.
 pub fn encode(text: &[u8], out: &mut Vec<u8>) {
-    // Bits that are not written yet, in the low end.
+    // Bits that are not written yet, in the low end: less than 32 and one code.
     let (mut bits, mut count) = (0_u64, 0_u32);
     for byte in text {
         let at = usize::from(*byte);
         let length = u32::from(LENGTHS[at]);
         bits = bits << length | u64::from(CODES.codes[at]);
         count += length;
-        while count >= 8 {
-            count -= 8;
-            out.push((bits >> count) as u8);
+        if count >= 32 {
+            count -= 32;
+            out.extend_from_slice(&((bits >> count) as u32).to_be_bytes());
         }
+    }
+    while count >= 8 {
+        count -= 8;
+        out.push((bits >> count) as u8);
     }
     if count > 0 {
         // The beginning of the sign for the end is all ones.

@@ -4,6 +4,7 @@ mod decode;
 mod encode;
 pub mod huffman;
 pub(crate) mod integer;
+pub(crate) mod statics;
 mod table;
 
 #[cfg(test)]

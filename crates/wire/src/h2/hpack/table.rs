@@ -1,9 +1,10 @@
 //! The fields both sides know by number: those of the RFC, and those that were sent before.
 
+use super::statics::ByNameLength;
 use std::collections::VecDeque;
 
 /// RFC 7541 Appendix A, from number 1 on.
-pub(super) const STATIC: [(&str, &str); 61] = [
+pub(super) static STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
     (":method", "POST"),
@@ -66,6 +67,8 @@ pub(super) const STATIC: [(&str, &str); 61] = [
     ("via", ""),
     ("www-authenticate", ""),
 ];
+
+static BY_NAME_LENGTH: ByNameLength<{ STATIC.len() }> = ByNameLength::new(&STATIC);
 
 /// What an entry counts besides its text (RFC 7541 §4.1).
 const ENTRY_OVERHEAD_BYTES: usize = 32;
@@ -137,7 +140,12 @@ impl Table {
 
     /// The number of a field, or of one with its name.
     pub(super) fn find(&self, name: &[u8], value: &[u8]) -> Found {
-        let mut named = None;
+        let known = BY_NAME_LENGTH.find(name, value);
+        if let Some((place, true)) = known {
+            return Found::Whole(place + 1);
+        }
+        // Numbers of the RFC's fields are shorter.
+        let mut named = known.map(|(place, _)| place + 1);
         for (at, entry) in self.entries.iter().enumerate() {
             if entry.name_len == name.len() && entry.text.starts_with(name) {
                 let index = STATIC.len() + 1 + at;
@@ -145,17 +153,6 @@ impl Table {
                     return Found::Whole(index);
                 }
                 named.get_or_insert(index);
-            }
-        }
-        for (at, (known, text)) in STATIC.iter().enumerate() {
-            if known.len() == name.len() && known.as_bytes() == name {
-                if text.as_bytes() == value {
-                    return Found::Whole(at + 1);
-                }
-                // Numbers of the RFC's fields are shorter.
-                if named.is_none_or(|index| index > STATIC.len()) {
-                    named = Some(at + 1);
-                }
             }
         }
         named.map_or(Found::Nothing, Found::Name)

@@ -1,7 +1,9 @@
 //! The table that everybody knows.
 
+use crate::h2::hpack::statics::ByNameLength;
+
 /// RFC 9204 Appendix A, from number 0 on.
-pub(super) const STATIC: [(&str, &str); 99] = [
+pub(super) static STATIC: [(&str, &str); 99] = [
     (":authority", ""),
     (":path", "/"),
     ("age", "0"),
@@ -103,45 +105,11 @@ pub(super) const STATIC: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// Places of the table by name; those of one name in order.
-static BY_NAME: [u8; STATIC.len()] = by_name();
+static BY_NAME_LENGTH: ByNameLength<{ STATIC.len() }> = ByNameLength::new(&STATIC);
 
-const fn by_name() -> [u8; STATIC.len()] {
-    let mut order = [0; STATIC.len()];
-    let mut count = 0;
-    while count < STATIC.len() {
-        let mut at = count;
-        while at > 0
-            && is_before(STATIC[count].0.as_bytes(), STATIC[order[at - 1] as usize].0.as_bytes())
-        {
-            order[at] = order[at - 1];
-            at -= 1;
-        }
-        order[at] = count as u8;
-        count += 1;
-    }
-    order
-}
-
-const fn is_before(one: &[u8], other: &[u8]) -> bool {
-    let mut at = 0;
-    while at < one.len() && at < other.len() {
-        if one[at] != other[at] {
-            return one[at] < other[at];
-        }
-        at += 1;
-    }
-    one.len() < other.len()
-}
-
-/// The place of a field in the table, or of its name, and whether it is the whole field.
+/// The place of a field in the table, or the first of its name, and whether it is the whole field.
 pub(super) fn find(name: &[u8], value: &[u8]) -> Option<(usize, bool)> {
-    let entry = |at: &u8| STATIC.get(usize::from(*at)).copied().unwrap_or_default();
-    let first = BY_NAME.partition_point(|at| entry(at).0.as_bytes() < name);
-    let named = BY_NAME.get(first..)?.iter().take_while(|at| entry(at).0.as_bytes() == name);
-    let whole = named.clone().find(|at| entry(at).1.as_bytes() == value);
-    let whole = whole.map(|at| (usize::from(*at), true));
-    whole.or_else(|| named.min().map(|at| (usize::from(*at), false)))
+    BY_NAME_LENGTH.find(name, value)
 }
 
 #[cfg(test)]
