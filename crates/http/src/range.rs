@@ -210,6 +210,13 @@ impl ContentRange {
         valid.then_some(Self::Satisfied { first, last, total })
     }
 
+    /// The field's value.
+    pub fn value(self) -> Vec<u8> {
+        let mut value = Vec::with_capacity(48);
+        self.write(&mut value);
+        value
+    }
+
     /// Appends it as it stands in the field, such as `bytes 5-9/20`.
     pub fn write(self, out: &mut Vec<u8>) {
         match self {

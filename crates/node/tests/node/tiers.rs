@@ -281,7 +281,7 @@ fn what_a_stranger_says_it_has_applied_goes_nowhere() {
 fn what_changes_a_resource_makes_it_invalid_at_every_tier() {
     run(async {
         let origin = numbering();
-        let (parent, edge) = two_tiers(&origin);
+        let (_parent, edge) = two_tiers(&origin);
         // As clients name a node whose port is not the usual one.
         let host = format!("Host: {}", edge.address());
         let ask = async |method: &str| {
@@ -539,7 +539,7 @@ fn a_stale_object_is_confirmed_through_all_tiers() {
 fn interim_responses_and_trailers_come_through() {
     run(async {
         let mut origin = Origin::scripted();
-        let (parent, edge) = two_tiers(&origin);
+        let (_parent, edge) = two_tiers(&origin);
         let mut client = Client::to(&edge).await;
         client.ask("GET", "/a", &["TE: trailers"]).await;
         let asked = origin.next().await;
