@@ -55,6 +55,7 @@ mod program;
 pub mod regex;
 pub mod runtime;
 mod source;
+mod strftime;
 mod syntax;
 mod trial;
 mod types;

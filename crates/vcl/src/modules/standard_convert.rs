@@ -4,9 +4,10 @@
 //! without a fallback the policy fails.
 
 use super::{Arguments, fault, number};
-use crate::calendar::{days_from_civil, format_time};
+use crate::calendar::days_from_civil;
 use crate::program::{Text, Value};
 use crate::runtime::{Result, Run, is_writable};
+use crate::strftime::format_time;
 use freshet_http::date;
 use std::net::IpAddr;
 
@@ -176,9 +177,7 @@ fn iso_date(text: &str) -> Option<f64> {
 pub(super) fn strftime(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let seconds = arguments.real(0) as i64;
     let format = text_at(run, arguments, 1);
-    let mut out = String::new();
-    format_time(seconds, &format, &mut out, 0);
-    run.store(out.as_bytes()).map(Value::Text)
+    run.store(format_time(seconds, &format).as_bytes()).map(Value::Text)
 }
 
 pub(super) fn real2integer(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
