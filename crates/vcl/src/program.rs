@@ -372,6 +372,17 @@ impl Program {
         self.reads(Variable::ReqHash) || self.reads(Variable::BereqHash) || !self.objects.is_empty()
     }
 
+    /// Whether this is no backend, also by a name: `backend x none;`.
+    pub(crate) fn is_nobody(&self, backend: BackendRef) -> bool {
+        match backend {
+            BackendRef::None => true,
+            BackendRef::Backend(index) => {
+                self.backends.get(index as usize).is_none_or(|backend| backend.endpoint.is_none())
+            }
+            BackendRef::Director(_) => false,
+        }
+    }
+
     /// The name of a backend.
     pub fn backend_name(&self, backend: BackendRef) -> &str {
         match backend {

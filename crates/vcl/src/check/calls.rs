@@ -114,6 +114,13 @@ impl Checker<'_> {
         let rest: Vec<_> = path.names[1..].iter().map(|name| &*name.text).collect();
         let member = rest.join(".");
         if let Some(function) = module.function(&format!("{prefix}{member}")) {
+            if object.is_none() && member.contains('.') {
+                let help =
+                    format!("make an object in vcl_init: new name = {}.{}()", first.text, rest[0]);
+                let message = "Syntax error.\nWhile compiling function call:";
+                self.error_with(path.span, message, help);
+                return None;
+            }
             return Some((function, object));
         }
         let known: Vec<_> = module

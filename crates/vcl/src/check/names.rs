@@ -8,7 +8,7 @@ use crate::diagnostic::nearest;
 use crate::program::{BackendRef, Expr, StorageFact, Text, Value};
 use crate::source::Span;
 use crate::syntax::{Name, Path};
-use crate::types::Type;
+use crate::types::{State, Type};
 use crate::variables::{self, Message};
 
 /// Bytes of a header field's name.
@@ -144,6 +144,12 @@ impl Checker<'_> {
                 (Expr::Constant(Value::Text(Text::Constant(index))), Type::String)
             }
             Symbol::Probe(_) => (Expr::Constant(Value::None), Type::Probe),
+            Symbol::Sub(_) if let Some(kind) = self.taken_for(&key, path.span, wanted) => {
+                let span = self.known(&key).map_or(path.span, |entry| entry.span);
+                let name = path.text();
+                self.error(span, format!("Symbol '{name}' has wrong type ({kind}), expected sub:"));
+                return None;
+            }
             Symbol::Sub(_) => {
                 let name = path.text();
                 let message = format!("Symbol '{name}' can only be used as a SUB expression");
@@ -193,9 +199,43 @@ impl Checker<'_> {
         if path.names.len() > 1 {
             return None;
         }
+        if path.text().starts_with("vcl_") {
+            self.error(path.span, "Symbols named 'vcl_*' are reserved.");
+            return Some(());
+        }
         let names = self.names_of(|symbol| symbol.kind() == kind);
         self.not_found(&path.text(), path.span, &names, &format!("Undefined {kind} "));
         Some(())
+    }
+
+    /// What a name is taken for here, where it is declared below only and as something else: that is a mistake
+    /// of the declaration.
+    fn taken_for(&self, name: &str, span: Span, wanted: Type) -> Option<&'static str> {
+        let kind = match wanted {
+            Type::Acl => "acl",
+            Type::Backend => "backend",
+            Type::Probe => "probe",
+            _ => return None,
+        };
+        let declared = self.known(name)?.span;
+        (declared.file == span.file && declared.start > span.start).then_some(kind)
+    }
+
+    /// What a name is that is declared above, or that nobody has to declare.
+    /// In 4.0 labels are names apart, and others are not looked at.
+    pub(super) fn kind_above(&self, name: &str, span: Span) -> Option<&'static str> {
+        if self.program.version < 41 {
+            return None;
+        }
+        if State::of_subroutine(name).is_some() {
+            return Some("sub");
+        }
+        if variables::find(name).is_some() {
+            return Some("var");
+        }
+        let entry = self.known(name)?;
+        let is_above = entry.span.file != span.file || entry.span.start < span.start;
+        is_above.then(|| entry.symbol.kind())
     }
 
     /// Reports a path that names nothing.

@@ -318,6 +318,11 @@ impl Checker<'_> {
             return None;
         };
         let name: Box<str> = label.text().into();
+        if let Some(kind) = self.kind_above(&name, label.span) {
+            let message = format!("Symbol '{name}' has wrong type ({kind}), expected vcl:");
+            self.error(label.span, message);
+            return None;
+        }
         let is_known = |names: &Vec<String>| names.iter().any(|known| **known == *name);
         if !self.settings.labels.as_ref().is_none_or(is_known) {
             let help = "a label is made by `vcl.label`, before the policy that goes to it";

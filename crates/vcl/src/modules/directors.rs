@@ -369,7 +369,7 @@ fn new_hash(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
 fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = director(run, object)?;
     let Value::Backend(backend) = arguments.at(0) else { return NOTHING };
-    if backend == BackendRef::None {
+    if run.program.is_nobody(backend) {
         return fault("None backend cannot be added");
     }
     let weight = if arguments.is_given(1) { arguments.real(1) } else { 1.0 };

@@ -43,7 +43,7 @@ const DENIED_MAX: usize = 100_000;
 
 fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Backend(backend) = arguments.at(0) else { return NOTHING };
-    if backend == BackendRef::None {
+    if run.program.is_nobody(backend) {
         return fault("None backend cannot be added");
     }
     let saint = Director::new(Rule::Saint { threshold: arguments.int(1) });

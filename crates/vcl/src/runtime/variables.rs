@@ -101,8 +101,8 @@ impl Run<'_> {
     pub(crate) fn req_transport(&mut self) -> Result<Value> {
         let version = self.view.req.as_deref().map(|head| head.version);
         self.stored(match version {
-            Some(Version::Http2) => b"H2",
-            Some(Version::Http3) => b"H3",
+            Some(Version::Http2) => b"HTTP/2",
+            Some(Version::Http3) => b"HTTP/3",
             _ => b"HTTP/1",
         })
     }

@@ -61,6 +61,24 @@ fn mistakes_are_named_as_varnish_names_them() {
         (recv("call nothing;"), "Undefined sub nothing, first reference:"),
         (recv("set req.backend_hint = nothing;"), "Undefined backend nothing, first reference:"),
         (recv("nothing();"), "Symbol not found: 'nothing'"),
+        // What a name is taken for before it is declared is what it has to be.
+        (
+            recv("if (client.ip ~ later) { }") + " sub later { }",
+            "Symbol 'later' has wrong type (acl), expected sub:",
+        ),
+        (
+            recv("set req.backend_hint = later;") + " sub later { }",
+            "Symbol 'later' has wrong type (backend), expected sub:",
+        ),
+        // A class has methods in its objects only.
+        ("import directors; ".to_owned() + &recv("directors.random.backend();"), "Syntax error"),
+        (recv("if (client.ip ~ vcl_foo) { }"), "Symbols named 'vcl_*' are reserved."),
+        (
+            "sub first { } ".to_owned() + &recv("if (client.ip ~ first) { }"),
+            "Symbol 'first' can only be used as a SUB expression",
+        ),
+        (recv("return (vcl(vcl_recv));"), "Symbol 'vcl_recv' has wrong type (sub), expected vcl:"),
+        (recv("return (vcl(req.url));"), "Symbol 'req.url' has wrong type (var), expected vcl:"),
         (recv("set req.url = \"a\" \"b\";"), "Expected ';' got"),
         (recv("set req.url = !!true;"), "Unknown token '!' when looking for"),
         (recv("if (1KB == 1024B) { }"), "Unknown duration unit 'KB'"),

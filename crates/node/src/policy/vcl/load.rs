@@ -149,6 +149,9 @@ impl freshet_vcl::Host for Alone<'_> {
             Event::Log(text) => {
                 self.said.push((Tag::VCL_Log, String::from_utf8_lossy(text).into_owned()));
             }
+            Event::Debug(text) => {
+                self.said.push((Tag::Debug, String::from_utf8_lossy(text).into_owned()));
+            }
             Event::Said { is_error, text } => {
                 self.said.push((host::said_tag(is_error), text.to_owned()));
             }

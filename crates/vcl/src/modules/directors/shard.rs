@@ -8,11 +8,13 @@ use crate::program::{BackendRef, Value};
 use crate::runtime::{Result, Run};
 use crate::types::State;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 /// Points on the ring for each member, at most.
 const REPLICAS_MAX: i64 = 10_000;
+/// The bit of `.debug()` for the points of a ring, when it is made.
+const TELLS_RING: i64 = 2;
 /// Points on one ring.
 const POINTS_MAX: usize = 1_000_000;
 
@@ -25,6 +27,8 @@ pub(crate) struct Shard {
     associated: Mutex<Option<u32>>,
     /// Whether members came or went since the ring was made.
     is_changed: AtomicBool,
+    /// What `.debug()` asked to be told, as bits.
+    told: AtomicI64,
 }
 
 /// Points in order, each with the member it belongs to.
@@ -199,7 +203,7 @@ pub(super) fn associate(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> 
 pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = super::director(run, object)?;
     let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
-    if backend == BackendRef::None {
+    if run.program.is_nobody(backend) {
         return wrong(run, object, "None backend cannot be added");
     }
     let ident = if arguments.is_given(1) {
@@ -275,8 +279,10 @@ pub(super) fn reconfigure(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
         ));
         return Ok(Value::Bool(false));
     }
-    let is_changed = director.shard.is_changed.swap(false, Relaxed);
-    if is_changed && director.members().is_empty() {
+    if !director.shard.is_changed.swap(false, Relaxed) {
+        return Ok(Value::Bool(true));
+    }
+    if director.members().is_empty() {
         let name = object_name(run, object);
         run.complain(&format!("vmod_directors: shard {name}: .reconfigure() no backends"));
         return Ok(Value::Bool(false));
@@ -285,7 +291,7 @@ pub(super) fn reconfigure(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
     let members = director.members();
     let mut points = Vec::new();
     for (index, member) in members.iter().enumerate() {
-        let count = (replicas as f64 * member.weight).round() as usize;
+        let count = (replicas as f64 * member.weight) as usize;
         if points.len() + count > POINTS_MAX {
             return fault("shard: the ring is too large");
         }
@@ -295,6 +301,14 @@ pub(super) fn reconfigure(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
         );
     }
     points.sort_unstable();
+    if director.shard.told.load(Relaxed) & TELLS_RING != 0 {
+        for (at, (point, host)) in points.iter().enumerate() {
+            let what = format!(
+                "vmod_directors: shard: hashcircle[{at:5}] = {{point = {point:8x}, host = {host:2}}}"
+            );
+            run.debug(what.as_bytes());
+        }
+    }
     *lock(&director.shard.ring) = Arc::new(Ring { points, members });
     Ok(Value::Bool(true))
 }
@@ -307,6 +321,12 @@ pub(super) fn key(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Valu
 /// Chooses now where the state has a request, else when the backend is needed.
 pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = super::director(run, object)?;
+    let is_fetch = run.state.is_backend() || run.state == State::Pipe;
+    if arguments.word(8) == "LAZY" && !is_fetch && (0..8).any(|at| arguments.is_given(at)) {
+        let why = ".backend(resolve=LAZY) with other parameters can only be used in \
+                   backend/pipe context";
+        return wrong(run, object, why);
+    }
     let given = arguments.is_given(7).then(|| object_of(run, arguments.at(7)));
     if given == Some(None) {
         return wrong(run, object, ".backend(key_blob) param invalid");
@@ -320,13 +340,7 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
         };
         parameters = parameters.or(&of_task.unwrap_or_default()).or(&set);
     }
-    let is_fetch = run.state.is_backend() || run.state == State::Pipe;
     let lazy = match arguments.word(8) {
-        "LAZY" if !is_fetch && parameters != ShardParameters::default() => {
-            let why = ".backend(resolve=LAZY) with other parameters can only be used in \
-                       backend/pipe context";
-            return wrong(run, object, why);
-        }
         "LAZY" => true,
         "NOW" if !run.state.is_client() && !is_fetch => {
             let why = ".backend(resolve=NOW) can not be used in vcl_init{}/vcl_fini{}";
@@ -354,7 +368,8 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
     Ok(chosen.unwrap_or_default().into())
 }
 
-pub(super) fn debug(_: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+pub(super) fn debug(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
+    super::director(run, object)?.shard.told.store(arguments.int(0), Relaxed);
     NOTHING
 }
 
