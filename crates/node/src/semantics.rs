@@ -95,6 +95,9 @@ pub const VCL: Semantics = Semantics {
 pub struct Manners {
     /// Whether HTTP/2 is spoken with who begins with it in the clear; otherwise the connection is closed.
     pub takes_http2: bool,
+    /// Whether one that begins with HTTP/1.1 may go on in HTTP/2, by `Upgrade: h2c` (RFC 7540 §3.2), where
+    /// that is spoken in the clear.
+    pub upgrades_to_http2: bool,
     /// Of connections in HTTP/2.
     pub http2: Conduct,
     /// Of what stands in front of connections through proxies.
@@ -121,6 +124,7 @@ pub struct Manners {
 /// As the protocols ask, and helpful where they leave it open.
 pub const PLAIN: Manners = Manners {
     takes_http2: true,
+    upgrades_to_http2: false,
     http2: conduct::RFC_9113,
     proxied: proxy::SPECIFIED,
     notices_leaving: true,
@@ -135,6 +139,7 @@ pub const PLAIN: Manners = Manners {
 /// As Varnish does.
 pub const VARNISH: Manners = Manners {
     takes_http2: true,
+    upgrades_to_http2: true,
     http2: conduct::VARNISH,
     proxied: proxy::VARNISH,
     notices_leaving: false,

@@ -1,6 +1,5 @@
 //! HTTP/1 connections: requests one after another, each answered before the next is read.
 
-use super::First;
 use super::deadline::Deadline;
 use super::finish::Sent;
 use super::h1_body::{BodyState, H1Body, Progress};
@@ -11,6 +10,7 @@ use super::leaving::Leaving;
 use super::patience::Terms;
 use super::refusal::Refusal;
 use super::tunnel;
+use super::{First, h2};
 use crate::body::RequestBody;
 use crate::client::{Client, End};
 use crate::exchange::{
@@ -19,6 +19,7 @@ use crate::exchange::{
 use crate::forwarded;
 use crate::ledger::requests::{ConnectionMemory, HEAD_FACTOR};
 use crate::request;
+use crate::semantics::Manners;
 use crate::transcript::{Side, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -29,6 +30,7 @@ use freshet_net::stream::Stream;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::request::{Request as Parsed, RequestError};
 use freshet_wire::h1::write::{self, response_head};
+use freshet_wire::h2::Upgrade;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
@@ -65,6 +67,17 @@ pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>
                     sent.end(&worker, &ResponseHead::new(200), &facts, false);
                 }
                 return;
+            }
+            Ok(Next::Http2(upgrade)) => {
+                let Session { io, worker, client, .. } = session;
+                let Some((mut stream, bytes)) = io.into_stream() else { return };
+                let first = First { bytes, begun: Instant::now() };
+                return match super::begins_http2(&worker, &mut stream, first).await {
+                    Some((first, true)) => {
+                        h2::serve_upgraded(worker, stream, client, first, *upgrade).await;
+                    }
+                    Some((_, false)) | None => stream.close(Duration::ZERO).await,
+                };
             }
             Ok(Next::Hangup) => return,
             Err(broken) => {
@@ -129,6 +142,16 @@ fn names_known_field(fields: &Fields) -> bool {
     fields.tokens("connection").any(|name| KNOWN.iter().any(|one| one.eq_ignore_ascii_case(name)))
 }
 
+/// Whether a request asks for HTTP/2 from here on, and has no body that would stand between the two.
+fn upgrades_to_http2(manners: &Manners, parsed: &Parsed) -> bool {
+    let wanted =
+        || parsed.head.fields.get("upgrade").is_some_and(|to| to.eq_ignore_ascii_case(b"h2c"));
+    manners.takes_http2
+        && manners.upgrades_to_http2
+        && matches!(parsed.framing, Framing::None)
+        && wanted()
+}
+
 /// Notes what the writer of a head adds to it.
 fn note_framing(transcript: &Transcript, framing: Framing, says_nothing_of_its_end: bool) {
     if let Framing::Length(length) = framing {
@@ -156,6 +179,8 @@ enum Next {
     Close,
     /// With what is counted and logged at its end, where it began with the request itself.
     Tunnel(Box<(Tunnel, Option<(Sent, Facts)>)>),
+    /// The client goes on in HTTP/2, and was told that it may.
+    Http2(Box<Upgrade>),
     /// Nothing more is said.
     Hangup,
 }
@@ -204,6 +229,9 @@ impl Session {
             self.client.end.set(End::Malformed);
             self.refuse_plainly(Refusal::CONNECTION, id).await?;
             return Ok(Next::Close);
+        }
+        if upgrades_to_http2(&snapshot.manners, &parsed) && self.client.tls.is_none() {
+            return self.upgrade(parsed).await;
         }
         let limits = &snapshot.settings.limits;
         let length = match parsed.framing {
@@ -415,6 +443,20 @@ impl Session {
         transcript.note(Tag::ReqAcct, text);
         let limit = self.send_timeout();
         self.io.send(&[ANSWER], &mut self.deadline, limit).await
+    }
+
+    /// Tells a client that it may go on in HTTP/2; one whose settings make no sense is told nothing.
+    async fn upgrade(&mut self, parsed: Parsed) -> Result<Next, Broken> {
+        const ANSWER: &[u8] =
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+        let Some(upgrade) = Upgrade::new(parsed.head, parsed.head_bytes) else {
+            self.client.end.set(End::Malformed);
+            return Ok(Next::Hangup);
+        };
+        self.worker.stats.head_bytes.add(ANSWER.len() as u64);
+        let limit = self.send_timeout();
+        self.io.send(&[ANSWER], &mut self.deadline, limit).await?;
+        Ok(Next::Http2(Box::new(upgrade)))
     }
 
     /// Says what goes before a tunnel, if something does.

@@ -68,10 +68,24 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Cli
 
 /// Reads until it is clear whether the preface comes; `None` where nothing more does.
 async fn first_bytes(worker: &Worker, stream: &mut Stream) -> Option<(First, bool)> {
+    let first = First { bytes: Vec::new(), begun: Instant::now() };
+    begins_http2(worker, stream, first).await
+}
+
+/// The same behind what was read already.
+async fn begins_http2(
+    worker: &Worker,
+    stream: &mut Stream,
+    mut first: First,
+) -> Option<(First, bool)> {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
-    let mut first = First { bytes: Vec::new(), begun: Instant::now() };
     loop {
+        let known = first.bytes.len().min(PREFACE.len());
+        let alike = first.bytes[..known] == PREFACE[..known];
+        if !alike || known == PREFACE.len() {
+            return Some((first, alike));
+        }
         let limit = match first.bytes.len() {
             0 => limits.idle_timeout,
             _ => limits.request_timeout.saturating_sub(first.begun.elapsed()),
@@ -84,15 +98,13 @@ async fn first_bytes(worker: &Worker, stream: &mut Stream) -> Option<(First, boo
             return None;
         };
         let count = read.ok()?;
+        if count == 0 {
+            return Some((first, false));
+        }
         if first.bytes.is_empty() {
             first.begun = Instant::now();
         }
         first.bytes.extend_from_slice(&buffer[..count]);
-        let known = first.bytes.len().min(PREFACE.len());
-        let alike = first.bytes[..known] == PREFACE[..known];
-        if !alike || known == PREFACE.len() || count == 0 {
-            return Some((first, alike && known == PREFACE.len()));
-        }
     }
 }
 

@@ -19,6 +19,7 @@ mod frame;
 pub mod hpack;
 pub mod limits;
 mod settings;
+mod upgrade;
 mod window;
 
 pub use crate::answer::{Answer, AnswerError};
@@ -28,6 +29,7 @@ pub use conduct::Conduct;
 pub use connection::{Ask, Connection, DataFrame, Event, Failed, Received};
 pub use frame::{FRAME_HEADER_BYTES, data_frame_header};
 pub use settings::Local;
+pub use upgrade::Upgrade;
 
 /// What a client with prior knowledge, or after ALPN, sends first (RFC 9113 §3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

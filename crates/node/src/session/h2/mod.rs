@@ -18,7 +18,7 @@ use freshet_config::limits::Limits;
 use freshet_http::message::Scheme;
 use freshet_net::limits::READ_BYTES_MAX;
 use freshet_net::stream::Stream;
-use freshet_wire::h2::{Code, Connection, Event, Local};
+use freshet_wire::h2::{Code, Connection, Event, Local, Request, Upgrade};
 use multiplexed::wants_input;
 use out::Out;
 use std::cell::RefCell;
@@ -46,9 +46,44 @@ thread_local! {
 
 /// Serves the connection until it ends. `first` was read from it already.
 pub(super) async fn serve(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) {
+    let scheme = if client.tls.is_some() { Scheme::Https } else { Scheme::Http };
+    let connection = Connection::new(local(&worker), scheme);
+    run(Session::new(worker, stream, client, first, connection)).await;
+}
+
+/// The same of one that began with HTTP/1.1, whose client was told that it may go on like this.
+pub(super) async fn serve_upgraded(
+    worker: Rc<Worker>,
+    stream: Stream,
+    client: Rc<Client>,
+    first: First,
+    upgrade: Upgrade,
+) {
+    let Ok(connection) = upgrade.connection(local(&worker)) else { return };
+    let session = Session::new(worker, stream, client, first, connection);
+    if session.begin(1, upgrade.request).is_ok() {
+        run(session).await;
+    }
+}
+
+/// Our side's configuration.
+fn local(worker: &Worker) -> Local {
+    let snapshot = worker.snapshot();
+    let settings = &snapshot.settings.http2;
+    Local {
+        limits: snapshot.h1_limits,
+        conduct: snapshot.manners.http2,
+        streams_max: snapshot.settings.limits.streams_max,
+        stream_window_bytes: settings.stream_window_bytes,
+        connection_window_bytes: settings.connection_window_bytes,
+        header_table_bytes: settings.header_table_bytes,
+    }
+}
+
+async fn run(mut session: Session) {
+    let worker = Rc::clone(&session.worker);
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
-    let mut session = Session::new(Rc::clone(&worker), stream, client, first);
     let ending = Ending(Rc::clone(&session.state));
     let mut deadline = Deadline::new();
     let mut is_draining = false;
@@ -147,22 +182,15 @@ enum Turn {
 }
 
 impl Session {
-    fn new(worker: Rc<Worker>, stream: Stream, client: Rc<Client>, first: First) -> Self {
+    fn new(
+        worker: Rc<Worker>,
+        stream: Stream,
+        client: Rc<Client>,
+        first: First,
+        connection: Connection,
+    ) -> Self {
         let snapshot = worker.snapshot();
-        let settings = &snapshot.settings.http2;
-        let local = Local {
-            limits: snapshot.h1_limits,
-            conduct: snapshot.manners.http2,
-            streams_max: snapshot.settings.limits.streams_max,
-            stream_window_bytes: settings.stream_window_bytes,
-            connection_window_bytes: settings.connection_window_bytes,
-            header_table_bytes: settings.header_table_bytes,
-        };
-        let scheme = if client.tls.is_some() { Scheme::Https } else { Scheme::Http };
-        let state = Rc::new(RefCell::new(State::new(
-            Connection::new(local, scheme),
-            worker.connection_memory(),
-        )));
+        let state = Rc::new(RefCell::new(State::new(connection, worker.connection_memory())));
         Self {
             out: Out::new(stream.is_tls()),
             shows_broken_bodies: snapshot.manners.shows_broken_bodies,
@@ -329,6 +357,27 @@ impl Session {
         }
     }
 
+    /// Serves a request of a stream that was open before the first frame came.
+    fn begin(&self, number: u32, request: Request) -> Result<(), Box<Request>> {
+        self.admit(&mut self.state.borrow_mut(), number, request)
+    }
+
+    /// Serves a request, unless those under way hold what they may.
+    fn admit(
+        &self,
+        state: &mut State<Connection>,
+        number: u32,
+        request: Request,
+    ) -> Result<(), Box<Request>> {
+        let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
+        let Some(charge) = state.memory.request(bytes) else { return Err(Box::new(request)) };
+        state.begin(number.into(), request.ends);
+        let handle = StreamHandle::new(&self.state, number.into());
+        let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
+        serve::spawn(serve::serve(worker, client, handle, request, charge));
+        Ok(())
+    }
+
     /// Handles the frames at the front of `input` and returns how many bytes they have.
     fn handle(&mut self, input: &[u8]) -> usize {
         let now = self.started.elapsed();
@@ -350,13 +399,7 @@ impl Session {
                 // What a server says, which clients do not.
                 Event::Answer(..) | Event::Wrong(..) | Event::Trailers(..) | Event::Leaving(_) => {}
                 Event::Request(number, request) => {
-                    let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
-                    if let Some(charge) = state.memory.request(bytes) {
-                        state.begin(number.into(), request.ends);
-                        let handle = StreamHandle::new(&self.state, number.into());
-                        let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
-                        serve::spawn(serve::serve(worker, client, handle, *request, charge));
-                    } else {
+                    if let Err(request) = self.admit(state, number, *request) {
                         Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&request.head));
                         if state.connection.turn_away(number).is_err() {
                             self.worker.stats.h2_goaway.increment();

@@ -143,6 +143,18 @@ impl Connection {
         Self::of(false, local, scheme)
     }
 
+    /// The server's side of a connection on which a client has said its settings, and asked for what is to be
+    /// answered on the first stream, in HTTP/1.1. Its preface is still to come.
+    pub(super) fn upgraded(local: Local, scheme: Scheme, settings: &[u8]) -> Result<Self, Code> {
+        let mut connection = Self::new(local, scheme);
+        connection.peer.take(settings, local.conduct)?;
+        let table_bytes = connection.peer.header_table_bytes as usize;
+        connection.encoder.resize(table_bytes.min(HEADER_TABLE_BYTES));
+        connection.last_stream = 1;
+        connection.open(1, Priority::default(), None, true);
+        Ok(connection)
+    }
+
     /// The client's side of a connection of which nothing was read. What a client says first is among
     /// the control bytes.
     pub fn client(local: Local, scheme: Scheme) -> Self {

@@ -182,7 +182,13 @@ impl Connection {
         }
     }
 
-    fn open(&mut self, number: u32, priority: Priority, length: Option<u64>, ends: bool) {
+    pub(super) fn open(
+        &mut self,
+        number: u32,
+        priority: Priority,
+        length: Option<u64>,
+        ends: bool,
+    ) {
         let stream = Stream {
             is_remote_open: !ends,
             length_left: length,
