@@ -22,7 +22,7 @@ pub const HEAD_BYTES: usize = 13;
 /// deflate adds a few bytes to what it cannot pack.
 const PART_BYTES_MAX: u32 = 4 * PIECE_BYTES as u32;
 /// A last, empty block of deflate (RFC 1951 §3.2.6).
-pub const LAST_BLOCK: [u8; 2] = [3, 0];
+pub const LAST_BLOCK: [u8; 5] = [1, 0, 0, 0xff, 0xff];
 
 /// What a part is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
