@@ -41,6 +41,9 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// A client that takes nothing.
     pub send_timeout: Duration,
+    /// How long a response may take in all; nothing where a client that takes it may do so for ever. No key: it is
+    /// for those who are used to Varnish's `send_timeout`.
+    pub response_timeout: Option<Duration>,
     /// Bytes a second that a client takes at least, over each `send_timeout` of waiting.
     pub send_rate_min: u64,
     /// Percent of memory that waiting responses may keep, in all and for one network.
@@ -99,6 +102,7 @@ pub(super) fn limits(document: &Document, memory_bytes: u64, wrong: &mut Vec<Mis
         body_rate_min: number("limits.body_rate_min"),
         idle_timeout: span("limits.idle_timeout"),
         send_timeout: span("limits.send_timeout"),
+        response_timeout: None,
         send_rate_min: number("limits.send_rate_min"),
         readers_percent: number("limits.readers_percent"),
         readers_network_percent: number("limits.readers_network_percent"),

@@ -189,6 +189,8 @@ pub struct Timeouts {
     pub idle: Cell<Option<Duration>>,
     /// A client that takes nothing.
     pub send: Cell<Option<Duration>>,
+    /// A whole response.
+    pub response: Cell<Option<Duration>>,
 }
 
 /// A client's address and the listener it came through, as records show them.

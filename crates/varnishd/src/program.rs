@@ -274,7 +274,8 @@ fn settings(state: &State) -> Result<Settings, String> {
     limits.body_timeout = span("timeout_idle");
     limits.body_rate_min = 0;
     // What the node limits is the time without progress.
-    limits.send_timeout = span("idle_send_timeout").min(span("send_timeout"));
+    limits.send_timeout = span("idle_send_timeout");
+    limits.response_timeout = Some(span("send_timeout"));
     limits.streams_max = small("h2_max_concurrent_streams");
     limits.fields_max = usize::try_from(parameters.integer("http_max_hdr")).unwrap_or(usize::MAX);
     limits.head_bytes_max =

@@ -205,6 +205,12 @@ impl Session {
         self.client.timeouts.send.get().unwrap_or_else(configured)
     }
 
+    /// How long a response may take in all.
+    fn response_timeout(&self) -> Option<Duration> {
+        let configured = || self.worker.snapshot().settings.limits.response_timeout;
+        self.client.timeouts.response.get().or_else(configured)
+    }
+
     /// Reads one request and answers it.
     async fn one(&mut self) -> Result<Next, Broken> {
         let Some(parsed) = self.read_head().await? else { return Ok(Next::Close) };
@@ -353,7 +359,17 @@ impl Session {
         let scheme = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let mut seen = usize::MAX;
         let mut begun = self.begun.take();
+        let since = begun.unwrap_or_else(Instant::now);
         loop {
+            // Empty lines begin no request (RFC 9112 §2.2), and do not make up for silence.
+            let empty = self.io.with_input(|input| {
+                let is_empty = input.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
+                if is_empty { input.len() } else { 0 }
+            });
+            if empty > 0 {
+                self.io.consume(empty);
+                (seen, begun) = (usize::MAX, None);
+            }
             // Parsing again from the start is bounded by head_bytes_max; it only happens for heads
             // that arrive in parts.
             let parsed = self.io.with_input(|input| {
@@ -376,7 +392,8 @@ impl Session {
                 self.out = Vec::new();
             }
             let limit = if idle {
-                self.client.timeouts.idle.get().unwrap_or(limits.idle_timeout)
+                let limit = self.client.timeouts.idle.get().unwrap_or(limits.idle_timeout);
+                limit.saturating_sub(since.elapsed())
             } else {
                 // From its first byte on, however slowly the others follow.
                 let begun = *begun.get_or_insert_with(Instant::now);
@@ -533,12 +550,13 @@ impl Session {
             self.io.send(&[&self.out], &mut self.deadline, limit).await
         } else {
             let limit = self.send_timeout();
+            let until = self.response_timeout().map(|limit| Instant::now() + limit);
             let (worker, client, io) = (&*self.worker, &*self.client, &self.io);
             let (deadline, out) = (&mut self.deadline, &mut self.out);
             let keeping = Keeping::default();
             let received = received.as_ref();
             let mut sending =
-                Sending { worker, client, io, received, deadline, out, limit, keeping };
+                Sending { worker, client, io, received, deadline, out, limit, until, keeping };
             sending.body(&mut body, framing, &mut sent).await
         };
         sent.end(&self.worker, &head, &facts, result.is_err());

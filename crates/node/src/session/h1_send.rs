@@ -39,6 +39,8 @@ pub(super) struct Sending<'a> {
     pub(super) out: &'a mut Vec<u8>,
     /// How long the client may take nothing.
     pub(super) limit: Duration,
+    /// When all of it has to be sent, where that is given.
+    pub(super) until: Option<Instant>,
     pub(super) keeping: Keeping,
 }
 
@@ -74,6 +76,9 @@ impl Sending<'_> {
                     }
                 }
             };
+            if self.until.is_some_and(|until| Instant::now() > until) {
+                return Err(Broken::Timeout);
+            }
             match next {
                 Ok(Some(Chunk::Lease(lease)))
                     if let Framing::Length(length) = framing
@@ -112,6 +117,12 @@ impl Sending<'_> {
                 }
             }
         }
+    }
+
+    /// How long the client may take nothing from now.
+    fn patience(&self) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.map_or(self.limit, |left| left.min(self.limit))
     }
 
     /// The next piece, unless the client leaves while it is waited for.
@@ -276,12 +287,12 @@ impl Sending<'_> {
                 Settled::Loosened => body.loosen(),
                 Settled::Ended => return Err(Broken::Io),
             }
-            let (io, keeping) = (self.io, &self.keeping);
+            let (io, keeping, patience) = (self.io, &self.keeping, self.patience());
             let flush = poll_fn(|cx| match io.poll_flush(cx) {
                 Poll::Ready(flushed) => Poll::Ready(Some(flushed)),
                 Poll::Pending => keeping.poll_lost(cx).map(|()| None),
             });
-            if let Some(flushed) = self.deadline.within(self.limit, flush).await? {
+            if let Some(flushed) = self.deadline.within(patience, flush).await? {
                 return Ok(flushed?);
             }
         }
@@ -310,12 +321,12 @@ impl Sending<'_> {
                         Settled::Ended => return Err(Broken::Io),
                     }
                     let since = Instant::now();
-                    let keeping = &self.keeping;
+                    let (keeping, patience) = (&self.keeping, self.patience());
                     let step = poll_fn(|cx| match step(cx, taken) {
                         Poll::Ready(count) => Poll::Ready(Some(count)),
                         Poll::Pending => keeping.poll_lost(cx).map(|()| None),
                     });
-                    let Some(count) = self.deadline.within(self.limit, step).await? else {
+                    let Some(count) = self.deadline.within(patience, step).await? else {
                         continue;
                     };
                     let count = count?;

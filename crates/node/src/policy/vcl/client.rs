@@ -61,6 +61,7 @@ impl ClientState {
         let nesting = task.nesting.as_deref();
         let top =
             nesting.map(|nesting| Box::new((nesting.top.clone(), seconds(nesting.top_received))));
+        let default = ClientKnobs::default();
         let knobs = ClientKnobs {
             esi_level: nesting.map_or(0, |nesting| nesting.level),
             top,
@@ -69,8 +70,13 @@ impl ClientState {
             is_ahead: task.is_ahead,
             timeout_idle: timeouts.idle.get().unwrap_or(limits.idle_timeout).as_secs_f64(),
             idle_send_timeout: timeouts.send.get().unwrap_or(limits.send_timeout).as_secs_f64(),
+            send_timeout: timeouts
+                .response
+                .get()
+                .or(limits.response_timeout)
+                .map_or(default.send_timeout, |limit| limit.as_secs_f64()),
             original: None,
-            ..ClientKnobs::default()
+            ..default
         };
         Self {
             other: None,
@@ -125,8 +131,8 @@ impl ClientState {
         if program.writes_timeouts {
             let timeouts = &task.client.timeouts;
             timeouts.idle.set(Some(span(self.knobs.timeout_idle)));
-            let send = self.knobs.idle_send_timeout.min(self.knobs.send_timeout);
-            timeouts.send.set(Some(span(send)));
+            timeouts.send.set(Some(span(self.knobs.idle_send_timeout)));
+            timeouts.response.set(Some(span(self.knobs.send_timeout)));
         }
         if self.knobs.spared.len() != task.spared.len() {
             task.spared.clone_from(&self.knobs.spared);
