@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod answer_bodies;
 pub mod applied;
 pub mod assembly;
 pub mod bans;

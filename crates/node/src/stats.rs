@@ -1,6 +1,7 @@
 //! What each worker counts. One writer per set, so a count is an unlocked add; readers sum over
 //! workers.
 
+use crate::answer_bodies::{AnswerBodies, AnswerBody};
 use crate::site_stats::SiteStats;
 use freshet_base::counter::Counter;
 use freshet_base::histogram::{Histogram, Totals};
@@ -22,6 +23,11 @@ macro_rules! counters {
             pub news_us: Histogram,
             /// Responses by hundreds of their status: index 1 is 1xx.
             pub statuses: [Counter; 6],
+            /// Answers of origins by how their bodies end.
+            pub answer_bodies: AnswerBodies,
+            /// Times a policy took what was found, and of these those when it was past its lifetime. What
+            /// becomes of it behind that is not looked at, unlike in `hits`.
+            pub taken: [Counter; 2],
             /// Counts of each site, where there are several.
             pub sites: SiteStats,
         }
@@ -319,6 +325,10 @@ pub struct Sums {
     pub news_us: Totals,
     /// Responses by hundreds of their status.
     pub statuses: [u64; 6],
+    /// Answers of origins by how their bodies end, in the order of [`AnswerBody::ALL`].
+    pub answer_bodies: [u64; AnswerBody::ALL.len()],
+    /// Times policies took what was found, and of these those when it was past its lifetime.
+    pub taken: [u64; 2],
 }
 
 impl Sums {
@@ -340,8 +350,19 @@ impl Sums {
             for (sum, count) in sums.statuses.iter_mut().zip(&stats.statuses) {
                 *sum += count.value();
             }
+            for (sum, count) in sums.taken.iter_mut().zip(&stats.taken) {
+                *sum += count.value();
+            }
+            for (sum, kind) in sums.answer_bodies.iter_mut().zip(AnswerBody::ALL) {
+                *sum += stats.answer_bodies.count(kind);
+            }
         }
         sums
+    }
+
+    /// How many answers of origins have a body that ends like this.
+    pub fn answer_bodies(&self, kind: AnswerBody) -> u64 {
+        self.answer_bodies[kind as usize]
     }
 
     /// The sum of this counter; 0 for an unknown name.
@@ -360,10 +381,12 @@ mod tests {
         a.requests.add(2);
         b.requests.add(3);
         b.statuses[2].increment();
+        b.answer_bodies.note(AnswerBody::Bad);
         b.hit_first_byte_us.record(100);
         let sums = Sums::of([&a, &b]);
         assert_eq!(sums.counter("requests"), 5);
         assert_eq!(sums.statuses[2], 1);
+        assert_eq!(sums.answer_bodies(AnswerBody::Bad), 1);
         assert_eq!(sums.hit_first_byte_us.count(), 1);
         assert!(sums.counters.iter().all(|(_, help, _)| help.ends_with('.')));
     }

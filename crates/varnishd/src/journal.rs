@@ -45,21 +45,6 @@ const ERRORS: [&str; 11] = [
     "VCL_FAILURE",
 ];
 
-/// How bodies of origins are framed: what a record begins with, and its counter.
-const FRAMINGS: &[(u8, &str)] = &[
-    (b'0', "fetch_none"),
-    (b'2', "fetch_chunked"),
-    (b'3', "fetch_length"),
-    (b'4', "fetch_eof"),
-    (OF_HEAD, "fetch_head"),
-    (OF_NO_CONTENT, "fetch_204"),
-];
-
-/// A body that is none since the request was HEAD.
-const OF_HEAD: u8 = b'H';
-/// A body that is none since the status is 204.
-const OF_NO_CONTENT: u8 = b'N';
-
 /// What there may be several of at a time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Kind {
@@ -81,8 +66,6 @@ pub(crate) struct Journal {
     rules: Arc<Rules>,
     /// Records by their tags, written or masked.
     counts: [AtomicU64; TAGS],
-    /// Bodies of origins by how they are framed, as [`FRAMINGS`] has it.
-    framings: [AtomicU64; FRAMINGS.len()],
     /// Transactions begun, by their kinds.
     begun: [AtomicU64; 3],
     /// Ends of transactions, of clients' and of fetches.
@@ -145,7 +128,6 @@ impl Journal {
             log,
             rules,
             counts: [const { AtomicU64::new(0) }; TAGS],
-            framings: [const { AtomicU64::new(0) }; FRAMINGS.len()],
             begun: [const { AtomicU64::new(0) }; 3],
             ended: [const { AtomicU64::new(0) }; 2],
             closes: [const { AtomicU64::new(0) }; CLOSES.len()],
@@ -173,10 +155,9 @@ impl Journal {
         self.counts.get(usize::from(tag.number())).map_or(0, |count| count.load(Relaxed))
     }
 
-    /// Connections closed and bodies fetched, by the names of the counters.
+    /// What is counted by records, by the names of the counters.
     pub(crate) fn counted(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let closes = CLOSES.iter().zip(&self.closes).map(|((_, name), count)| (*name, count));
-        let framings = FRAMINGS.iter().zip(&self.framings).map(|((_, name), count)| (*name, count));
         let [heads, up, down] = &self.pipe_bytes;
         let [uncacheable, short] = &self.transient;
         let others = [
@@ -191,7 +172,7 @@ impl Journal {
             ("s_pipe_in", up),
             ("s_pipe_out", down),
         ];
-        closes.chain(framings).chain(others).map(|(name, count)| (name, count.load(Relaxed)))
+        closes.chain(others).map(|(name, count)| (name, count.load(Relaxed)))
     }
 
     /// How many of a kind have begun, and how many have ended.
@@ -237,19 +218,6 @@ impl Journal {
         let Some((origin, traffic)) = fetch.traffic() else { return };
         let mut all = self.traffic.lock().unwrap_or_else(PoisonError::into_inner);
         all.entry(origin).or_default().add(traffic);
-    }
-
-    /// Counts a body by how its record says it is framed, and why it is none.
-    fn count_framing(&self, text: &[u8], is_head: bool, is_no_content: bool) {
-        let framing = match text.first() {
-            Some(b'0') if is_head => Some(&OF_HEAD),
-            Some(b'0') if is_no_content => Some(&OF_NO_CONTENT),
-            framing => framing,
-        };
-        let found = FRAMINGS.iter().zip(&self.framings).find(|((c, _), _)| framing == Some(c));
-        if let Some((_, count)) = found {
-            count.fetch_add(1, Relaxed);
-        }
     }
 
     /// Counts the first field of an accounting record.
@@ -312,7 +280,6 @@ impl Scribe for Journal {
         // The log has 30 bits for it.
         let id = u32::try_from(id & 0x3fff_ffff).unwrap_or(0);
         let mut records = Records::default();
-        let (mut is_head, mut is_no_content) = (false, false);
         // Whether a policy was asked what becomes of the request.
         let mut is_asked = false;
         let mut fetch = (side == LogSide::Backend).then(Fetch::default);
@@ -329,9 +296,6 @@ impl Scribe for Journal {
                     let place = usize::from(side == LogSide::Backend);
                     self.ended[place].fetch_add(1, Relaxed);
                 }
-                Tag::BereqMethod => is_head = text == b"HEAD",
-                Tag::BerespStatus => is_no_content = text == b"204",
-                Tag::Fetch_Body => self.count_framing(text, is_head, is_no_content),
                 Tag::VCL_return if text == b"fail" => {
                     self.failed.fetch_add(1, Relaxed);
                 }

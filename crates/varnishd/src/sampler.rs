@@ -5,6 +5,7 @@ use crate::journal::{Journal, Kind};
 use crate::shm::Directory;
 use crate::shm::counters::Group;
 use crate::traffic::Traffic;
+use freshet_node::answer_bodies::AnswerBody;
 use freshet_node::node::Node;
 use freshet_node::shares::Shares;
 use freshet_node::transcript::Tag;
@@ -215,6 +216,7 @@ impl Counts {
             facts.origins.iter().map(|(_, origin)| value(origin)).sum()
         };
         let sum = |name: &str| sums.counter(name);
+        let bodies = |kind| sums.answer_bodies(kind);
         let (bans, ban_counts) = (&shared.bans.counters, shared.bans.counts());
         let values = [
             ("summs", self.rounds),
@@ -225,8 +227,8 @@ impl Counts {
             ("sess_closed_err", self.journal.closed_by_errors()),
             ("client_req", sum("requests")),
             ("client_req_400", sum("requests_refused")),
-            ("cache_hit", sum("hits") + sum("hits_stale")),
-            ("cache_hit_grace", sum("hits_stale")),
+            ("cache_hit", sums.taken[0]),
+            ("cache_hit_grace", sums.taken[1]),
             ("cache_hitmiss", tag(Tag::HitMiss)),
             ("cache_hitpass", tag(Tag::HitPass)),
             ("cache_miss", sum("misses")),
@@ -242,7 +244,14 @@ impl Counts {
             ("s_resp_bodybytes", sum("body_bytes").saturating_sub(piped.1)),
             ("s_req_bodybytes", sum("request_body_bytes").saturating_sub(piped.0)),
             ("fetch_failed", sum("fetches_failed")),
-            ("fetch_304", sum("revalidated")),
+            ("fetch_head", bodies(AnswerBody::OfHead)),
+            ("fetch_204", bodies(AnswerBody::NoContent)),
+            ("fetch_304", bodies(AnswerBody::NotModified)),
+            ("fetch_chunked", bodies(AnswerBody::Chunked)),
+            ("fetch_length", bodies(AnswerBody::Length)),
+            ("fetch_eof", bodies(AnswerBody::UntilClose)),
+            ("fetch_bad", bodies(AnswerBody::Bad)),
+            ("fetch_none", bodies(AnswerBody::Empty)),
             ("n_object", cache.objects),
             ("n_objectcore", cache.objects),
             ("n_lru_nuked", counts.evicted + self.shares.evictions().0),

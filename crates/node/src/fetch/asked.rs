@@ -178,6 +178,7 @@ impl Asked {
     async fn spent(mut self: Box<Self>) -> Step {
         // The one too many counts as well, as it does for restarts.
         self.task.retries += 1;
+        self.worker.stats.fetches_failed.increment();
         let text = format_args!("Too many retries, delivering 503");
         self.task.transcript.note(Tag::VCL_Error, text);
         self.made_up(503, Some("Backend fetch failed".into())).await

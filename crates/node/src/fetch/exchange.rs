@@ -4,6 +4,7 @@ use super::Fetched;
 use super::asked::Asked;
 use super::failure::Cause;
 use super::records;
+use crate::answer_bodies::AnswerBody;
 use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
 use crate::site::Site;
@@ -185,6 +186,9 @@ impl Asked {
 
     fn failed(&mut self, error: &OriginError) -> Failure {
         self.worker.stats.fetches_failed.increment();
+        if records::has_no_length(error) {
+            self.worker.stats.answer_bodies.note(AnswerBody::Bad);
+        }
         tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
         if records::failed(&self.task.transcript, self.origin.as_deref(), error) {
             self.account.add(&self.task.request, self.body_bytes_sent, None);

@@ -40,6 +40,11 @@ impl Broken {
         }
     }
 
+    /// Whether the fetch failed, and was not given up for want of somebody who reads it.
+    pub(super) fn is_failure(&self) -> bool {
+        !matches!(self, Self::Local(BodyError::NoReaders))
+    }
+
     /// The same where nobody has seen anything of the answer.
     pub(super) fn failure(&self) -> Failure {
         match self {

@@ -4,7 +4,7 @@ use super::answered::Answered;
 use super::asked::{Asked, Step};
 use super::coded::Incoming;
 use super::failure::Cause;
-use super::fill::{Broken, Flow};
+use super::fill::Flow;
 use super::{Fetched, Made};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
@@ -123,7 +123,8 @@ impl Given {
                 asked.note_body_ended(received, stored);
             }
             Err(broken) => {
-                if !matches!(broken, Broken::Local(_) | Broken::Full) {
+                // What nobody waits for any more was given up, whether that was noticed or not.
+                if broken.is_failure() && flow.body().readers() > 0 {
                     asked.worker.stats.fetches_failed.increment();
                 }
                 asked.note_body_broken(&broken, received);

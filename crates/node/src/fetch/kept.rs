@@ -238,9 +238,11 @@ impl Kept {
                 }
                 Err(broken) => broken,
             };
+            if broken.is_failure() {
+                worker.stats.fetches_failed.increment();
+            }
             if let Broken::Origin(error) = &broken {
                 tracing::debug!(%error, key = %object.key(), "a fill broke off");
-                worker.stats.fetches_failed.increment();
                 if resumes < RESUMES_MAX
                     && let Some(source) = self.resumed(&flow).await
                 {

@@ -79,7 +79,7 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
 }
 
 /// Whether a head was refused for a length that is none.
-fn has_no_length(error: &OriginError) -> bool {
+pub(super) fn has_no_length(error: &OriginError) -> bool {
     let bad = ResponseError::OriginContentLengthInvalid;
     matches!(error, OriginError::OriginHeadMalformed { reason } if *reason == bad)
 }

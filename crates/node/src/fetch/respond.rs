@@ -6,6 +6,7 @@ use super::failure::Cause;
 use super::prepare::is_for_all;
 use super::records::{self, Closing};
 use super::{Fetched, entry};
+use crate::answer_bodies::AnswerBody;
 use crate::expiry::upkeep_of;
 use crate::keepers::Renewed;
 use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic, resource};
@@ -34,6 +35,9 @@ impl Asked {
         self.task.now = UnixMillis::now();
         let origin = self.origin.as_deref().unwrap_or_default();
         records::answered(&self.task.transcript, origin, &response);
+        let (method, status) = (&self.task.request.method, response.head.status);
+        let kind = AnswerBody::of(method, status, response.framing);
+        self.worker.stats.answer_bodies.note(kind);
         let remote = response.facts.remote;
         self.task.origin_address = remote.and_then(|remote| remote.socket_address());
         self.is_connected = true;
@@ -53,6 +57,7 @@ impl Asked {
             self.task.transcript.note(Tag::Error, format_args!("{why}"));
             body.discard().await;
             self.note_closed(Some(Closing::Bad));
+            self.worker.stats.fetches_failed.increment();
             return self.no_answer(Cause::Contradiction.failure(why)).await;
         }
         let is_part = self.task.request.fields.contains("range");
@@ -110,6 +115,7 @@ impl Asked {
             self.task.transcript.note(Tag::Error, format_args!("{why}"));
             self.note_closed(self.closing_unread(&body));
             drop(body);
+            self.worker.stats.fetches_failed.increment();
             return self.no_answer(Cause::Contradiction.failure(why)).await;
         }
         match outcome {
@@ -324,6 +330,13 @@ impl Asked {
             None if self.plan.site.semantics.trusts_any_304 => Reason::HitRevalidated,
             _ => reason,
         };
+        if self.plan.site.semantics.trusts_any_304 && !self.comes_to_its_end(object.body()).await {
+            // Nobody is to be given what was confirmed and breaks off all the same.
+            self.worker.stats.fetches_failed.increment();
+            self.note_closed(self.closing);
+            self.plan.ticket = Some(ticket);
+            return self.fail(Cause::Contradiction.failure("what a 304 confirmed broke off"));
+        }
         if let Some((upkeep, keep)) = upkeep_of(object.body()).zip(answer.keep) {
             upkeep.set_keep(keep);
         }

@@ -191,8 +191,16 @@ impl Machine<'_> {
         if policy.may_purge() {
             found._hold = Some(found.object.body().reader(..));
         }
-        match policy.hit(&mut self.task, &found.object) {
+        let outcome = policy.hit(&mut self.task, &found.object);
+        let [taken, taken_stale] = &self.worker.stats.taken;
+        if matches!(outcome, Hit::Deliver | Hit::Pass) {
+            taken.increment();
+        }
+        match outcome {
             Hit::Deliver => {
+                if found.reason == Reason::HitStale {
+                    taken_stale.increment();
+                }
                 self.task.note_body_read("malloc", TRANSIENT);
                 State::Deliver(Box::new(found))
             }
