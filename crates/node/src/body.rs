@@ -23,6 +23,32 @@ pub enum RequestBody {
     Arriving(Box<dyn Arriving>),
     /// Read already, as far as it was to be kept.
     Kept(Kept),
+    /// It broke off when it was to be read before it was needed: who needs it is told.
+    Broken(Broken),
+}
+
+/// A body that broke off before anybody asked for it.
+pub struct Broken {
+    error: ClientBodyError,
+    length: Option<u64>,
+    was_asked: bool,
+}
+
+impl Broken {
+    /// What broke off, and how long it would have been where the client told it.
+    pub fn new(error: ClientBodyError, length: Option<u64>) -> Self {
+        Self { error, length, was_asked: false }
+    }
+
+    /// The error, but not at once: a head that was waiting for the body is sent before, as it is in front
+    /// of one that breaks off later.
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
+        if !std::mem::replace(&mut self.was_asked, true) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Err(self.error)))
+    }
 }
 
 /// A body that was read before anybody took it.
@@ -72,11 +98,14 @@ impl RequestBody {
     pub fn length(&self) -> Option<u64> {
         match self {
             Self::Arriving(body) => body.length(),
+            Self::Broken(broken) => broken.length,
             Self::Kept(Kept { bytes, rest: None, .. }) => Some(bytes.len() as u64),
             Self::Kept(Kept { bytes, rest: Some(rest), .. }) => match &**rest {
                 // Lengths are of the whole, whatever was read of it.
                 Self::Arriving(body) => body.length(),
-                Self::Kept(_) => rest.length().map(|length| length + bytes.len() as u64),
+                Self::Kept(_) | Self::Broken(_) => {
+                    rest.length().map(|length| length + bytes.len() as u64)
+                }
             },
         }
     }
@@ -138,6 +167,7 @@ impl RequestBody {
     ) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
         match self {
             Self::Arriving(body) => body.poll_next(cx),
+            Self::Broken(broken) => broken.poll_next(cx),
             Self::Kept(kept) if !kept.taken => {
                 kept.taken = true;
                 let bytes = kept.bytes.clone();

@@ -25,8 +25,10 @@ const DISCARD_TIME_MAX: Duration = Duration::from_millis(50);
 
 /// A response body on its way in.
 ///
-/// The connection goes back to the pool with the last byte. Dropped before, or after an error, the
-/// connection is closed: what is left of one response never becomes the start of another.
+/// The connection goes back to the pool with the last byte; where there is none, when this is dropped or
+/// [released](OriginBody::release), so that it can be said before that it is to be closed. Dropped before the
+/// last byte, or after an error, the connection is closed: what is left of one response never becomes the start
+/// of another.
 #[derive(Debug)]
 pub struct OriginBody {
     origin: Arc<Origin>,
@@ -58,8 +60,7 @@ enum Source {
 }
 
 impl OriginBody {
-    /// The body behind a head of this framing. Without one, or with one that was read along with
-    /// the head, the connection is free at once where nothing has to be handed out first.
+    /// The body behind a head of this framing.
     pub(crate) fn new(
         pool: &Pool,
         connection: Connection,
@@ -74,8 +75,7 @@ impl OriginBody {
             Framing::Chunked => (Source::Chunked(Box::default()), None),
             Framing::UntilClose => (Source::UntilClose, None),
         };
-        let ended = matches!(source, Source::Ended);
-        let mut body = Self {
+        Self {
             origin: Arc::clone(&connection.origin),
             connection: Some(connection),
             pool: Some(pool.clone()),
@@ -88,11 +88,7 @@ impl OriginBody {
             timer: None,
             armed: false,
             in_flight: Some(in_flight),
-        };
-        if ended {
-            body.end();
         }
-        body
     }
 
     /// The body behind a head on a stream of HTTP/2.
@@ -101,13 +97,10 @@ impl OriginBody {
             Framing::Length(length) => Some(length),
             _ => None,
         };
-        let mut body = Self {
-            source: Source::Ended,
-            keep_alive: true,
-            declared,
-            in_flight: Some(in_flight),
-            ..Self::empty(stream.origin())
-        };
+        let mut body = Self::empty(stream.origin());
+        body.keep_alive = true;
+        body.declared = declared;
+        body.in_flight = Some(in_flight);
         if framing == Framing::None || (declared == Some(0) && stream.is_read()) {
             body.end();
         } else {
@@ -200,6 +193,13 @@ impl OriginBody {
             {}
         };
         timeout(DISCARD_TIME_MAX, reading).await.ok();
+    }
+
+    /// Lets the connection go where no byte is to come.
+    pub fn release(&mut self) {
+        if self.is_ended() {
+            self.end();
+        }
     }
 
     /// Closes the connection behind the body, whatever the origin says.
@@ -361,6 +361,12 @@ impl OriginBody {
         self.in_flight = None;
         self.failure = Some(error.clone());
         error
+    }
+}
+
+impl Drop for OriginBody {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

@@ -129,6 +129,7 @@ impl Asked {
         mut self: Box<Self>,
         page: Synthetic,
         freshness: Freshness,
+        keep: Duration,
     ) -> Step {
         let Some(ticket) = self.plan.ticket.take() else {
             return self.private_page(page, Reason::Synthetic);
@@ -140,11 +141,13 @@ impl Asked {
         self.note_page(page.body.len(), Some(&freshness));
         let fields = page.head.fields.clone();
         let head = self.head_with(&page.head, fields, freshness);
+        memory.attach(self.upkeep(Some(keep), None));
         let hold = memory.reader(..);
         let tags = self.plan.site.name.tag_of_all().into_iter().collect();
         let objective = objective_of(&self.plan.site.settings, &self.plan.key);
         let object =
             ticket.insert(ObjectSpec { head, body: memory, variation: None, tags, objective });
+        self.worker.shared.expiry.watch(&object, keep);
         let fetched = Fetched::Object {
             stored: object.is_indexed(),
             object,

@@ -25,6 +25,16 @@ pub(super) fn answered(transcript: &Transcript, origin: &str, response: &OriginR
     let facts = &response.facts;
     transcript.timestamp_before("Connected", facts.answered_after);
     let (remote, local) = (Ends(facts.remote), Ends(facts.local.map(PeerAddress::Tcp)));
+    if facts.retried {
+        // The connection that was kept had been closed meanwhile.
+        let none = Ends(None);
+        transcript.note(Tag::BackendOpen, format_args!("0 {origin} {remote} {none} reuse"));
+        transcript.timestamp_before("Bereq", facts.answered_after);
+        transcript.note(Tag::FetchError, format_args!("HTC eof (-1)"));
+        let why = Closing::Bad.words();
+        transcript.note(Tag::BackendClose, format_args!("0 {origin} close {why}"));
+        transcript.timestamp_before("Connected", facts.answered_after);
+    }
     let how = if facts.reused { "reuse" } else { "connect" };
     transcript.note(Tag::BackendOpen, format_args!("0 {origin} {remote} {local} {how}"));
     transcript.timestamp_before("Bereq", facts.answered_after);

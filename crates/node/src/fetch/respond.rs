@@ -25,6 +25,8 @@ use freshet_http::reason::Reason;
 use freshet_http::{status, update};
 use freshet_origin::OriginResponse;
 use freshet_origin::response_body::OriginBody;
+use freshet_store::Body;
+use freshet_store::body::Next;
 use freshet_wire::h1::write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +126,7 @@ impl Asked {
                     body.close_after();
                     self.closing = self.closing.or(Some(Closing::AsAnswered));
                 }
+                body.release();
                 hop_by_hop::strip(&mut answer.head.fields);
                 self.hold_manifest(&mut answer, &framing, &advised);
                 match Answered::new(self, answer, framing, body).await {
@@ -345,6 +348,25 @@ impl Asked {
         self.reply_renewed(object, ticket, stored, reason)
     }
 
+    /// Waits until all of a body has come that is still on its way; whether it did.
+    async fn comes_to_its_end(&self, body: &Arc<Body>) -> bool {
+        if body.is_complete() {
+            return true;
+        }
+        let transcript = &self.task.transcript;
+        let text = format_args!("vsl: Conditional fetch wait for streaming object");
+        transcript.note(Tag::Notice, text);
+        // What is waited for is not read, and holds nothing.
+        let last = body.total().map_or(u64::MAX - 1, |total| total.saturating_sub(1));
+        let mut reader = body.reader(last..);
+        reader.set_patient(true);
+        let has_come = matches!(reader.next(1).await, Next::Data(_) | Next::End);
+        if !has_come {
+            transcript.note(Tag::FetchError, format_args!("Template object failed"));
+        }
+        has_come
+    }
+
     /// What is stored stays in the place of an answer that is behind it, and lives as long as that would
     /// have: all that the answer says of its own life and age counts, and nothing else of it.
     pub(super) fn stay_with(
@@ -425,7 +447,7 @@ impl Asked {
         match site.policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),
-            BackendError::Keep(freshness) => self.keep_page(page, freshness).await,
+            BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,
             BackendError::Page => {
                 self.fail_waiting(failure);
                 self.private_page(page, Reason::OriginError)
@@ -449,7 +471,7 @@ impl Asked {
         match site.policy.backend_error(&mut self.task, &mut page) {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),
-            BackendError::Keep(freshness) => self.keep_page(page, freshness).await,
+            BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,
             BackendError::Deliver | BackendError::Page => {
                 self.private_page(page, Reason::Synthetic)
             }

@@ -22,6 +22,7 @@ use freshet_cache::{KeyBuilder, Object};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use std::any::Any;
+use std::time::Duration;
 
 /// Decisions at every state of a request.
 pub trait Policy: Send + Sync {
@@ -215,8 +216,9 @@ pub enum BackendError {
     Deliver,
     /// Give this response to the client that asked, whatever is stored.
     Page,
-    /// Keep this response for as long as this, and give it to the waiting clients.
-    Keep(Freshness),
+    /// Keep this response for as long as this, behind that for so long as something to be validated, and give
+    /// it to the waiting clients.
+    Keep(Freshness, Duration),
     /// Send the request again.
     Retry,
     /// Give nothing; the clients get a 503.

@@ -1,7 +1,7 @@
 //! Pass: the origin answers this client alone. Pipe: the connection becomes a tunnel.
 
 use super::{Machine, State};
-use crate::body::{ClientBodyError, RequestBody};
+use crate::body::{Broken, ClientBodyError, RequestBody};
 use crate::client::End;
 use crate::exchange::{Facts, PipeRecord, Reply, Switch, Tunnel, Unsaid};
 use crate::fetch::{self, Cause, Fetched, Plan};
@@ -34,13 +34,17 @@ impl Machine<'_> {
         self.worker.stats.passes.increment();
         let body = match self.take_body() {
             Some(body) => {
-                let charge = self.task.charge.as_deref();
+                let (charge, length) = (self.task.charge.as_deref(), body.length());
                 match body.ahead(EARLY_BODY_BYTES_MAX, charge).await {
                     Ok(body) => Some(body),
                     Err(error @ (ClientBodyError::Gone | ClientBodyError::Malformed)) => {
                         // It is not to reach an origin as a request without a body.
                         let failure = Cause::Client(error).failure(error);
                         return self.failed(&failure, None);
+                    }
+                    // A policy has a page for a fetch that fails.
+                    Err(error @ ClientBodyError::Silent) if site.semantics.pages_failures => {
+                        Some(RequestBody::Broken(Broken::new(error, length)))
                     }
                     Err(error) => return super::without_body(error),
                 }

@@ -475,10 +475,11 @@ pub(super) fn backend_error(
             Outcome::Deliver
                 if knobs.ttl > 0.0 && !knobs.uncacheable && task.kind != FetchKind::Pass =>
             {
-                BackendError::Keep(Freshness {
+                let freshness = Freshness {
                     stale_while_revalidate: span(knobs.grace),
                     ..Freshness::from_policy(now, span(knobs.ttl))
-                })
+                };
+                BackendError::Keep(freshness, span(knobs.keep))
             }
             Outcome::Deliver => BackendError::Page,
             Outcome::Retry => BackendError::Retry,
