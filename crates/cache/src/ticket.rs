@@ -10,6 +10,7 @@ use crate::waiting::{Failure, Pending, WaitOutcome};
 use freshet_base::clock::UnixMillis;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// The turn to fetch a resource. Ends in one of the ways below; one that is dropped instead wakes
 /// all that wait for it to look up again, and one of them gets the next turn.
@@ -32,6 +33,16 @@ impl Ticket {
         born_seq: Seq,
     ) -> Self {
         Self { cache, key: Arc::new(key), pending, born_seq }
+    }
+
+    /// Has the fetch begin now, of which nothing was asked yet: what was purged since the look-up does not concern
+    /// what it will bring. After a purge, those that waited for it look again, and nobody waits for it.
+    pub fn begin_now(&mut self) {
+        let seq = self.cache.seq.load(SeqCst);
+        if seq != self.born_seq {
+            self.born_seq = seq;
+            self.end(WaitOutcome::TryAgain);
+        }
     }
 
     /// Makes a response visible, as a rule while its body is still being filled, and wakes those

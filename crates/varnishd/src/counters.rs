@@ -105,7 +105,7 @@ static MAIN_ELEMENTS: &[Element] = &[
     e("s_sess", Counter, Info, Integer, "Client connections served"),
     e("n_pipe", Gauge, Info, Integer, "Tunnels open"),
     e("pipe_limited", Counter, Info, Integer, "Tunnels refused because there were too many"),
-    e("s_pipe", Counter, Info, Integer, "Tunnels"),
+    e("s_pipe", Counter, Info, Integer, "Requests that were to become tunnels"),
     e("s_pass", Counter, Info, Integer, "Requests passed"),
     e("s_fetch", Counter, Info, Integer, "Fetches begun"),
     e("s_bgfetch", Counter, Info, Integer, "Fetches begun behind a response"),

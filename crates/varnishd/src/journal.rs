@@ -86,6 +86,8 @@ pub(crate) struct Journal {
     transient: [AtomicU64; 2],
     /// What the fetches of each origin were of.
     traffic: Mutex<BTreeMap<String, Traffic>>,
+    /// Requests that were to become tunnels.
+    tunnels: AtomicU64,
     /// Bytes of tunnels: of requests' heads, from clients, and to them.
     pipe_bytes: [AtomicU64; 3],
 }
@@ -138,6 +140,7 @@ impl Journal {
             recycled: AtomicU64::new(0),
             transient: [const { AtomicU64::new(0) }; 2],
             traffic: Mutex::default(),
+            tunnels: AtomicU64::new(0),
             pipe_bytes: [const { AtomicU64::new(0) }; 3],
         }
     }
@@ -168,6 +171,7 @@ impl Journal {
             ("beresp_uncacheable", uncacheable),
             ("beresp_shortlived", short),
             ("s_req_hdrbytes", &self.request_head_bytes),
+            ("s_pipe", &self.tunnels),
             ("s_pipe_hdrbytes", heads),
             ("s_pipe_in", up),
             ("s_pipe_out", down),
@@ -295,6 +299,9 @@ impl Scribe for Journal {
                 Tag::End => {
                     let place = usize::from(side == LogSide::Backend);
                     self.ended[place].fetch_add(1, Relaxed);
+                }
+                Tag::Begin if side == LogSide::Backend && text.ends_with(b" pipe") => {
+                    self.tunnels.fetch_add(1, Relaxed);
                 }
                 Tag::VCL_return if text == b"fail" => {
                     self.failed.fetch_add(1, Relaxed);

@@ -235,7 +235,6 @@ impl Counts {
             ("busy_sleep", counts.waits),
             ("busy_wakeup", counts.waits),
             ("s_pass", sum("passes")),
-            ("s_pipe", sum("pipes")),
             ("n_pipe", sum("pipes").saturating_sub(sum("pipes_ended"))),
             ("pipe_limited", sum("pipes_refused")),
             ("s_fetch", sum("fetches")),

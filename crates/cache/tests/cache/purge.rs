@@ -198,3 +198,20 @@ fn purged_memory_comes_free_at_once_and_readers_read_on() {
     drop(reader);
     assert_eq!(read.body().held_bytes(), 0);
 }
+
+#[test]
+fn a_fetch_that_begins_behind_a_purge_is_kept() {
+    let cache = cache(16 * MIB);
+    let key = key(&cache, "/a");
+    let (mut ticket, _, _) = miss(get(&cache, "/a", START));
+    let mut waiter = waiting(get(&cache, "/a", START));
+    cache.purge(&key, Purge::Hard);
+    ticket.begin_now();
+    assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
+    assert!(ticket.insert(spec(&cache, head(10), 1)).is_indexed());
+    hit(get(&cache, "/a", START));
+    // One that is not told so brings what may have been purged.
+    let (ticket, _, _) = miss(get(&cache, "/b", START));
+    cache.purge(&crate::fixture::key(&cache, "/b"), Purge::Hard);
+    assert!(!ticket.insert(spec(&cache, head(10), 1)).is_indexed());
+}

@@ -225,7 +225,13 @@ impl Machine<'_> {
         }
         self.worker.stats.misses.increment();
         let key = self.key();
-        let plan = Plan::miss(&mut self.task, key, missed.ticket, missed.stale);
+        let Missed { mut ticket, mut stale } = missed;
+        if policy.may_purge() {
+            // What the policy has purged is not what is asked for now.
+            ticket.begin_now();
+            stale = stale.filter(|stale| stale.is_indexed());
+        }
+        let plan = Plan::miss(&mut self.task, key, ticket, stale);
         // A policy may look up what is no GET, and drops the body of what is.
         let body = site.semantics.sends_content_of_lookups.then(|| self.take_body()).flatten();
         let plan = plan.with_body(body).telling(&self.interim);
