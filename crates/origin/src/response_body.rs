@@ -72,7 +72,7 @@ impl OriginBody {
             Framing::None => (Source::Ended, None),
             Framing::Length(0) => (Source::Ended, Some(0)),
             Framing::Length(length) => (Source::Length(length), Some(length)),
-            Framing::Chunked => (Source::Chunked(Box::default()), None),
+            Framing::Chunked => (Source::Chunked(Box::new(Decoder::of_response())), None),
             Framing::UntilClose => (Source::UntilClose, None),
         };
         Self {

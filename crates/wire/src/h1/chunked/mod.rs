@@ -58,6 +58,8 @@ pub struct Progress {
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: State,
+    /// Whether blanks may stand behind a size that has no extensions.
+    may_pad: bool,
     /// Size of the chunk: while it is read, then the bytes still to come.
     remaining: u64,
     extension_bytes: u32,
@@ -69,6 +71,8 @@ pub struct Decoder {
 enum State {
     /// Digits read so far.
     Size(u32),
+    /// Behind the size and blanks.
+    Padding,
     Extension(Extension),
     SizeLineFeed,
     Data,
@@ -86,6 +90,12 @@ impl Decoder {
     /// A decoder at the start of a body.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// A decoder of what a server answers. Some pad each size with blanks to a fixed width, as Apache 1.3
+    /// did; from a client that is more likely somebody's attempt to be read in two ways.
+    pub fn of_response() -> Self {
+        Self { may_pad: true, ..Self::default() }
     }
 
     /// Goes on in the body with `input`, the bytes behind those consumed before.
@@ -140,11 +150,10 @@ impl Decoder {
                 self.size(byte, 0)
             }
             (State::Size(digits), _) => self.size(byte, digits),
+            (State::Padding, b'\r') => Ok(State::SizeLineFeed),
+            (State::Padding, _) => self.padding(byte),
             (State::Extension(extension), _) => {
-                self.extension_bytes += 1;
-                if self.extension_bytes > EXTENSION_BYTES_MAX {
-                    return Err(ChunkError::ExtensionsTooLarge);
-                }
+                self.count_extension()?;
                 match byte {
                     b'\n' => Err(ChunkError::BareLineFeed),
                     b'\r' if extension.may_end() => Ok(State::SizeLineFeed),
@@ -174,10 +183,7 @@ impl Decoder {
             b'A'..=b'F' => byte - b'A' + 10,
             b'\r' if digits > 0 => return Ok(State::SizeLineFeed),
             b'\n' if digits > 0 => return Err(ChunkError::BareLineFeed),
-            b' ' | b'\t' | b';' if digits > 0 => {
-                self.extension_bytes += 1;
-                return Ok(State::Extension(Extension::Before.step(byte)?));
-            }
+            b' ' | b'\t' | b';' if digits > 0 => return self.padding(byte),
             _ => return Err(ChunkError::SizeInvalid),
         };
         if digits == SIZE_DIGITS_MAX {
@@ -185,6 +191,22 @@ impl Decoder {
         }
         self.remaining = (self.remaining << 4) | u64::from(digit);
         Ok(State::Size(digits + 1))
+    }
+
+    /// What comes between a size and its first extension.
+    fn padding(&mut self, byte: u8) -> Result<State, ChunkError> {
+        self.count_extension()?;
+        match byte {
+            b' ' | b'\t' if self.may_pad => Ok(State::Padding),
+            b'\n' => Err(ChunkError::BareLineFeed),
+            _ => Ok(State::Extension(Extension::Before.step(byte)?)),
+        }
+    }
+
+    fn count_extension(&mut self) -> Result<(), ChunkError> {
+        self.extension_bytes += 1;
+        let has_room = self.extension_bytes <= EXTENSION_BYTES_MAX;
+        if has_room { Ok(()) } else { Err(ChunkError::ExtensionsTooLarge) }
     }
 
     /// Collects the trailer section, and reads it when its empty line is there.

@@ -110,6 +110,36 @@ fn ambiguous_chunks_are_refused() {
 }
 
 #[test]
+fn servers_may_pad_sizes() {
+    let decode = |text: &[u8]| {
+        let (mut decoder, mut content, mut rest) = (Decoder::of_response(), Vec::new(), text);
+        while !rest.is_empty() {
+            let progress = decoder.decode(rest)?;
+            content.extend_from_slice(&rest[progress.data]);
+            rest = &rest[progress.consumed..];
+        }
+        Ok((content, decoder.is_done()))
+    };
+    for text in [
+        &b"1   \r\na\r\n2 \t\r\nbc\r\n0     \r\n\r\n"[..],
+        b"1 ;x\r\na\r\n2;y=z\r\nbc\r\n0 ; q=\"r\" ;s\r\n\r\n",
+    ] {
+        assert_eq!(decode(text), Ok((b"abc".to_vec(), true)));
+    }
+    for (text, error) in [
+        (&b"1 \na\r\n"[..], ChunkError::BareLineFeed),
+        (b"1 2\r\n", ChunkError::ExtensionInvalid),
+        (b" 1\r\n", ChunkError::SizeInvalid),
+        (b"1;a \r\n", ChunkError::ExtensionInvalid),
+        (b"1 \rx", ChunkError::BareCarriageReturn),
+    ] {
+        assert_eq!(decode(text), Err(error), "{:?}", String::from_utf8_lossy(text));
+    }
+    let long = format!("1{}", " ".repeat(EXTENSION_BYTES_MAX as usize + 1));
+    assert_eq!(decode(long.as_bytes()), Err(ChunkError::ExtensionsTooLarge));
+}
+
+#[test]
 fn extensions_and_trailers_are_bounded_over_the_whole_body() {
     let chunk = format!("1;{}\r\nx\r\n", "a".repeat(1000));
     let within = (EXTENSION_BYTES_MAX / 1002) as usize;
