@@ -29,7 +29,7 @@ impl Static {
     pub fn value(&self) -> Option<String> {
         let kind = match self.kind {
             Some(Kind::Playlist) => Some("ot=m"),
-            Some(Kind::Init) => Some("ot=i"),
+            Some(Kind::Init | Kind::InitElsewhere) => Some("ot=i"),
             Some(Kind::Key) => Some("ot=k"),
             // Whether it is sound or pictures is not known.
             Some(Kind::Segment | Kind::Part | Kind::Hint) | None => None,

@@ -39,6 +39,7 @@ pub mod limits;
 mod manifest;
 pub mod mpd;
 mod progress;
+mod text;
 
 pub use error::Unreadable;
 pub use format::Format;
@@ -50,11 +51,23 @@ pub use progress::{Progress, Standing};
 /// # Errors
 /// [`Unreadable`]
 pub fn read(format: Format, bytes: &[u8]) -> Result<Manifest, Unreadable> {
+    read_given(format, bytes, &hls::Given::default())
+}
+
+/// The same of one that may take variables from what is `given`.
+///
+/// # Errors
+/// [`Unreadable`]
+pub fn read_given(
+    format: Format,
+    bytes: &[u8],
+    given: &hls::Given<'_>,
+) -> Result<Manifest, Unreadable> {
     if bytes.len() > limits::MANIFEST_BYTES_MAX {
         return Err(Unreadable::OriginTooLong);
     }
     match format {
-        Format::Hls => hls::read(bytes),
+        Format::Hls => hls::read(bytes, given),
         Format::Mpd => mpd::read(bytes),
     }
 }

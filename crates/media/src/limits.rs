@@ -26,6 +26,9 @@ pub const XML_ELEMENTS_MAX: usize = 200_000;
 /// Qualities of all tracks in all periods.
 pub const REPRESENTATIONS_MAX: usize = 1024;
 
+/// Variables of one playlist; those that are seen have a host and a token.
+pub const VARIABLES_MAX: usize = 64;
+
 /// Places of an MPD where later versions of it are.
 pub const LATER_MAX: usize = 16;
 

@@ -1,5 +1,6 @@
 //! What a manifest says about the presentation it is of, whatever its format.
 
+use crate::hls::Variables;
 use crate::mpd::Series;
 use crate::progress::Progress;
 use std::ops::Range;
@@ -62,6 +63,8 @@ pub enum Kind {
     Hint,
     /// What a decoder wants first: `EXT-X-MAP`, `Initialization`.
     Init,
+    /// The same at another place, for players that do not get it at the first.
+    InitElsewhere,
     /// What segments are deciphered with: `EXT-X-KEY`, `EXT-X-SESSION-KEY`.
     Key,
 }
@@ -73,7 +76,7 @@ impl Kind {
             Self::Playlist => "manifest",
             Self::Segment => "segment",
             Self::Part | Self::Hint => "part",
-            Self::Init => "init",
+            Self::Init | Self::InitElsewhere => "init",
             Self::Key => "key",
         }
     }
@@ -127,6 +130,8 @@ pub struct Manifest {
     pub series: Vec<Series>,
     /// Text of references that were put together.
     pub made: String,
+    /// What playlists that it names may import (HLS).
+    pub variables: Variables,
 }
 
 impl Manifest {
@@ -144,6 +149,7 @@ impl Manifest {
             templates: Vec::new(),
             series: Vec::new(),
             made: String::new(),
+            variables: Variables::default(),
         }
     }
 

@@ -1,25 +1,34 @@
 //! What a playlist says, for who keeps what it names.
 
 use super::attributes::attribute;
-use super::lines::{Line, lines, milliseconds};
+use super::lines::{Line, lines_of, milliseconds};
 use super::ranges::Onward;
+use super::variables::{Given, expanded};
 use crate::error::Unreadable;
 use crate::limits::{REFERENCE_BYTES_MAX, WINDOW_MAX};
 use crate::manifest::{Course, Edge, Kind, Manifest, Name};
 use crate::mpd::time::instant;
 use crate::progress::Progress;
+use crate::text::{STAND_IN, text_of};
 use freshet_base::clock::UnixMillis;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Reads a playlist of either kind.
+/// Reads a playlist of either kind, which may take variables from what is `given`.
 ///
 /// # Errors
 /// [`Unreadable`]
-pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
-    let mut reading = Reading::new(bytes);
+pub fn read(bytes: &[u8], given: &Given<'_>) -> Result<Manifest, Unreadable> {
+    let text = text_of(bytes);
+    let Some((made, variables)) = expanded(&text, given)? else { return read_text(&text) };
+    let manifest = read_text(&made)?;
+    Ok(Manifest { made, variables, ..manifest })
+}
+
+fn read_text(text: &str) -> Result<Manifest, Unreadable> {
+    let mut reading = Reading::new(text);
     let mut has_tag = false;
-    for line in lines(bytes)? {
+    for line in lines_of(text)? {
         match line? {
             Line::Tag(name, value) => {
                 has_tag |= name.starts_with("EXT-X-");
@@ -35,7 +44,7 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
 /// How far the reading is.
 struct Reading<'a> {
     manifest: Manifest,
-    bytes: &'a [u8],
+    text: &'a str,
     /// The number of the segment that is read, and of the first.
     sequence: u64,
     first: u64,
@@ -67,10 +76,10 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(bytes: &'a [u8]) -> Self {
+    fn new(text: &'a str) -> Self {
         Self {
             manifest: Manifest::new(Course::Sliding),
-            bytes,
+            text,
             sequence: 0,
             first: 0,
             discontinuity: 0,
@@ -224,12 +233,14 @@ impl<'a> Reading<'a> {
     }
 
     fn name(&mut self, reference: &str, kind: Kind, duration_ms: u64, range: Option<Range<u64>>) {
-        // What has a variable of `EXT-X-DEFINE` in it is not what it says.
-        let is_plain = !(reference.contains('{') && reference.contains("{$"));
+        // What has a variable in it that is not known is not what it says, and what is no text is said
+        // by each player in another way.
+        let is_plain =
+            !(reference.contains('{') && reference.contains("{$")) && !reference.contains(STAND_IN);
         if reference.is_empty() || reference.len() > REFERENCE_BYTES_MAX || !is_plain {
             return;
         }
-        let start = reference.as_ptr().addr() - self.bytes.as_ptr().addr();
+        let start = reference.as_ptr().addr() - self.text.as_ptr().addr();
         let Ok(start) = u32::try_from(start) else { return };
         let end = start.saturating_add(u32::try_from(reference.len()).unwrap_or(u32::MAX));
         let before_ms = self.sum_ms.saturating_add(self.parts_of_ms);
@@ -270,6 +281,10 @@ impl<'a> Reading<'a> {
 mod tests {
     use super::*;
     use crate::Class;
+
+    fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
+        super::read(bytes, &Given::default())
+    }
 
     const LOW_LATENCY: &str = "#EXTM3U\n#EXT-X-TARGETDURATION:4\n#EXT-X-VERSION:9\n\
         #EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES,PART-HOLD-BACK=1.0,CAN-SKIP-UNTIL=24\n\
@@ -384,7 +399,7 @@ mod tests {
         assert_eq!(numbers, want);
         let text = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=9000,AVERAGE-BANDWIDTH=7000\na\n\
                     #EXT-X-STREAM-INF:BANDWIDTH=5000\nb\n#EXT-X-MEDIA:TYPE=AUDIO,URI=\"c\"\n";
-        let read = super::read(text.as_bytes()).unwrap();
+        let read = self::read(text.as_bytes()).unwrap();
         let bits: Vec<_> = read.names.iter().map(|name| name.bandwidth).collect();
         assert_eq!(bits, [7000, 5000, 0]);
     }
@@ -437,6 +452,37 @@ mod tests {
         assert_eq!(read.edge(), Some(Edge { sequence: 16, parts: 0 }));
         assert_eq!(read.window, Duration::from_secs(12));
         assert_eq!(read.names[0].before_ms, 10_000);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_cost_what_they_are_in_only() {
+        let bytes =
+            b"\xef\xbb\xbf#EXTM3U\r\n#EXT-X-TARGETDURATION:2\n# K\xf6ln\r\n#EXTINF:2,Caf\xe9\r\n\
+            a.ts\r\n#EXTINF:2,\nb\xfc.ts\n#EXTINF:2,\nc.ts\n\
+            #EXT-X-MAP:NAME=\"fran\xe7ais\",URI=\"i.mp4\"\n";
+        let read = read(bytes).unwrap();
+        let names = read.names.iter().map(|name| (read.reference(name, bytes), name.sequence));
+        assert_eq!(
+            names.collect::<Vec<_>>(),
+            [("a.ts", Some(0)), ("c.ts", Some(2)), ("i.mp4", None)]
+        );
+        assert_eq!(read.window, Duration::from_secs(6));
+    }
+
+    #[test]
+    fn names_are_what_variables_stand_for() {
+        let text = "#EXTM3U\n#EXT-X-DEFINE:NAME=\"host\",VALUE=\"http://cdn.example/x\"\n\
+                    #EXT-X-DEFINE:QUERYPARAM=\"token\"\n#EXT-X-TARGETDURATION:2\n\
+                    #EXT-X-MAP:URI=\"{$host}/i.mp4?t={$token}\"\n#EXTINF:2,{$host}\n{$host}/1.m4s\n\
+                    #EXTINF:2,\n2.m4s\n#EXTINF:2,\n{$unknown}/3.m4s\n";
+        let given = Given { query: "token=a%3Db", ..Given::default() };
+        let read = super::read(text.as_bytes(), &given).unwrap();
+        let names: Vec<_> =
+            read.names.iter().map(|name| read.reference(name, text.as_bytes())).collect();
+        let want = ["http://cdn.example/x/i.mp4?t=a=b", "http://cdn.example/x/1.m4s", "2.m4s"];
+        assert_eq!(names, want);
+        assert_eq!(read.edge(), Some(Edge { sequence: 3, parts: 0 }));
+        assert_eq!(read.variables.value("token"), Some("a=b"));
     }
 
     #[test]

@@ -25,7 +25,14 @@ pub struct Lines<'a> {
 /// # Errors
 /// It is no UTF-8, or does not begin as a playlist does (RFC 8216 §4.3.1.1).
 pub fn lines(bytes: &[u8]) -> Result<Lines<'_>, Unreadable> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::OriginNoText)?;
+    lines_of(std::str::from_utf8(bytes).map_err(|_| Unreadable::OriginNoText)?)
+}
+
+/// The same of text.
+///
+/// # Errors
+/// It does not begin as a playlist does.
+pub(super) fn lines_of(text: &str) -> Result<Lines<'_>, Unreadable> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut lines = Lines { text, at: 0, left: LINES_MAX };
     match lines.next() {

@@ -5,8 +5,10 @@ mod facts;
 mod lines;
 mod players;
 mod ranges;
+mod variables;
 
 pub use attributes::attribute;
 pub use facts::read;
 pub use lines::{Line, Lines, lines, milliseconds};
 pub use players::{Multivariant, Part, Playlist, Segment, Variant};
+pub use variables::{Given, Variables};

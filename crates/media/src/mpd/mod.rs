@@ -64,7 +64,11 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
         let span = representation.longest().unwrap_or_default();
         let span_ms = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         if let Some(reference) = &representation.initialization {
-            manifest.name(reference, Kind::Init, representation.initialization_range);
+            manifest.name(reference, Kind::Init, representation.initialization_range.clone());
+        }
+        for reference in &representation.initialization_elsewhere {
+            let range = representation.initialization_range.clone();
+            manifest.name(reference, Kind::InitElsewhere, range);
         }
         if let Some((reference, range)) = representation.index {
             manifest.name(&reference, Kind::Init, Some(range));
@@ -159,7 +163,12 @@ mod tests {
         let read = read(text.as_bytes()).unwrap();
         let want = ["one.example/a", "one.example/b", "two.example/x/a", "two.example/x/b"];
         assert_eq!(read.templates, want.map(|place| format!("http://{place}/$Number$")));
-        assert_eq!(read.names.len(), 1);
+        let names = read.names.iter().map(|name| (name.kind, read.reference(name, b"").to_owned()));
+        let mut of = want.map(|place| (Kind::InitElsewhere, format!("http://{place}/i")));
+        of[0].0 = Kind::Init;
+        let mut names: Vec<_> = names.collect();
+        names.sort_by(|one, other| one.1.cmp(&other.1));
+        assert_eq!(names, of);
         let many = format!("<MPD>{}</MPD>", "<BaseURL>a/</BaseURL>".repeat(1000));
         assert!(super::read(many.as_bytes()).is_ok());
     }
@@ -205,6 +214,16 @@ mod tests {
             ("c.mp4", Some(50..80), None),
         ];
         assert_eq!(names, want);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_cost_what_they_are_in_only() {
+        let bytes = b"<?xml version='1.0' encoding='ISO-8859-1'?><MPD type='dynamic'>\
+            <ProgramInformation><Title>K\xf6ln</Title></ProgramInformation><Period><AdaptationSet>\
+            <Representation id='\xfc'><SegmentTemplate media='$RepresentationID$/$Number$'/>\
+            </Representation><Representation id='v'><SegmentTemplate media='$RepresentationID$/$Number$'/>\
+            </Representation></AdaptationSet></Period></MPD>";
+        assert_eq!(read(bytes).unwrap().templates, ["v/$Number$"]);
     }
 
     #[test]

@@ -41,11 +41,13 @@ pub struct Representation {
     pub initialization: Option<String>,
     /// The bytes of that which are the track header, where it is not all of it.
     pub initialization_range: Option<Range<u64>>,
+    /// The reference of the same at other places, where there are several `BaseURL`s.
+    pub initialization_elsewhere: Vec<String>,
     /// The bytes of a single file that say where its segments are (`indexRange`), and its reference.
     pub index: Option<(String, Range<u64>)>,
     /// The reference of a segment, relative to the MPD, with `$Number$` or `$Time$` in it.
     pub media: Option<String>,
-    /// The same at other places, where there are several `BaseURL`s.
+    /// The same at other places.
     pub media_elsewhere: Vec<String>,
     /// Segments that are listed one by one.
     pub listed: Vec<Listed>,

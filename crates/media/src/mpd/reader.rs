@@ -7,6 +7,7 @@ use crate::limits::{
     BASE_BYTES_MAX, BASES_MAX, LATER_MAX, REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX,
     XML_ATTRIBUTES_MAX, XML_DEPTH_MAX, XML_ELEMENTS_MAX,
 };
+use crate::text::{STAND_IN, text_of};
 use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
@@ -19,8 +20,8 @@ use std::time::Duration;
 /// # Errors
 /// [`Unreadable`]
 pub(super) fn read(bytes: &[u8]) -> Result<Presentation, Unreadable> {
-    let text = std::str::from_utf8(bytes).map_err(|_| Unreadable::OriginNoText)?;
-    let mut xml = Reader::from_str(text);
+    let text = text_of(bytes);
+    let mut xml = Reader::from_str(&text);
     let mut reading = Reading::new();
     loop {
         let event = xml.read_event().map_err(|_| reading.refusal())?;
@@ -353,13 +354,16 @@ impl Level {
         let at = |base: &str, reference: &str| {
             let reference = reference.replace("$RepresentationID$", &self.id);
             let reference = super::expand(&reference, "Bandwidth", self.bandwidth);
-            Some(joined(base, &reference))
-                .filter(|reference| reference.len() <= REFERENCE_BYTES_MAX)
+            Some(joined(base, &reference)).filter(|reference| {
+                reference.len() <= REFERENCE_BYTES_MAX && !reference.contains(STAND_IN)
+            })
         };
         let whole = |reference: &str| at(&self.base, reference);
         let media = self.media.as_deref();
-        let elsewhere = self.elsewhere.iter().filter(|base| base.len() <= BASE_BYTES_MAX);
-        let elsewhere = elsewhere.filter_map(|base| at(base, media?));
+        let elsewhere = |reference: Option<&str>| -> Vec<String> {
+            let bases = self.elsewhere.iter().filter(|base| base.len() <= BASE_BYTES_MAX);
+            bases.filter_map(|base| at(base, reference?)).collect()
+        };
         let listed = self.listed.iter().filter_map(|one| {
             Some(Listed { reference: whole(&one.reference)?, range: one.range.clone() })
         });
@@ -371,7 +375,8 @@ impl Level {
             initialization_range: self.initialization_range,
             index: self.index_range.filter(|_| is_one_file).zip(whole("")).map(|(a, b)| (b, a)),
             initialization: self.initialization.as_deref().and_then(whole),
-            media_elsewhere: elsewhere.collect(),
+            initialization_elsewhere: elsewhere(self.initialization.as_deref()),
+            media_elsewhere: elsewhere(media),
             media: media.and_then(whole),
             listed: listed.collect(),
             start_number: self.start_number.unwrap_or(1),

@@ -16,8 +16,9 @@ use freshet_http::coding::Coding;
 use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_http::target;
+use freshet_media::hls::Given;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
-use freshet_media::{Class, Format, Kind, Manifest, Name, cmsd, read};
+use freshet_media::{Class, Course, Format, Kind, Manifest, Name, Unreadable, cmsd, read_given};
 use freshet_store::{Body, Next};
 use freshet_wire::h1::Framing;
 use std::sync::Arc;
@@ -134,7 +135,7 @@ impl Asked {
         let is_other = coding.is_none() && fields.contains("content-encoding");
         let bytes = bytes_of(body, length, coding).filter(|_| !is_other);
         let stats = &self.worker.stats;
-        let manifest = bytes.as_deref().map(|bytes| read(seen.format, bytes));
+        let manifest = bytes.as_deref().map(|bytes| self.read(seen.format, bytes));
         let (bytes, manifest) = match (bytes, manifest) {
             (Some(bytes), Some(Ok(manifest))) => (bytes, manifest),
             (_, unread) => {
@@ -147,6 +148,16 @@ impl Asked {
         };
         stats.media_manifests.increment();
         Some(Read { bytes, manifest })
+    }
+
+    /// Reads a manifest, with the variables that it may take from its own URL and from the playlist that
+    /// names it.
+    fn read(&self, format: Format, bytes: &[u8]) -> Result<Manifest, Unreadable> {
+        let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
+        let id = self.key_of(authority, &without_directives(target));
+        let imported = self.worker.shared.channels.variables_of(&id);
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        read_given(format, bytes, &Given { query, imported: imported.as_deref() })
     }
 
     /// Whether a version that has come takes the place of the stored one. It does not where it is behind
@@ -195,7 +206,7 @@ impl Asked {
         let came = async { while let Next::Data(_) = reader.next(MANIFEST_BYTES_MAX).await {} };
         let _ = timeout(HANDED_OVER_WAIT, came).await;
         let bytes = bytes_of(stored.body(), length, coding)?;
-        let manifest = read(format?, &bytes).ok()?;
+        let manifest = self.read(format?, &bytes).ok()?;
         let keep_min = manifest.target * TARGETS_OF_BEHIND;
         manifest.progress.map(|progress| Reached { progress, since, keep_min })
     }
@@ -253,6 +264,11 @@ impl Asked {
         let rated = manifest.names.iter().filter(|name| name.bandwidth > 0);
         let rated = rated.map(|name| (resolved(manifest.reference(name, bytes)), name.bandwidth));
         channels.note_bitrates(rated);
+        if manifest.course == Course::OfOthers {
+            let playlists = names.clone().filter(|(kind, _)| *kind == Kind::Playlist);
+            let playlists = playlists.map(|(_, reference)| resolved(reference));
+            channels.note_variables(playlists, &manifest.variables);
+        }
         let class = manifest.class(self.plan.site.settings.media.dvr_after)?;
         if class == Class::Vod {
             self.open_film(manifest, bytes);

@@ -20,6 +20,12 @@ pub(super) const SESSION_ACTIVE: Duration = Duration::from_secs(60);
 /// Playlists whose bit rate is remembered; the one named first leaves first.
 pub(super) const BITRATES_MAX: usize = 1 << 16;
 
+/// Playlists that may import variables for which those are remembered, and the longest of what one
+/// multivariant playlist defines; the one named first leaves first.
+pub(super) const VARIABLES_MAX: usize = 4096;
+/// See [`VARIABLES_MAX`]: a host and a token for each of some packagers.
+pub(super) const VARIABLES_BYTES_MAX: usize = 2 << 10;
+
 /// Qualities of DASH that are followed at a time.
 pub(super) const FOLLOWED_MAX: usize = 4096;
 

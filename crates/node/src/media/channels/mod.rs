@@ -16,13 +16,14 @@ pub(crate) use channel::{About, Belongs, Version};
 pub(crate) use front::Coming;
 
 use super::directives::{Directives, Reload};
-use super::limits::{TARGETS_OF_START, TARGETS_OF_WAIT};
+use super::limits::{TARGETS_OF_START, TARGETS_OF_WAIT, VARIABLES_BYTES_MAX};
 use crate::expiry::Reached;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
+use freshet_media::hls::Variables;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use table::Table;
 
@@ -93,6 +94,26 @@ impl Channels {
         }
         let mut table = self.table();
         playlists.iter().for_each(|(key, bits)| table.bitrates.insert(key.hash(), *bits));
+    }
+
+    /// Takes over what a multivariant playlist defines for those it names.
+    pub(crate) fn note_variables(
+        &self,
+        playlists: impl Iterator<Item = Key>,
+        variables: &Variables,
+    ) {
+        if variables.is_empty() || variables.bytes() > VARIABLES_BYTES_MAX {
+            return;
+        }
+        let playlists: Vec<_> = playlists.map(|key| key.hash()).collect();
+        let variables = Arc::new(variables.clone());
+        let mut table = self.table();
+        playlists.iter().for_each(|key| table.variables.insert(*key, Arc::clone(&variables)));
+    }
+
+    /// What the playlist `id` may import.
+    pub(crate) fn variables_of(&self, id: &Key) -> Option<Arc<Variables>> {
+        self.table().variables.get(id.hash()).cloned()
     }
 
     /// The channel something belongs to.

@@ -6,15 +6,17 @@ use crate::expiry::Reached;
 use crate::media::directives::{Directives, Reload};
 use crate::media::limits::{
     BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
-    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS,
+    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
 };
 use crate::media::recent::Recent;
 use crate::media::{folders, text_of};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::Kind;
+use freshet_media::hls::Variables;
 use freshet_media::mpd::{self, Series};
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) struct Table {
@@ -27,6 +29,8 @@ pub(super) struct Table {
     pub(super) followed: HashMap<Box<str>, Front>,
     /// Bits a second of playlists, as those say that name them.
     pub(super) bitrates: Recent<u64>,
+    /// What playlists may import, as those define that name them.
+    pub(super) variables: Recent<Arc<Variables>>,
     /// What segments are deciphered with, of films too.
     pub(super) keys: Recent<()>,
     /// How far playlists were that are kept for nobody, by keys of the cache.
@@ -42,6 +46,7 @@ impl Default for Table {
             folders: HashMap::new(),
             followed: HashMap::new(),
             bitrates: Recent::new(BITRATES_MAX),
+            variables: Recent::new(VARIABLES_MAX),
             keys: Recent::new(KEYS_MAX),
             reached: Recent::new(CHANNELS_MAX),
             bytes: 0,
@@ -104,7 +109,7 @@ impl Table {
                 // RFC 8216 §6.2.2: as long as the longest playlist it was in, and its own length.
                 Kind::Segment => ms(name.before_ms) + ms(name.duration_ms) * 2 + manifest.window,
                 Kind::Part | Kind::Hint => manifest.target * TARGETS_OF_PARTS,
-                Kind::Init => INIT_LIFETIME.max(manifest.window),
+                Kind::Init | Kind::InitElsewhere => INIT_LIFETIME.max(manifest.window),
             };
             let (class, kind) = (version.class, name.kind);
             let until = now.plus(span);
@@ -119,7 +124,10 @@ impl Table {
                     added.push(at);
                 }
                 // What it is named for stays: the window moved as time did.
-                Some(known) if known.channel == id && name.kind != Kind::Init => {
+                Some(known)
+                    if known.channel == id
+                        && !matches!(name.kind, Kind::Init | Kind::InitElsewhere) =>
+                {
                     known.class = version.class;
                 }
                 Some(known) if known.channel == id && known.parts_end > parts_end => {}
