@@ -7,6 +7,7 @@ use crate::exchange::Reply;
 use crate::expiry::keep_of;
 use crate::fetch::{self, Cause, Plan};
 use crate::keepers::{Used, Wanted};
+use crate::media::{key_of, without_directives};
 use crate::policy::{ClientTask, Hit, Miss};
 use crate::shares::TRANSIENT;
 use crate::transcript::Tag;
@@ -27,6 +28,23 @@ pub(super) struct Missed {
 }
 
 impl Machine<'_> {
+    /// How long what is stored has to be for this request: a packager writes on to a file whose parts are
+    /// segments, and what was stored of it may be from before the playlist named this one.
+    fn length_min(&self) -> u64 {
+        let ClientTask { site, request, .. } = &self.task;
+        let channels = &self.worker.shared.channels;
+        let range = request.fields.get("range").filter(|_| !channels.is_empty());
+        let end = match range.and_then(RangeRequest::parse) {
+            Some(RangeRequest::One(RangeSpec::FromTo(_, last))) => last.saturating_add(1),
+            Some(RangeRequest::One(RangeSpec::From(first))) => first.saturating_add(1),
+            _ => return 0,
+        };
+        let secret = self.worker.shared.cache.secret();
+        let target = without_directives(&request.target);
+        let key = key_of(site, secret, &request.authority, &target);
+        channels.named_end(&key).map_or(0, |named| named.min(end))
+    }
+
     /// Finds an object, waits for another's fetch, or gets the turn to fetch.
     pub(super) async fn lookup(&mut self) -> State {
         let key = self.key();
@@ -37,11 +55,17 @@ impl Machine<'_> {
         let mut collapsed = false;
         let mut asked_keepers = self.task.hash_always_miss;
         let mut may_recode = self.task.name_coding();
+        let length_min = self.length_min();
         loop {
             self.hold = None;
             let asked = Asked::new(&self.task, cache.fenced_below(), collapsed);
             let (request, now) = (&self.task.request, self.task.now);
-            let classify = &mut |object: &Object| asked.classify(object);
+            let is_outgrown =
+                |object: &Object| object.body().total().is_some_and(|total| total < length_min);
+            let classify = &mut |object: &Object| match is_outgrown(object) {
+                true => Use::Ignore,
+                false => asked.classify(object),
+            };
             let lookup = if self.task.hash_ignore_vary {
                 cache.lookup_any_variant(&key, request, now, classify)
             } else {

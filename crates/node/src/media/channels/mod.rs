@@ -121,6 +121,11 @@ impl Channels {
         if self.is_empty() { None } else { self.table().of(key, now) }
     }
 
+    /// Where the last part of this ends that a playlist names, where it names it by parts.
+    pub(crate) fn named_end(&self, key: &Key) -> Option<u64> {
+        self.table().named.get(&key.hash()).map(|named| named.parts_end).filter(|end| *end > 0)
+    }
+
     /// A player has asked for the segment `key`, which a template stands for. The template's text, where
     /// it is to be followed from now on: until [`forget_front`](Self::forget_front).
     pub(crate) fn note_front(&self, key: &Key) -> Option<Box<str>> {

@@ -185,6 +185,49 @@ fn a_channel_of_parts_of_files_is_fetched_ahead_by_parts() {
 }
 
 #[test]
+fn a_file_that_a_packager_writes_on_to_is_as_long_as_its_playlist_says() {
+    run(async {
+        let newest = Arc::new(AtomicU64::new(2));
+        let count = Arc::clone(&newest);
+        let origin = Origin::serve(move |asked: &Request| {
+            let count = count.load(SeqCst);
+            if !asked.target().ends_with(".m3u8") {
+                let (first, last) = asked.range().unwrap();
+                let total = count * 1000;
+                if last >= total {
+                    return response("416 Range Not Satisfiable", &[], "");
+                }
+                let etag = format!("ETag: \"{count}\"");
+                let range = format!("Content-Range: bytes {first}-{last}/{total}");
+                return response(
+                    "206 Partial Content",
+                    &[HOUR, &etag, &range],
+                    pattern(1, first..last + 1),
+                );
+            }
+            let mut text = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n".to_owned();
+            for number in 0..count {
+                text.push_str(&format!("#EXTINF:2,\n#EXT-X-BYTERANGE:1000@{number}000\nc.ts\n"));
+            }
+            response("200 OK", &["Cache-Control: max-age=0", HLS], text)
+        });
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+        for count in 2..6 {
+            newest.store(count, SeqCst);
+            assert_eq!(get(&node, "/c/v.m3u8").await.status, 200);
+            let (first, last) = (count * 1000 - 1000, count * 1000 - 1);
+            let cache = get_part(&node, "/c/c.ts", first, last).await;
+            assert!(!cache.contains("hit"), "{cache}");
+            let cache = get_part(&node, "/c/c.ts", first, last).await;
+            assert!(cache.contains("hit"), "{cache}");
+        }
+        let beyond = get_with(&node, "/c/c.ts", &["Range: bytes=9000-9999"]).await;
+        assert_eq!(beyond.status, 416, "no playlist names it");
+        assert_eq!(asked(&origin).iter().filter(|asked| asked.starts_with("/c/c.ts")).count(), 4);
+    });
+}
+
+#[test]
 fn films_of_dash_are_followed_by_number_time_and_list() {
     run(async {
         let text = "<MPD type='static' mediaPresentationDuration='PT6S'><Period><AdaptationSet>\
