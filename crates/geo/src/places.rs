@@ -78,6 +78,11 @@ impl Geo {
             .with(|database| database.value::<&str>(address, &path).map(str::to_owned))
     }
 
+    /// Its latitude and longitude, in degrees.
+    pub fn coordinates(&self, address: IpAddr) -> Option<(f64, f64)> {
+        self.city.as_ref()?.with(|database| database.location(address).coordinates)
+    }
+
     /// The part of its country, as ISO 3166-2 has it behind the country (`6` of `AT-6`): the first that
     /// the database of cities names.
     pub fn subdivision(&self, address: IpAddr) -> Option<String> {
@@ -128,7 +133,10 @@ mod tests {
             ("city", map([("names", map([("en", "Graz".into())]))])),
             ("continent", map([("code", "EU".into())])),
             ("country", map([("iso_code", "AT".into())])),
-            ("location", map([("latitude", Value::Double(47.07))])),
+            (
+                "location",
+                map([("latitude", Value::Double(47.07)), ("longitude", Value::Double(15.44))]),
+            ),
         ]);
         let cities = Writer::new("City").with("192.0.2.0/24", &graz).bytes();
         let countries = Writer::new("Country")
@@ -143,6 +151,7 @@ mod tests {
         let nowhere: IpAddr = "203.0.113.1".parse().unwrap();
         assert_eq!(geo.country(here), Code::parse("AT"));
         assert_eq!(geo.city(mapped).as_deref(), Some("Graz"));
+        assert_eq!((geo.coordinates(here), geo.coordinates(nowhere)), (Some((47.07, 15.44)), None));
         assert_eq!((geo.asn(here), geo.country(there)), (None, None));
         geo.country = file(&folder, "country", &countries);
         geo.asn = file(&folder, "asn", &systems);

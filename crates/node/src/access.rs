@@ -11,7 +11,7 @@ use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_tokens::{
     Cat, CloudFront, Denied, EdgeAuth, Granted, Jwt, Keys, Places, Question, Scheme, SecureLink,
-    Source, Verifier, without_token,
+    Source, Used, Verifier, without_token,
 };
 use std::net::IpAddr;
 use std::path::Path;
@@ -53,6 +53,7 @@ pub(crate) fn admit(
     site: &SiteRef,
     head: &mut RequestHead,
     client: &Client,
+    used: &Used,
     now_s: u64,
 ) -> Result<Option<Granted>, Refusal> {
     let tokens = &*site.tokens;
@@ -72,6 +73,7 @@ pub(crate) fn admit(
             fields: Some(&head.fields),
             alpn: client.tls.as_ref().and_then(|tls| tls.alpn.as_deref()),
             places: Some(&places),
+            used: Some(used),
             now_s,
         };
         let denied = match question.has_one_meaning().then(|| verifier.verify(&question)) {
@@ -109,6 +111,10 @@ impl Places for Whereabouts<'_> {
     fn asn(&self, client: IpAddr) -> Option<u32> {
         self.0.asn(client)
     }
+
+    fn coordinates(&self, client: IpAddr) -> Option<(f64, f64)> {
+        self.0.coordinates(client)
+    }
 }
 
 /// What lets a request in, as `freshet explain` says it.
@@ -144,7 +150,7 @@ fn refusal(denied: Denied, asks: bool) -> Refusal {
     let reason = match denied {
         Denied::Missing => Reason::TokenMissing,
         Denied::Expired | Denied::NotYet => Reason::TokenExpired,
-        Denied::Revoked => Reason::TokenRevoked,
+        Denied::Revoked | Denied::Used | Denied::Chance => Reason::TokenRevoked,
         denied if denied.asks_for_token() => Reason::TokenWrong,
         _ => Reason::TokenNotForThis,
     };

@@ -45,6 +45,7 @@ use freshet_net::topology::{Topology, pin_current_thread};
 use freshet_net::trust::TrustedPeers;
 use freshet_store::disk::Disks;
 use freshet_store::{Ahead, Arena, StoreError};
+use freshet_tokens::Used;
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -250,6 +251,7 @@ impl Node {
             disks_doubted_below: AtomicU64::new(0),
             versions: Versions::default(),
             limiter: Limiter::new(settings.limits.rate_keys_max),
+            used_tokens: Used::default(),
             calls: Calls::default(),
         });
         if let Some(line) = predecessor {

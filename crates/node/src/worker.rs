@@ -46,6 +46,7 @@ use freshet_origin::probe::{self, ProbeFailure, Probed};
 use freshet_origin::probe_history::Step;
 use freshet_store::Arena;
 use freshet_store::disk::Disks;
+use freshet_tokens::Used;
 use rustls::ServerConfig;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -114,6 +115,8 @@ pub struct Shared {
     pub scribe: Option<Arc<dyn Scribe>>,
     /// What clients may take.
     pub limiter: Limiter,
+    /// Tokens for one use that had it.
+    pub used_tokens: Used,
     /// What comes of requests, by what services say of them.
     pub calls: Calls,
     /// How far purges that nodes have in one order are carried out here.
@@ -541,9 +544,13 @@ pub(crate) fn admit(worker: &Worker, client: &Client) -> Result<Option<Held>, Re
         worker.stats.connections_blocked.increment();
         return Err(Refused);
     }
-    let Some(most) = worker.snapshot().settings.limits.connections_network_max else {
+    let snapshot = worker.snapshot();
+    let settings = &snapshot.settings;
+    let Some(most) = settings.limits.connections_network_max else { return Ok(None) };
+    // The clients of a balancer are told apart by their requests, which count for them.
+    if settings.forwarded.believes(client.address.map(|address| address.ip())) {
         return Ok(None);
-    };
+    }
     let held = limiter.connect(client.network, most);
     if held.is_none() {
         worker.stats.connections_network_refused.increment();

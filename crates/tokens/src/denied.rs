@@ -55,6 +55,12 @@ pub enum Denied {
     /// It says something that is not understood here, so nobody can know whether it is met.
     #[error("the token has a claim that is not supported here")]
     Claim,
+    /// It is for one use, and had it; or nobody would know whether it had.
+    #[error("the token may be used once, and was")]
+    Used,
+    /// It asks to be refused now and then.
+    #[error("the token was refused by chance, as it asks for")]
+    Chance,
     /// It is on the list of those that are not good any more.
     #[error("the token has been revoked")]
     Revoked,

@@ -47,6 +47,7 @@ mod secure_link;
 mod seen;
 mod text;
 mod times;
+mod used;
 mod verifier;
 
 pub use cat::Cat;
@@ -57,4 +58,5 @@ pub use jwt::Jwt;
 pub use keys::{KeyError, Keys};
 pub use question::{Parts, Places, Question, Source, without_token};
 pub use secure_link::{ExpressionError, SecureLink};
+pub use used::Used;
 pub use verifier::{Claims, Grant, Granted, Scheme, Verifier};

@@ -5,6 +5,13 @@
 pub const TOKEN_BYTES_MAX: usize = 8 << 10;
 /// Tokens that a verifier remembers as good.
 pub const SEEN_MAX: usize = 16_384;
+/// Tokens for one use that are remembered as used, and those refused by chance: some 5 MiB. Where all are
+/// good for longer, further ones for one use are refused.
+pub const USED_MAX: usize = 1 << 17;
+/// Seconds for which a token is refused that was refused by chance, where nothing says how long.
+pub const REFUSED_S: u64 = 24 * 3600;
+/// What a regular expression of a token may take when it is compiled.
+pub const EXPRESSION_BYTES_MAX: usize = 64 << 10;
 /// Keys of a verifier: while they rotate there are two or three.
 pub const KEYS_MAX: usize = 64;
 /// Shortest RSA modulus. Shorter ones have been factored.

@@ -3,6 +3,7 @@
 use crate::denied::Denied;
 use crate::limits::TOKEN_BYTES_MAX;
 use crate::text::query_values;
+use crate::used::Used;
 use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
 use freshet_http::path::path_of;
@@ -16,6 +17,8 @@ pub trait Places: std::fmt::Debug {
     fn is_in(&self, client: IpAddr, code: &str) -> bool;
     /// The autonomous system an address is of.
     fn asn(&self, client: IpAddr) -> Option<u32>;
+    /// Latitude and longitude of an address, in degrees.
+    fn coordinates(&self, client: IpAddr) -> Option<(f64, f64)>;
 }
 
 /// A request, as far as tokens care.
@@ -37,6 +40,8 @@ pub struct Question<'a> {
     pub alpn: Option<&'a [u8]>,
     /// Who knows where clients are, where somebody does.
     pub places: Option<&'a dyn Places>,
+    /// Who remembers which tokens were used; without it those for one use let nobody in.
+    pub used: Option<&'a Used>,
     /// Seconds of Unix time.
     pub now_s: u64,
 }

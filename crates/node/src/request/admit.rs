@@ -88,7 +88,8 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
     }
     if !site.tokens.is_empty() {
         let now_s = request.received.0 / 1000;
-        match access::admit(site, &mut request.head, &request.client, now_s) {
+        let (head, used) = (&mut request.head, &worker.shared.used_tokens);
+        match access::admit(site, head, &request.client, used, now_s) {
             Ok(None) => {}
             Ok(Some(granted)) => {
                 let renewal = granted.renewal.map(|(name, value)| (name.into(), value));

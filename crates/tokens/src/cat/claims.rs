@@ -1,8 +1,10 @@
 //! The claims of a Common Access Token (CTA-5007 §4).
 
-use super::cose::label;
+use super::circle::Circle;
+use super::cose::{Opened, label};
 use super::matching::Matches;
 use super::renewal::Renewal;
+use super::uses::{Chance, Uses};
 use crate::denied::Denied;
 use crate::limits::ENTRIES_MAX;
 use crate::network::contains;
@@ -25,6 +27,7 @@ mod number {
     pub(super) const ISSUED: i128 = 6;
     pub(super) const ID: i128 = 7;
     pub(super) const REPLAY: i128 = 308;
+    pub(super) const CHANCE: i128 = 309;
     pub(super) const VERSION: i128 = 310;
     pub(super) const NETWORKS: i128 = 311;
     pub(super) const URI: i128 = 312;
@@ -32,6 +35,7 @@ mod number {
     pub(super) const PROTOCOLS: i128 = 314;
     pub(super) const FIELDS: i128 = 315;
     pub(super) const COUNTRIES: i128 = 316;
+    pub(super) const COORDINATES: i128 = 317;
     /// What is asked of those who refuse a token, and who renew it: a wish, not a condition.
     pub(super) const IF_REFUSED: i128 = 322;
     pub(super) const IF_REFUSED_DATA: i128 = 320;
@@ -57,9 +61,11 @@ pub(crate) struct CatToken {
     pub(super) audiences: Vec<String>,
     pub(super) grant: Arc<Grant>,
     pub(super) renewal: Option<Renewal>,
+    pub(super) uses: Uses,
     networks: Option<Vec<Network>>,
     protocols: Option<Vec<Vec<u8>>>,
     countries: Option<Vec<String>>,
+    circles: Option<Vec<Circle>>,
     uri: Vec<(Component, Matches)>,
     methods: Option<Vec<String>>,
     fields: Vec<(String, Matches)>,
@@ -89,8 +95,9 @@ enum Component {
 
 impl CatToken {
     /// Reads claims. Every claim has to be understood: one that is not may be a condition that is not
-    /// met. `key_id` is the name of the key it is signed with.
-    pub(super) fn read(claims: Value, key_id: Option<Vec<u8>>) -> Result<Self, Denied> {
+    /// met.
+    pub(super) fn read(opened: Opened) -> Result<Self, Denied> {
+        let Opened { claims, key_id, digest } = opened;
         let Value::Map(map) = &claims else { return Err(Denied::Malformed) };
         if map.len() > ENTRIES_MAX {
             return Err(Denied::Malformed);
@@ -100,7 +107,15 @@ impl CatToken {
             let Value::Integer(key) = key else { return Err(Denied::Claim) };
             let key = i128::from(*key);
             label(map, key)?;
-            token.take(&mut grant, key, value)?;
+            match key {
+                // 0: it may be used again, and 2: so it may, and somebody may want to hear of it.
+                number::REPLAY => match integer(value)? {
+                    0 | 2 => {}
+                    1 => token.uses.once = Some(digest),
+                    _ => return Err(Denied::Claim),
+                },
+                _ => token.take(&mut grant, key, value)?,
+            }
             let name = NAMED.iter().find(|(number, _)| *number == key);
             if let Some((name, value)) = name.zip(as_text(value)) {
                 grant.claims.push((name.1.into(), value.into()));
@@ -130,8 +145,7 @@ impl CatToken {
                 let Value::Bytes(id) = value else { return Err(Denied::Malformed) };
                 grant.id = Some(to_hex(id).into());
             }
-            // 0: it may be used again. Others would need to be known by all edges.
-            number::REPLAY if integer(value)? == 0 => {}
+            number::CHANCE => self.uses.chance = Some(Chance::read(value)?),
             number::VERSION if integer(value)? == 1 => {}
             number::NETWORKS => self.networks = Some(networks(value)?),
             number::URI => self.uri = uri(value)?,
@@ -150,6 +164,7 @@ impl CatToken {
                 Value::Array(all) => self.countries = Some(texts(all)?),
                 _ => return Err(Denied::Malformed),
             },
+            number::COORDINATES => self.circles = Some(Circle::all(value)?),
             number::IF_REFUSED | number::IF_REFUSED_DATA | number::RENEWAL => {}
             _ => return Err(Denied::Claim),
         }
@@ -181,6 +196,13 @@ impl CatToken {
         if let Some(countries) = &self.countries {
             let (client, places) = question.client.zip(question.places).ok_or(Denied::Client)?;
             if !countries.iter().any(|code| places.is_in(client, code)) {
+                return Err(Denied::Client);
+            }
+        }
+        if let Some(circles) = &self.circles {
+            let (client, places) = question.client.zip(question.places).ok_or(Denied::Client)?;
+            let at = places.coordinates(client).ok_or(Denied::Client)?;
+            if !circles.iter().any(|circle| circle.has(at)) {
                 return Err(Denied::Client);
             }
         }
@@ -294,6 +316,15 @@ fn bytes(value: &Value) -> Result<Vec<u8>, Denied> {
 
 fn integer(value: &Value) -> Result<i128, Denied> {
     value.as_integer().map(Into::into).ok_or(Denied::Malformed)
+}
+
+/// A number of any kind, which is one.
+pub(super) fn number_of(value: &Value) -> Result<f64, Denied> {
+    match value {
+        Value::Integer(number) => Ok(i128::from(*number) as f64),
+        Value::Float(number) if number.is_finite() => Ok(*number),
+        _ => Err(Denied::Malformed),
+    }
 }
 
 /// A time: a number, which may have the tag for times (RFC 8392 §2).

@@ -3,7 +3,7 @@
 use crate::denied::Denied;
 use crate::keys::{Keys, Material, first_good, is_mac};
 use crate::limits::DEPTH_MAX;
-use aws_lc_rs::hmac;
+use aws_lc_rs::{digest, hmac};
 use ciborium::Value;
 
 /// Tags of CBOR: a CWT, COSE_Mac0 and COSE_Sign1.
@@ -31,8 +31,17 @@ pub(super) fn item(bytes: &[u8]) -> Result<Value, Denied> {
     if rest.is_empty() { Ok(value) } else { Err(Denied::Malformed) }
 }
 
-/// The claims of a token whose signature is good, and the name of its key where it says one.
-pub(super) fn open(token: &[u8], keys: &Keys) -> Result<(Value, Option<Vec<u8>>), Denied> {
+/// A token whose signature is good.
+pub(super) struct Opened {
+    pub(super) claims: Value,
+    /// The name of its key, where it says one.
+    pub(super) key_id: Option<Vec<u8>>,
+    /// A digest of what is signed: what is around that can be written in many ways.
+    pub(super) digest: u128,
+}
+
+/// Opens a token.
+pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Opened, Denied> {
     let message = match item(token)? {
         Value::Tag(CWT, inner) => *inner,
         other => other,
@@ -85,8 +94,15 @@ pub(super) fn open(token: &[u8], keys: &Keys) -> Result<(Value, Option<Vec<u8>>)
         }
         _ => None,
     })?;
-    let id = id.map(<[u8]>::to_vec);
-    Ok((item(&payload)?, id))
+    let key_id = id.map(<[u8]>::to_vec);
+    Ok(Opened { claims: item(&payload)?, key_id, digest: digest(&signed) })
+}
+
+/// The first half of SHA-256.
+pub(super) fn digest(bytes: &[u8]) -> u128 {
+    let whole = digest::digest(&digest::SHA256, bytes);
+    let half = whole.as_ref().first_chunk().expect("SHA-256 has 32 bytes");
+    u128::from_be_bytes(*half)
 }
 
 /// A token with these claims, under a MAC by the first secret of this name; `None` where there is no

@@ -3,9 +3,10 @@
 use super::cose::label;
 use crate::denied::Denied;
 use crate::keys::is_digest;
-use crate::limits::ENTRIES_MAX;
+use crate::limits::{ENTRIES_MAX, EXPRESSION_BYTES_MAX};
 use aws_lc_rs::digest::{SHA256, SHA512_256};
 use ciborium::Value;
+use regex::bytes::{Regex, RegexBuilder};
 
 /// A text has to be as all of these say.
 #[derive(Debug)]
@@ -19,10 +20,38 @@ enum Match {
     Contains(Vec<u8>),
     Sha256(Vec<u8>),
     Sha512(Vec<u8>),
+    Expression(Regex, Vec<Option<String>>),
+}
+
+const EXPRESSION: i128 = 4;
+
+/// A regular expression, alone or in a list before what its groups have to match, of which those that
+/// are null may match anything. They are POSIX's extended ones, of which the engine here understands
+/// all but collating elements; what they match they match in time in proportion to the text.
+fn expression(value: &Value) -> Result<Match, Denied> {
+    let (pattern, groups) = match value {
+        Value::Text(pattern) => (pattern, &[][..]),
+        Value::Array(all) => match all.split_first() {
+            Some((Value::Text(pattern), groups)) if groups.len() <= ENTRIES_MAX => {
+                (pattern, groups)
+            }
+            _ => return Err(Denied::Malformed),
+        },
+        _ => return Err(Denied::Malformed),
+    };
+    let expression =
+        RegexBuilder::new(pattern).unicode(false).size_limit(EXPRESSION_BYTES_MAX).build();
+    let groups = groups.iter().map(|group| match group {
+        Value::Null => Ok(None),
+        Value::Text(text) => Ok(Some(text.clone())),
+        _ => Err(Denied::Claim),
+    });
+    let expression = expression.map_err(|_| Denied::Claim)?;
+    Ok(Match::Expression(expression, groups.collect::<Result<_, _>>()?))
 }
 
 impl Matches {
-    /// Reads a map. A regular expression is not supported: who writes one means one engine's.
+    /// Reads a map.
     pub(super) fn read(value: &Value) -> Result<Self, Denied> {
         let Value::Map(map) = value else { return Err(Denied::Malformed) };
         if map.is_empty() || map.len() > ENTRIES_MAX {
@@ -33,10 +62,13 @@ impl Matches {
             let Value::Integer(kind) = kind else { return Err(Denied::Claim) };
             let kind = i128::from(*kind);
             label(map, kind)?;
+            if kind == EXPRESSION {
+                all.push(expression(value)?);
+                continue;
+            }
             let text = match value {
                 Value::Text(text) => text.as_bytes().to_vec(),
                 Value::Bytes(bytes) => bytes.clone(),
-                Value::Array(_) => return Err(Denied::Claim),
                 _ => return Err(Denied::Malformed),
             };
             all.push(match kind {
@@ -59,6 +91,15 @@ impl Matches {
             Match::Suffix(wanted) => text.ends_with(wanted),
             Match::Contains(wanted) => {
                 wanted.is_empty() || text.windows(wanted.len()).any(|window| window == wanted)
+            }
+            Match::Expression(expression, groups) if groups.is_empty() => expression.is_match(text),
+            Match::Expression(expression, groups) => {
+                expression.captures(text).is_some_and(|found| {
+                    (1..).zip(groups).all(|(at, wanted)| {
+                        let has = || found.get(at).map(|group| group.as_bytes());
+                        wanted.as_ref().is_none_or(|wanted| has() == Some(wanted.as_bytes()))
+                    })
+                })
             }
             Match::Sha256(wanted) => is_digest(&SHA256, text, wanted),
             Match::Sha512(wanted) => is_digest(&SHA512_256, text, wanted),

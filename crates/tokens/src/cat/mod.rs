@@ -1,10 +1,12 @@
 //! Common Access Tokens (CTA-5007): a CWT (RFC 8392) in COSE (RFC 9052), with claims that an edge
 //! checks for each request.
 
+mod circle;
 mod claims;
 mod cose;
 mod matching;
 mod renewal;
+mod uses;
 
 use crate::denied::Denied;
 use crate::keys::Keys;
@@ -39,8 +41,7 @@ impl Cat {
         let (token, place) = self.source.find(question)?;
         let read = seen.get_or(&[token.as_bytes()], || {
             let bytes = crate::text::base64_url(&token.replace('+', "-").replace('/', "_"));
-            let (claims, key_id) = cose::open(&bytes.ok_or(Denied::Malformed)?, keys)?;
-            CatToken::read(claims, key_id)
+            CatToken::read(cose::open(&bytes.ok_or(Denied::Malformed)?, keys)?)
         })?;
         let wanted = Wanted {
             issuers: &self.issuers,
@@ -50,6 +51,7 @@ impl Cat {
         let named = Named { issuer: read.issuer.as_deref(), audiences: &read.audiences };
         wanted.check(&read.times, &named, (question.now_s, leeway_s))?;
         read.check(question, self.source.parameter.as_deref())?;
+        read.uses.take(read.times.expires_s, question, leeway_s)?;
         let renewal = read.renewal.as_ref();
         Ok(Granted {
             grant: Arc::clone(&read.grant),

@@ -1,6 +1,6 @@
 use super::*;
 use ciborium::{Value, cbor};
-use freshet_tokens::Places;
+use freshet_tokens::{Places, Used};
 use std::net::IpAddr;
 
 // Vectors of Eyevinn's implementation as its tests have them.
@@ -199,9 +199,22 @@ fn what_is_not_understood_lets_nobody_in() {
     for (claims, why) in [
         (cbor!({999 => 1}), Denied::Claim),
         (cbor!({"private" => 1}), Denied::Claim),
-        (cbor!({308 => 1}), Denied::Claim),
+        (cbor!({308 => 3}), Denied::Claim),
+        (cbor!({309 => [0.5]}), Denied::Malformed),
+        (cbor!({309 => [0.5, "name"]}), Denied::Malformed),
+        (Ok(Value::Map(vec![(309.into(), chance(1.5))])), Denied::Malformed),
+        (Ok(Value::Map(vec![(309.into(), chance(f64::NAN))])), Denied::Malformed),
+        (cbor!({317 => []}), Denied::Malformed),
+        (cbor!({317 => [[91, 0, 5]]}), Denied::Malformed),
+        (cbor!({317 => [[1, 2]]}), Denied::Malformed),
+        (cbor!({317 => [[1, 2, (-5)]]}), Denied::Malformed),
+        (cbor!({318 => [5, 1]}), Denied::Claim),
         (cbor!({310 => 2}), Denied::Claim),
-        (cbor!({312 => {3 => {4 => ["^/a", ""]}}}), Denied::Claim),
+        (cbor!({312 => {3 => {4 => "(unclosed"}}}), Denied::Claim),
+        (cbor!({312 => {3 => {4 => "(a{1000}){1000}"}}}), Denied::Claim),
+        (cbor!({312 => {3 => {4 => []}}}), Denied::Malformed),
+        (cbor!({312 => {3 => {4 => [5]}}}), Denied::Malformed),
+        (cbor!({312 => {3 => {4 => ["^/(a)", 5]}}}), Denied::Claim),
         (cbor!({312 => {9 => {0 => "a"}}}), Denied::Claim),
         (cbor!({312 => {3 => {}}}), Denied::Malformed),
         (cbor!({311 => [(-1)]}), Denied::Malformed),
@@ -254,6 +267,10 @@ impl Places for Graz {
     fn asn(&self, client: IpAddr) -> Option<u32> {
         client.to_string().starts_with("192.0.2.").then_some(64500)
     }
+
+    fn coordinates(&self, client: IpAddr) -> Option<(f64, f64)> {
+        self.asn(client).map(|_| (47.0707, 15.4395))
+    }
 }
 
 #[test]
@@ -278,6 +295,12 @@ fn a_token_is_for_the_places_systems_and_protocols_it_names() {
         (cbor!({316 => ["AT"]}), "198.51.100.1", Err(Denied::Client)),
         (cbor!({311 => [64499, 64500]}), "192.0.2.1", Ok(())),
         (cbor!({311 => [64500]}), "198.51.100.1", Err(Denied::Client)),
+        // Vienna is 145 km away.
+        (cbor!({317 => [[48.2082, 16.3738, 150000]]}), "192.0.2.1", Ok(())),
+        (cbor!({317 => [48.2082, 16.3738, 150000]}), "192.0.2.1", Ok(())),
+        (cbor!({317 => [[48.2082, 16.3738, 140000]]}), "192.0.2.1", Err(Denied::Client)),
+        (cbor!({317 => [[0, 0, 1], [47.07, 15.44, 500]]}), "192.0.2.1", Ok(())),
+        (cbor!({317 => [[47.07, 15.44, 500]]}), "198.51.100.1", Err(Denied::Client)),
     ] {
         let claims = claims.unwrap();
         let said = format!("{claims:?}");
@@ -362,4 +385,102 @@ fn claims_are_told_by_name() {
     assert_eq!((claim("iss"), claim("sub")), (Some("us"), Some("ann")));
     assert_eq!((claim("aud"), claim("exp")), (Some("tv,web"), Some("1800000000")));
     assert_eq!(claim("cti"), None);
+}
+
+#[test]
+fn a_part_of_a_uri_may_have_to_fit_an_expression() {
+    let token = |value: Value| {
+        let matches = Value::Map(vec![(4.into(), value)]);
+        made(&Value::Map(vec![(312.into(), Value::Map(vec![(3.into(), matches)]))]))
+    };
+    let alone = |text: &str| token(Value::Text(text.into()));
+    let episodes = alone("^/vod/s[0-9]+/(e[[:digit:]]{2}|extra)\\.mp4$");
+    for path in ["/vod/s1/e01.mp4", "/vod/s22/extra.mp4"] {
+        assert_eq!(get(&episodes, &format!("http://h{path}")), Ok(()), "{path}");
+    }
+    for path in ["/vod/s/e01.mp4", "/vod/s1/e1.mp4", "/x/vod/s1/e01.mp4", "/vod/s1/e01.mp4x"] {
+        assert_eq!(get(&episodes, &format!("http://h{path}")), Err(Denied::Url), "{path}");
+    }
+    // Without anchors it may be anywhere.
+    assert_eq!(get(&alone("b+"), "http://h/abba"), Ok(()));
+    let parts = [Value::Text("^/([a-z]+)/([a-z]+)".into()), Value::Null, Value::Text("hd".into())];
+    let groups = token(Value::Array(parts.to_vec()));
+    assert_eq!(get(&groups, "http://h/ann/hd/1.ts"), Ok(()));
+    assert_eq!(get(&groups, "http://h/ann/uhd/1.ts"), Err(Denied::Url));
+    let missing = token(Value::Array(vec![Value::Text("^/a".into()), Value::Text(String::new())]));
+    assert_eq!(get(&missing, "http://h/a"), Err(Denied::Url), "there is no such group");
+    // What takes others forever.
+    let slow = alone("^(/a+)+$");
+    assert_eq!(get(&slow, &format!("http://h/{}!", "a".repeat(5000))), Err(Denied::Url));
+}
+
+fn chance(probability: f64) -> Value {
+    Value::Array(vec![Value::Float(probability), Value::Bytes(vec![7])])
+}
+
+/// Asks with this token and this memory.
+fn use_up(token: &str, used: Option<&Used>, now_s: u64) -> Result<(), Denied> {
+    let target = format!("/a?cat={token}");
+    let question = Question { used, ..Question::get("https", "h", &target, now_s) };
+    of(|_| {}).verify(&question).map(drop)
+}
+
+#[test]
+fn a_token_for_one_use_has_one_however_it_is_written() {
+    use base64::Engine as _;
+    let engine = base64::prelude::BASE64_URL_SAFE_NO_PAD;
+    let used = Used::default();
+    let end = NOW + 60;
+    let token = made(&cbor!({4 => end, 308 => 1}).unwrap());
+    assert_eq!(use_up(&token, None, NOW), Err(Denied::Claim), "nobody would remember");
+    assert_eq!(use_up(&token, Some(&used), NOW), Ok(()));
+    assert_eq!(use_up(&token, Some(&used), NOW), Err(Denied::Used));
+    // Without its outer tag, and with something beside that nobody has signed.
+    let mut value: Value = ciborium::from_reader(&engine.decode(&token).unwrap()[..]).unwrap();
+    let Value::Tag(61, inner) = value else { panic!("a CWT") };
+    value = *inner;
+    let write = |value: &Value| {
+        let mut out = Vec::new();
+        ciborium::into_writer(value, &mut out).unwrap();
+        engine.encode(out)
+    };
+    assert_eq!(use_up(&write(&value), Some(&used), NOW), Err(Denied::Used));
+    let Value::Tag(17, inner) = &mut value else { panic!("a MAC") };
+    inner.as_array_mut().unwrap()[1] = Value::Map(vec![(99.into(), 1.into())]);
+    assert_eq!(use_up(&write(&value), Some(&used), NOW), Err(Denied::Used));
+    // Another one is another one, and one that may be used again is.
+    let other = made(&cbor!({4 => end, 308 => 1, 2 => "ann"}).unwrap());
+    assert_eq!(use_up(&other, Some(&used), NOW), Ok(()));
+    for kind in [0, 2] {
+        let token = made(&cbor!({4 => end, 308 => kind}).unwrap());
+        assert_eq!([(); 2].map(|()| use_up(&token, Some(&used), NOW)), [Ok(()); 2]);
+    }
+    assert_eq!(use_up(&made(&cbor!({308 => 1}).unwrap()), Some(&used), NOW), Err(Denied::Endless));
+    // One that is refused for something else keeps its use.
+    let token = made(&cbor!({4 => end, 308 => 1, 313 => ["POST"]}).unwrap());
+    assert_eq!(use_up(&token, Some(&used), NOW), Err(Denied::Method));
+}
+
+#[test]
+fn a_token_may_ask_to_be_refused_now_and_then() {
+    let token = |chance: Value| made(&Value::Map(vec![(309.into(), chance)]));
+    let used = Used::default();
+    let never = token(chance(0.0));
+    assert!((0..100).all(|_| use_up(&never, Some(&used), NOW) == Ok(())));
+    assert_eq!(use_up(&never, None, NOW), Err(Denied::Claim));
+    assert_eq!(use_up(&token(chance(1.0)), Some(&used), NOW), Err(Denied::Chance));
+    // All that have its name are refused from then on, for a day where nothing says until when.
+    assert_eq!(use_up(&never, Some(&used), NOW + 86_399), Err(Denied::Chance));
+    assert_eq!(use_up(&never, Some(&used), NOW + 86_400), Ok(()));
+    let until = vec![Value::Float(1.0), Value::Bytes(vec![8]), (NOW + 9).into()];
+    assert_eq!(use_up(&token(Value::Array(until)), Some(&used), NOW), Err(Denied::Chance));
+    let same = token(Value::Array(vec![Value::Float(0.0), Value::Bytes(vec![8])]));
+    assert_eq!(use_up(&same, Some(&used), NOW + 8), Err(Denied::Chance));
+    assert_eq!(use_up(&same, Some(&used), NOW + 9), Ok(()));
+    let half = |name: u32| {
+        let name = Value::Bytes(name.to_be_bytes().to_vec());
+        use_up(&token(Value::Array(vec![Value::Float(0.5), name])), Some(&used), NOW)
+    };
+    let refused = (0..400).filter(|name| half(*name).is_err()).count();
+    assert!((100..300).contains(&refused), "{refused} of 400");
 }
