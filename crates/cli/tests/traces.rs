@@ -9,7 +9,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use support::{Process, freshet, ready, run};
+use std::time::Instant;
+use support::{Process, freshet, program, ready, run};
 
 /// A request as a server of this test got it: its head, in small letters, and its body.
 type Got = (String, Vec<u8>);
@@ -237,4 +238,83 @@ fn a_collector_is_sent_metrics_each_period_and_how_they_stand_at_the_end() {
     fs::write(&file, text.replace(&collector.to_string(), &format!("{collector}/spans"))).unwrap();
     let said = run(freshet().args(["check", "--offline"]).arg(&file));
     assert!(String::from_utf8_lossy(&said.stderr).contains("not where metrics do"), "{said:?}");
+}
+
+/// What a server at this address answers, with its head.
+fn answer(address: &str, path: &str, more: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{more}Connection: close\r\n\r\n");
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn latencies_have_the_traces_of_requests_beside_them() {
+    let (collector, _spans) = server(TAKEN);
+    let (origin, _asked) = server(PAGE);
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let text = format!(
+        "workers = 1\nmemory = \"32MiB\"\n[admin]\nlisten = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+         [[origin]]\nurl = \"http://{origin}\"\n[tracing]\notlp = \"http://{collector}\"\nsample = 1\n\
+         follow = [\"127.0.0.1\"]\n"
+    );
+    fs::write(at("freshet.toml"), &text).unwrap();
+    let mut command = freshet();
+    command.args(["serve", "--name", "exemplars", "--config"]).arg(at("freshet.toml"));
+    let mut node = Process::start(command.env("XDG_RUNTIME_DIR", folder.path()));
+    let address = node.wait_for(|line| {
+        let rest = line.strip_prefix("listening  http://")?;
+        rest.split(['/', ' ']).next().map(str::to_owned)
+    });
+    let admin = node.wait_for(|line| {
+        let rest = line.strip_prefix("admin      http://")?;
+        rest.split('/').next().map(str::to_owned)
+    });
+    ready(&mut node);
+    let trace = |digit: char| digit.to_string().repeat(32);
+    for digit in ['a', 'b'] {
+        get(&address, "/a", &format!("traceparent: 00-{}-1111111111111111-01\r\n", trace(digit)));
+    }
+    let plain = answer(&admin, "/metrics", "");
+    assert!(plain.contains("freshet_first_byte_seconds_bucket") && !plain.contains("trace_id"));
+    let accept = "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n";
+    let open = answer(&admin, "/metrics", accept);
+    for (result, digit) in [("miss", 'a'), ("hit", 'b')] {
+        let of = format!("# {{trace_id=\"{}\"}} ", trace(digit));
+        let lines: Vec<_> = open.lines().filter(|line| line.contains(&of)).collect();
+        assert!(lines.len() == 1 && lines[0].contains(&format!("result=\"{result}\"")), "{open}");
+    }
+
+    // Prometheus reads them, where it is here.
+    if let Some(prometheus) = program("prometheus") {
+        let scrape = format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs: [{{job_name: edge, static_configs: \
+             [{{targets: [\"{admin}\"]}}]}}]\n"
+        );
+        fs::write(at("prometheus.yml"), scrape).unwrap();
+        let mut command = std::process::Command::new(prometheus);
+        command.arg("--config.file").arg(at("prometheus.yml"));
+        command.arg("--storage.tsdb.path").arg(at("data"));
+        command.args(["--web.listen-address=127.0.0.1:0", "--enable-feature=exemplar-storage"]);
+        let mut prometheus = Process::start(&mut command);
+        let its = prometheus.wait_for(|line| {
+            let rest = line.split_once("Listening on\" address=")?.1;
+            rest.split(' ').next().map(str::to_owned)
+        });
+        let query = "/api/v1/query_exemplars?query=freshet_first_byte_seconds_bucket\
+                     &start=2020-01-01T00:00:00Z&end=2100-01-01T00:00:00Z";
+        let deadline = Instant::now() + support::PATIENCE;
+        loop {
+            let said = answer(&its, query, "");
+            if ['a', 'b'].iter().all(|digit| said.contains(&trace(*digit))) {
+                break;
+            }
+            assert!(Instant::now() < deadline, "{said}");
+        }
+    }
+    node.signal(Signal::TERM);
+    assert!(support::is_clean(node.end().0));
 }

@@ -30,6 +30,7 @@ mod disk;
 pub mod doors;
 pub mod error_pages;
 pub mod exchange;
+pub mod exemplars;
 pub mod expiry;
 mod fetch;
 mod forwarded;

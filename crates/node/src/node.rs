@@ -6,6 +6,7 @@ use crate::calls::Calls;
 use crate::certificates::Asking;
 use crate::decisions::Decisions;
 use crate::disk::DiskKeeper;
+use crate::exemplars::Exemplars;
 use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
 use crate::ids::Ids;
@@ -252,6 +253,7 @@ impl Node {
             versions: Versions::default(),
             limiter: Limiter::new(settings.limits.rate_keys_max),
             used_tokens: Used::default(),
+            exemplars: Exemplars::default(),
             calls: Calls::default(),
         });
         if let Some(line) = predecessor {

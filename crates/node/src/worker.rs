@@ -6,6 +6,7 @@ use crate::bans::Bans;
 use crate::calls::Calls;
 use crate::client::{Client, End, Link};
 use crate::decisions::Decisions;
+use crate::exemplars::Exemplars;
 use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
 use crate::ids::{Ids, Share};
@@ -113,6 +114,8 @@ pub struct Shared {
     pub expiry: Expiry,
     /// Who takes transcripts, if somebody does.
     pub scribe: Option<Arc<dyn Scribe>>,
+    /// Traced requests, as examples.
+    pub exemplars: Exemplars,
     /// What clients may take.
     pub limiter: Limiter,
     /// Tokens for one use that had it.

@@ -7,6 +7,7 @@
 mod calls;
 mod certificates;
 mod disks;
+mod exemplars;
 mod geo;
 mod limits;
 mod node;
@@ -17,7 +18,7 @@ mod store;
 use crate::problem::Problem;
 use crate::server::{Acme, Context};
 use axum::extract::State;
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use freshet_node::node::Node;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -27,19 +28,29 @@ use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
 
+/// The type of who reads exemplars.
+const OPEN_METRICS: &str = "application/openmetrics-text";
 /// What the text form calls itself.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The metrics of one node.
-#[derive(Debug)]
-pub struct Metrics(Registry);
+pub struct Metrics {
+    registry: Registry,
+    node: Arc<Node>,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
 
 impl Metrics {
     /// Of this node, with the certificates that are ordered for it.
     pub fn new(node: Arc<Node>, acme: Acme) -> Self {
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(NodeCollector(node, acme)));
-        Self(registry)
+        registry.register_collector(Box::new(NodeCollector(Arc::clone(&node), acme)));
+        Self { registry, node }
     }
 
     /// All metrics as text.
@@ -48,8 +59,16 @@ impl Metrics {
     /// None that is known: writing to memory does not fail.
     pub fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::with_capacity(32 << 10);
-        encode(&mut text, &self.0)?;
+        encode(&mut text, &self.registry)?;
         Ok(text)
+    }
+
+    /// The same, with exemplars of latencies.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn text_with_exemplars(&self) -> Result<String, fmt::Error> {
+        Ok(exemplars::put_in(&self.text()?, &self.node.shared.exemplars))
     }
 }
 
@@ -59,11 +78,14 @@ impl Metrics {
 ))]
 pub(crate) async fn metrics(
     State(context): State<Arc<Context>>,
+    fields: HeaderMap,
 ) -> Result<([(header::HeaderName, &'static str); 1], String), Problem> {
-    let text = context
-        .metrics
-        .text()
-        .map_err(|_| Problem::internal("the metrics could not be written"))?;
+    // Readers of the older form stumble over them.
+    let mut accepted = fields.get_all(header::ACCEPT).iter().filter_map(|one| one.to_str().ok());
+    let has_exemplars = accepted.any(|accepted| accepted.contains(OPEN_METRICS));
+    let metrics = &context.metrics;
+    let text = if has_exemplars { metrics.text_with_exemplars() } else { metrics.text() };
+    let text = text.map_err(|_| Problem::internal("the metrics could not be written"))?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
 }
 

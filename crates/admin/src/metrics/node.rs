@@ -5,19 +5,13 @@ use crate::process::Process;
 use crate::stats::CLASSES;
 use freshet_base::clock::UnixMillis;
 use freshet_base::histogram::Totals;
+use freshet_node::exemplars::FIRST_BYTE_BUCKETS_US as BUCKETS_US;
 use freshet_node::media::Quality;
 use freshet_node::node::Node;
 use prometheus_client::encoding::NoLabelSet;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Upper ends of the buckets of first-byte times, in µs: a hit from memory takes tens of them, an
-/// origin far away a second.
-const BUCKETS_US: [u64; 18] = [
-    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-    1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000,
-];
 
 pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let sums = node.sums();

@@ -4,6 +4,7 @@ use super::tunnel::Moved;
 use crate::certificates::Shown;
 use crate::client::Client;
 use crate::exchange::Facts;
+use crate::exemplars::Exemplar;
 use crate::identity::Identity;
 use crate::log::Record;
 use crate::media::Said;
@@ -212,6 +213,11 @@ impl Sent {
         let site = facts.site.as_deref();
         let shown = self.shown.as_ref().and_then(|shown| shown.proved_to(site));
         let trace_id = self.transcript.trace_id();
+        if let Some(trace_id) = &trace_id {
+            let (trace_id, first_byte_us) = (trace_id.as_str().into(), self.first_byte_us);
+            let exemplar = Exemplar { trace_id, first_byte_us, at: UnixMillis::now() };
+            worker.shared.exemplars.note(facts.hit, exemplar);
+        }
         let identity = facts.identity.as_deref();
         if let Some(call) = identity.and_then(|identity| identity.call.as_ref()) {
             call.note(head.status, self.first_byte_us, body_bytes);
