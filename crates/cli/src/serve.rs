@@ -48,8 +48,8 @@ pub(crate) fn log() {
         .init();
 }
 
-/// Runs a node until it is told to end: TERM and INT drain, a second one ends at once, HUP reads
-/// the configuration again, USR2 hands over to a new process.
+/// Runs a node until it is told to end: TERM, INT and QUIT drain, a second one ends at once, HUP reads
+/// the configuration again, USR1 opens the access log anew, USR2 hands over to a new process.
 ///
 /// # Errors
 /// Why it could not start.
@@ -111,28 +111,48 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 /// The signals that mean something.
 struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
+    ends: Ends,
     hang_up: Signal,
+    rotate: Signal,
     upgrade: Signal,
 }
+
+/// Those that end the process.
+struct Ends([Signal; 3]);
 
 impl Signals {
     fn listen() -> std::io::Result<Self> {
         Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
+            ends: Ends([
+                signal(SignalKind::terminate())?,
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::quit())?,
+            ]),
             hang_up: signal(SignalKind::hangup())?,
+            rotate: signal(SignalKind::user_defined1())?,
             upgrade: signal(SignalKind::user_defined2())?,
         })
     }
 }
 
-/// Waits for one of the signals that end the process.
-async fn told_to_end(terminate: &mut Signal, interrupt: &mut Signal) {
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
+impl Ends {
+    /// Waits for one of them.
+    async fn come(&mut self) {
+        let [terminate, interrupt, quit] = &mut self.0;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+            _ = quit.recv() => {}
+        }
+    }
+}
+
+/// Opens the access log anew, where a rotation has renamed it: also while the configuration on disk is
+/// not one to be read.
+fn rotate_log(node: &Node) {
+    match node.reopen_log() {
+        Ok(()) => tracing::info!("the access log was opened anew"),
+        Err(error) => tracing::error!(%error, "the access log goes on as it is"),
     }
 }
 
@@ -151,14 +171,15 @@ async fn control(
     follower: Option<Follower>,
     signals: Signals,
 ) {
-    let Signals { mut terminate, mut interrupt, mut hang_up, mut upgrade } = signals;
+    let Signals { mut ends, mut hang_up, mut rotate, mut upgrade } = signals;
     announce(node, admin.as_ref());
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     readiness::announce();
     let successor = loop {
         tokio::select! {
-            () = told_to_end(&mut terminate, &mut interrupt) => break None,
+            () = ends.come() => break None,
             _ = hang_up.recv() => reload_on_signal(node, acme, arguments, directory),
+            _ = rotate.recv() => rotate_log(node),
             _ = upgrade.recv() => {
                 // The new process answers what an authority asks, and orders from here on.
                 acme.iter().for_each(|running| running.pause());
@@ -166,7 +187,7 @@ async fn control(
                 let started = tokio::select! {
                     biased;
                     started = started => started,
-                    () = told_to_end(&mut terminate, &mut interrupt) => break None,
+                    () = ends.come() => break None,
                 };
                 match started {
                     Ok(pid) => break Some(pid),
@@ -204,7 +225,7 @@ async fn control(
                 tracing::info!("drained");
                 return;
             }
-            () = told_to_end(&mut terminate, &mut interrupt) => match words_ignored.checked_sub(1) {
+            () = ends.come() => match words_ignored.checked_sub(1) {
                 Some(left) => {
                     words_ignored = left;
                     tracing::info!("told to end with the service; draining already");

@@ -7,6 +7,8 @@ mod support;
 use drill::{Load, Node, Origin};
 use rustix::process::Signal;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixDatagram;
 use support::{PATIENCE, Process, freshet, ready, run};
 
@@ -45,6 +47,39 @@ fn a_wrong_file_changes_nothing() {
     node.wait_for("workers has changed; that takes effect with an upgrade");
     node.wait_for("the configuration was read again");
     load.finish();
+}
+
+#[test]
+fn a_log_is_rotated_by_usr1_also_where_the_configuration_is_broken() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name);
+    let text = format!(
+        "memory = \"64MiB\"\nworkers = 1\n[[listen]]\naddress = \"127.0.0.1:0\"\n[admin]\n\
+         listen = \"off\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n\
+         [log]\naccess = {:?}\nformat = \"%U\"\n",
+        at("access.log")
+    );
+    fs::write(at("freshet.toml"), text).unwrap();
+    let mut command = freshet();
+    command.arg("serve").arg("--config").arg(at("freshet.toml"));
+    let mut node = Process::start(command.env("RUNTIME_DIRECTORY", home.path()));
+    let address = node.wait_for(|line| {
+        let rest = line.strip_prefix("listening  http://")?;
+        Some(rest.split(['/', ' ']).next()?.to_owned())
+    });
+    ready(&mut node);
+    fs::rename(at("access.log"), at("access.log.1")).unwrap();
+    fs::write(at("freshet.toml"), "nonsense").unwrap();
+    node.signal(Signal::USR1);
+    node.wait_for(|line| line.contains("the access log was opened anew").then_some(()));
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.write_all(b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    socket.read_to_string(&mut String::new()).unwrap();
+    // As nginx is told to end when its requests have.
+    node.signal(Signal::QUIT);
+    assert!(support::is_clean(node.end().0));
+    assert_eq!(fs::read_to_string(at("access.log")).unwrap(), "/a\n");
+    assert_eq!(fs::read_to_string(at("access.log.1")).unwrap(), "");
 }
 
 #[test]

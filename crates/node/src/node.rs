@@ -333,6 +333,16 @@ impl Node {
         Ok(())
     }
 
+    /// Opens the access log anew, as after a rotation, and changes nothing else.
+    ///
+    /// # Errors
+    /// When it cannot be opened; what was open stays.
+    pub fn reopen_log(&self) -> io::Result<()> {
+        let _one_at_a_time = lock(&self.reloading);
+        self.shared.log.rotate(Opened::open(&self.snapshot().settings.log.access)?);
+        Ok(())
+    }
+
     /// Swaps in sites made before, with their policies and origins.
     pub fn reload_with(&self, next: Draft) {
         let before = self.snapshot();

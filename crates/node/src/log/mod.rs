@@ -36,6 +36,7 @@ const FAILURE_PERIOD: Duration = Duration::from_secs(10);
 enum Message {
     Records(Vec<u8>),
     Reopen(Opened, Format, Arc<Geo>),
+    Rotate(Opened),
     Stop,
 }
 
@@ -81,6 +82,11 @@ impl AccessLog {
             .name("access-log".to_owned())
             .spawn(move || run(&messages, sink, (format, geo), &kept))?;
         Ok(Arc::new(Self { queue, recent, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Writes to the same target, opened anew.
+    pub fn rotate(&self, target: Opened) {
+        let _ = self.queue.send(Message::Rotate(target));
     }
 
     /// Writes to another target from now on, or to a file opened anew after a rotation.
@@ -202,6 +208,7 @@ fn run(
                 (format, geo) = (new_format, new_geo);
                 sink = opened.0;
             }
+            Message::Rotate(opened) => sink = opened.0,
             Message::Stop => return,
         }
     }
