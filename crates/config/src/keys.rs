@@ -536,7 +536,8 @@ const SECOND: &[Key] = &[
         Kind::Count { min: 0, max: 1_000_000 },
         "0",
         "Connections that the clients of one network may have open at a time; further ones are closed \
-         at once. 0 is any number.",
+         at once. Behind one of `forwarded.from` it is requests under way; further ones get a 429. 0 is \
+         any number.",
     ),
     key(
         "limits.rate_keys_max",

@@ -135,11 +135,26 @@ fn limit(worker: &Worker, site: &SiteRef, request: &Request) -> Admission {
         let refusal = Some((403, Reason::ClientBlocked));
         return Admission { refusal, ..Admission::default() };
     }
-    if site.rate_limits.is_empty() || tier::is_peer_of(site, client) {
+    // Who comes by way of a balancer has requests under way where others have connections.
+    let open_max =
+        client.forwarder.and_then(|_| worker.snapshot().settings.limits.connections_network_max);
+    if (site.rate_limits.is_empty() && open_max.is_none()) || tier::is_peer_of(site, client) {
         return Admission::default();
     }
     let mut check = Check { worker, site, request, address, held: Vec::new() };
     let mut admission = Admission::default();
+    if let Some(most) = open_max {
+        match limiter.connect(client.network, most) {
+            Some(held) => check.held.push(held),
+            None => {
+                worker.stats.connections_network_refused.increment();
+                admission.refusal = Some((429, Reason::ClientTooMany));
+                let wait = retry_after_s(CONCURRENT_RETRY).to_string();
+                admission.told.push(("Retry-After".into(), wait));
+                return admission;
+            }
+        }
+    }
     for limit in site.rate_limits.iter() {
         if !check.concerns(limit) {
             continue;

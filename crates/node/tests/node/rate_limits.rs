@@ -309,6 +309,35 @@ fn a_network_has_only_so_many_connections() {
 }
 
 #[test]
+fn a_balancer_has_room_for_all_its_clients_and_each_has_so_many_requests() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let rest = "[limits]\nconnections_network_max = 2\n[forwarded]\nfrom = [\"192.0.2.1\"]\n";
+        let node = limited(&origin, rest);
+        let ask = async |target: &str, of: &str| {
+            let mut next = client(&node, "192.0.2.1").await;
+            next.ask("GET", target, &[&format!("X-Forwarded-For: {of}")]).await;
+            next
+        };
+        let mut open = Vec::new();
+        for (at, of) in ["203.0.113.1", "203.0.113.1", "203.0.113.2"].into_iter().enumerate() {
+            open.push((ask(&format!("/{at}"), of).await, origin.next().await));
+        }
+        let refused = ask("/more", "203.0.113.1").await.answer("GET").await;
+        assert_eq!((refused.status, refused.field("retry-after")), (429, Some("1")));
+        assert_eq!(node.count("connections_network_refused"), 1);
+        for (mut client, asked) in open {
+            asked.send(response("200 OK", &["Cache-Control: no-store"], "b"));
+            assert_eq!(client.answer("GET").await.status, 200);
+        }
+        // Who is in front of nobody has connections, as before.
+        let own = [client(&node, "192.0.2.9").await, client(&node, "192.0.2.9").await];
+        assert!(client(&node, "192.0.2.9").await.ended().await);
+        drop(own);
+    });
+}
+
+#[test]
 fn connections_over_http_3_count_too() {
     run(async {
         let origin = Origin::serve(|_| fresh("a"));
