@@ -47,8 +47,12 @@ pub fn read(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The same, and [`ErrorKind::InvalidData`] where it is not UTF-8.
 pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
-    String::from_utf8(read(path, bytes_max)?)
-        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+    String::from_utf8(read(path, bytes_max)?).map_err(|error| {
+        let (valid, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let line = bytes[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let why = format!("line {line} is not UTF-8; save it in that encoding");
+        io::Error::new(ErrorKind::InvalidData, why)
+    })
 }
 
 #[cfg(test)]
@@ -62,6 +66,10 @@ mod tests {
         reader.push(format!("freshet-file-{}", std::process::id()));
         std::fs::write(&reader, "abc").expect("it can be written");
         assert_eq!(read_text(&reader, 3).expect("it fits"), "abc");
+        std::fs::write(&reader, b"a\nb\xfc").expect("it can be written");
+        let error = read_text(&reader, 9).expect_err("it is Latin-1");
+        assert!(error.to_string().contains("line 2 is not UTF-8"), "{error}");
+        std::fs::write(&reader, "abc").expect("it can be written");
         assert_eq!(read(&reader, 2).map_err(|error| error.kind()), Err(ErrorKind::FileTooLarge));
         std::fs::remove_file(&reader).expect("it is there");
 

@@ -21,6 +21,14 @@ pub enum UnitError {
         /// The units that are understood.
         known: &'static str,
     },
+    /// There is a number only, which could be of any unit.
+    #[error("`{number}` has no unit; use one of {known}")]
+    NoUnit {
+        /// The number.
+        number: String,
+        /// The units that are understood.
+        known: &'static str,
+    },
     /// The value does not fit 64 bits.
     #[error("`{0}` is too large")]
     TooLarge(String),
@@ -81,8 +89,12 @@ fn one_duration(text: &str) -> Result<Duration, UnitError> {
         "h" => 3_600_000,
         "d" => 86_400_000,
         "w" => 604_800_000,
-        _ => {
-            return Err(UnitError::UnknownUnit { unit: unit.into(), known: "ms, s, m, h, d, w" });
+        unit => {
+            let known = "ms, s, m, h, d, w";
+            return Err(match unit {
+                "" => UnitError::NoUnit { number: text.trim().into(), known },
+                unit => UnitError::UnknownUnit { unit: unit.into(), known },
+            });
         }
     };
     scale(text, number, factor_ms).map(Duration::from_millis)

@@ -31,8 +31,11 @@ use std::process::ExitCode;
                         freshet check --explain policy.vcl")]
 pub(crate) struct Arguments {
     /// Configuration files, and policies in VCL: names that end with .vcl.
-    #[arg(required = true, value_name = "FILE")]
+    #[arg(required_unless_present = "config", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Another such file, named as `serve` has it named.
+    #[arg(short, long, value_name = "FILE", hide = true)]
+    config: Vec<PathBuf>,
     /// List what a policy does at each state.
     #[arg(long)]
     explain: bool,
@@ -105,10 +108,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let form = if arguments.json { Output::Json } else { arguments.format };
     let is_policy = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "vcl");
     let mut files = Vec::new();
-    for path in arguments.files.iter().filter(|path| !is_policy(path)) {
+    let named = || arguments.config.iter().chain(&arguments.files);
+    for path in named().filter(|path| !is_policy(path)) {
         files.push(configuration(path, &mut classes, arguments.offline));
     }
-    for path in arguments.files.iter().filter(is_policy) {
+    for path in named().filter(is_policy) {
         let (checked, explanation) = policy(path, &classes);
         if arguments.explain
             && form == Output::Text
@@ -132,14 +136,14 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 impl Checked {
     fn show(&self, is_explained: bool) -> Result<()> {
-        eprint!("{}", self.shown);
+        tell!("{}", self.shown);
         let count = |severity: &str, what: &str| {
             let count = self.findings.iter().filter(|one| one.severity == severity).count();
             format!("{count} {what}{}", if count == 1 { "" } else { "s" })
         };
         let warnings = count("warning", "warning");
         if !self.good {
-            eprintln!("{}: {}", self.file, count("error", "mistake"));
+            tell!("{}: {}\n", self.file, count("error", "mistake"));
         } else if !warnings.starts_with("0 ") {
             say!("{}: good, {warnings}", self.file)?;
         } else if !is_explained {

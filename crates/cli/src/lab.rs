@@ -546,8 +546,8 @@ impl OriginArguments {
             ..origin::Settings::default()
         };
         let origin = Origin::start(self.segments.of(settings))?;
-        eprintln!("listening  http://{}", origin.address());
-        eprintln!("try        curl -so /dev/null http://{}/download/1MB/a", origin.address());
+        tell!("listening  http://{}\n", origin.address());
+        tell!("try        curl -so /dev/null http://{}/download/1MB/a\n", origin.address());
         let stop = stop_at_signals()?;
         while !stop.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(50));

@@ -43,6 +43,7 @@ mod upgrade;
 mod vcl;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use settings::Wrong;
 use std::process::ExitCode;
 
 // The allocator of the whole process. glibc's malloc keeps what a burst of connections took; over
@@ -115,6 +116,9 @@ enum Command {
     Completions(manual::CompletionsArguments),
     /// Write man pages to a folder.
     Man(manual::ManArguments),
+    /// Print the version, as `--version` does.
+    #[command(hide = true)]
+    Version,
 }
 
 fn main() -> ExitCode {
@@ -148,11 +152,18 @@ fn main() -> ExitCode {
         Command::Stop(arguments) => stop::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::man(&arguments, Arguments::command()),
+        Command::Version => {
+            text::print(&Arguments::command().render_version()).map(|()| ExitCode::SUCCESS)
+        }
     };
     match result {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("freshet: {error:#}");
+            match error.downcast_ref::<Wrong>() {
+                // Its first line is for who shows one line only.
+                Some(wrong) => tell!("{}", wrong.shown()),
+                None => tell!("freshet: {error:#}\n"),
+            }
             ExitCode::FAILURE
         }
     }

@@ -102,13 +102,13 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     answer(arguments).or_else(|error| match error.downcast_ref::<PlanError>() {
         // Mistakes in a file are shown in place, and have their own lines.
         Some(PlanError::ConfigFile(shown)) => {
-            eprintln!("{shown}");
+            tell!("{shown}\n");
             Ok(ExitCode::FAILURE)
         }
         _ => {
             let mut shown = String::new();
             text::wrap(&format!("freshet: {error:#}"), 9, &mut shown);
-            eprint!("{shown}");
+            tell!("{shown}");
             Ok(ExitCode::FAILURE)
         }
     })

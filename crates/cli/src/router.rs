@@ -225,7 +225,7 @@ fn start(path: &Path) -> Result<()> {
     let config = read(path)?;
     let mut router =
         Running::start(config).context("the router did not start; the wire is untouched")?;
-    eprintln!("the router is on the wire");
+    tell!("the router is on the wire\n");
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     router.run().context("the router stopped; what is on the wire goes on")
 }

@@ -257,21 +257,21 @@ fn announce(node: &Node, admin: Option<&Admin>) {
             (true, false) => "  (h2, http/1.1)",
             (true, true) => "  (h3, h2, http/1.1)",
         };
-        eprintln!("listening  {url}{protocols}");
+        tell!("listening  {url}{protocols}\n");
         first = first.or(Some(url));
     }
     if settings.sites.is_empty() {
         for origin in &settings.site.origins {
-            eprintln!("origin     {}", origin.url);
+            tell!("origin     {}\n", origin.url);
         }
     } else {
         let names = settings.sites.iter().take(SITES_SHOWN_MAX).map(|site| site.name.as_str());
         let names = names.collect::<Vec<_>>().join(", ");
         let more = if settings.sites.len() > SITES_SHOWN_MAX { " ..." } else { "" };
-        eprintln!("sites      {}: {names}{more}", settings.sites.len());
+        tell!("sites      {}: {names}{more}\n", settings.sites.len());
     }
-    eprintln!(
-        "memory     {}  workers {}",
+    tell!(
+        "memory     {}  workers {}\n",
         freshet_base::units::format_bytes(settings.memory_bytes),
         node.shared.stats.len()
     );
@@ -280,13 +280,13 @@ fn announce(node: &Node, admin: Option<&Admin>) {
             address @ Address::Tcp(_) => format!("{}/metrics", url(address, false)),
             address @ Address::Unix(_) => address.to_string(),
         };
-        eprintln!("admin      {shown}");
-        eprintln!("token      {}", admin.token_file.display());
+        tell!("admin      {shown}\n");
+        tell!("token      {}\n", admin.token_file.display());
     }
     if let Some(url) = first {
-        eprintln!("try        curl -sI {url}/");
+        tell!("try        curl -sI {url}/\n");
     }
-    eprintln!("ready      process {}", std::process::id());
+    tell!("ready      process {}\n", std::process::id());
 }
 
 fn url(address: &Address, tls: bool) -> String {

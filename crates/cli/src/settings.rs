@@ -45,8 +45,11 @@ pub(crate) struct SettingsArguments {
     #[arg(long, value_name = "WHERE", help = help("log.access"))]
     pub access_log: Option<String>,
     /// File with the rest of the configuration.
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// The same file without a flag, as `check` has it named.
+    #[arg(value_name = "FILE", hide = true, conflicts_with = "config")]
+    pub file: Option<PathBuf>,
     /// Any key of freshet.toml, as cache.grace=10s; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
@@ -74,7 +77,7 @@ impl SettingsArguments {
     /// As there.
     pub(crate) fn load(&self, below: &Below) -> Result<(Settings, Source)> {
         let mut source = Source::default();
-        if let Some(path) = &self.config {
+        if let Some(path) = self.config.as_ref().or(self.file.as_ref()) {
             source.add(path)?;
         }
         let own = Document::parse(source.text(0)).map_err(|wrong| source.wrong(wrong))?;

@@ -233,7 +233,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
                         "good": false,
                         "why": error.to_string(),
                     })),
-                    false => eprintln!("{}: {error}", path.display()),
+                    false => tell!("{}: {error}\n", path.display()),
                 }
             }
         }
@@ -317,12 +317,12 @@ fn measure(arguments: &BenchArguments) -> Result<ExitCode> {
     let shows = std::io::stderr().is_terminal();
     let report = bench::run(&device, options, &mut |what, part| {
         if shows {
-            eprint!("\r{what} {:3.0} %", part * 100.0);
+            tell!("\r{what} {:3.0} %", part * 100.0);
             let _ = std::io::stderr().flush();
         }
     })?;
     if shows {
-        eprint!("\r                    \r");
+        tell!("\r                    \r");
     }
     let at = |quantile: f64| {
         let last = report.read_us.len().saturating_sub(1);

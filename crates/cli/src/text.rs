@@ -39,6 +39,19 @@ macro_rules! say {
     };
 }
 
+/// Writes to standard error what `eprint!` takes, which panics where that cannot be written, as on a disk
+/// that is full: what a program has to say is no reason for it to end.
+macro_rules! tell {
+    ($($text:tt)*) => {
+        $crate::text::tell(format_args!($($text)*))
+    };
+}
+
+/// As `tell!`.
+pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
+    let _ = io::stderr().lock().write_fmt(text);
+}
+
 /// Appends `text` broken between words, each line after the first with `indent` spaces. A word
 /// longer than a line, as URLs are, gets one of its own.
 pub(crate) fn wrap(text: &str, indent: usize, out: &mut String) {

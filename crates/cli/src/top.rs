@@ -38,6 +38,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut before = arguments.node.get("/v1/stats")?.json()?;
     let is_terminal = stdout().is_terminal();
+    // One that cannot move its cursor is written on.
+    let clear = match std::env::var("TERM").as_deref() {
+        Err(_) | Ok("" | "dumb") => "\n",
+        Ok(_) => CLEAR,
+    };
     loop {
         sleep(Duration::from_secs(arguments.interval));
         let after = arguments.node.get("/v1/stats")?.json()?;
@@ -46,7 +51,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             print(&text)?;
             return Ok(ExitCode::SUCCESS);
         }
-        print(CLEAR)?;
+        print(clear)?;
         print(&text)?;
         before = after;
     }

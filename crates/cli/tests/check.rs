@@ -9,7 +9,8 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::{Process, freshet, ready, run};
+use std::time::Instant;
+use support::{Process, freshet, ready, run, succeed};
 
 fn check(arguments: &[&str], file: &Path) -> Output {
     let program = env!("CARGO_BIN_EXE_freshet");
@@ -304,6 +305,70 @@ fn keys_are_listed_for_programs_too() {
 }
 
 #[test]
+fn a_file_may_be_named_as_with_other_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("freshet.toml").display().to_string();
+    fs::write(&path, "memery = \"64MiB\"\n").unwrap();
+    let named = |words: &[&str]| {
+        let output = run(freshet().args(words).env("RUNTIME_DIRECTORY", folder.path()));
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for words in [
+        &["check", &path][..],
+        &["check", "--config", &path],
+        &["check", "-c", &path],
+        &["serve", &path],
+        &["serve", "--config", &path],
+        &["serve", "-c", &path],
+    ] {
+        let (code, said) = named(words);
+        assert_eq!(
+            (code, said.matches("no key `memery`").count()),
+            (Some(1), 1),
+            "{words:?}\n{said}"
+        );
+        assert!(said.contains("freshet.toml:1:1") && said.contains("did you mean"), "{said}");
+    }
+    assert_eq!(named(&["check"]).0, Some(2));
+    assert_eq!(named(&["serve", &path, "--config", &path]).0, Some(2));
+    let version = succeed(freshet().arg("version"));
+    assert_eq!(version, succeed(freshet().arg("--version")));
+}
+
+#[test]
+fn what_is_wrong_with_a_flag_is_not_said_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("freshet.toml").display().to_string();
+    fs::write(&path, "[[origin]]\nurl = \"http://127.0.0.1:1\"\n").unwrap();
+    let mut serve = freshet();
+    serve.args(["serve", "--config", &path, "--listen", "localhost"]);
+    let output = run(serve.env("RUNTIME_DIRECTORY", folder.path()));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("`localhost` is not an address"), "{said}");
+    assert!(!said.contains("freshet.toml"), "{said}");
+}
+
+#[test]
+fn a_file_in_another_language_or_encoding_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("freshet.toml");
+    for (bytes, wanted) in [
+        (&b"memory: 64MiB\nlisten:\n  - address: \":80\"\n"[..], "this is read as TOML"),
+        (b"{\"memory\": \"64MiB\"}", "this is read as TOML"),
+        (b"server {\n  listen 80;\n}\n", "this is read as TOML"),
+        (b"# a\n# K\xf6ln\n", "line 2 is not UTF-8"),
+        (b"memory = 64\n", "in quotes"),
+        (b"[cache]\ngrace = \"10\"\n", "`10` has no unit"),
+        (b"[log]\naccess = \"\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n", "write `off`"),
+        (b"[log]\naccess = \"/\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n", "name a file"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let (good, said) = checked(&path);
+        assert!(!good && said.matches(wanted).count() == 1, "wanted {wanted}\n{said}");
+    }
+}
+
+#[test]
 fn a_reader_that_has_seen_enough_ends_the_program_without_a_word() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
@@ -311,6 +376,32 @@ fn a_reader_that_has_seen_enough_ends_the_program_without_a_word() {
     let output = keys.arg("keys").stdout(writer).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+#[test]
+fn a_node_serves_whose_words_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    let text = "workers = 1\nmemory = \"32MiB\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n[admin]\n\
+                listen = \"off\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n";
+    fs::write(&file, text).unwrap();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut serve = freshet();
+    serve.arg("serve").arg(&file).env("RUNTIME_DIRECTORY", folder.path()).stderr(full());
+    let mut node = serve.spawn().unwrap();
+    // It can be told to end when it serves, which `stop` waits for.
+    let deadline = Instant::now() + support::PATIENCE;
+    loop {
+        let stop = run(freshet().arg("stop").env("RUNTIME_DIRECTORY", folder.path()));
+        if stop.status.success() || node.try_wait().unwrap().is_some() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{stop:?}");
+    }
+    assert_eq!(node.wait().unwrap().code(), Some(0));
+    fs::write(&file, "memery = 1\n").unwrap();
+    let refused = freshet().arg("check").arg(&file).stderr(full()).status().unwrap();
+    assert_eq!(refused.code(), Some(1));
 }
 
 #[test]

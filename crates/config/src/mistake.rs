@@ -85,6 +85,11 @@ impl Place {
         self.text.into()
     }
 
+    /// On a command line: in no text.
+    pub(crate) fn of_flag() -> Self {
+        Self::default().in_text(u8::MAX)
+    }
+
     /// The same place in the text of this number.
     #[must_use]
     pub(crate) fn in_text(self, text: u8) -> Self {

@@ -126,7 +126,7 @@ impl Platform {
         };
         let work = move || {
             if let Err(error) = bound.run(over) {
-                eprintln!("freshet: the platform ended: {error}");
+                tell!("freshet: the platform ended: {error}\n");
             }
         };
         let thread = std::thread::Builder::new().name("mec".into()).spawn(work)?;

@@ -53,13 +53,13 @@ pub(super) fn run(arguments: &EraseArguments) -> Result<ExitCode> {
             break erasure;
         }
         if shows {
-            eprint!("\r{:<width$}", cut(&progress(&erasure), COLUMNS - 1), width = COLUMNS - 1);
+            tell!("\r{:<width$}", cut(&progress(&erasure), COLUMNS - 1), width = COLUMNS - 1);
             let _ = std::io::stderr().flush();
         }
         std::thread::sleep(EVERY);
     };
     if shows {
-        eprint!("\r{:<width$}\r", "", width = COLUMNS - 1);
+        tell!("\r{:<width$}\r", "", width = COLUMNS - 1);
     }
     if *json {
         say!("{erasure:#}")?;

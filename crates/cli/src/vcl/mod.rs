@@ -78,7 +78,7 @@ fn lay_out(files: &[PathBuf], check: bool) -> Result<ExitCode> {
             Ok(laid_out) => std::fs::write(path, laid_out)
                 .with_context(|| format!("{} could not be written", path.display()))?,
             Err(report) => {
-                eprint!("{}", report.render(std::io::stderr().is_terminal()));
+                tell!("{}", report.render(std::io::stderr().is_terminal()));
                 wrong += 1;
             }
         }
@@ -104,7 +104,7 @@ fn test(path: &Path, tests: &[PathBuf], as_json: bool) -> Result<ExitCode> {
     let settings = freshet_node::policy::vcl::language([]);
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
     if !report.diagnostics.is_empty() {
-        eprint!("{}", report.render(std::io::stderr().is_terminal()));
+        tell!("{}", report.render(std::io::stderr().is_terminal()));
     }
     let Some(program) = program else { bail!("{} has mistakes", path.display()) };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());

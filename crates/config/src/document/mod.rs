@@ -89,6 +89,11 @@ impl Document {
             .iter()
             .map(|error| mistake(error.span().unwrap_or(0..0), error.message().to_owned(), None))
             .collect();
+        if let Some(first) = mistakes.first_mut() {
+            let help = "this is read as TOML: `key = \"text\"`, tables under `[table]`, lists of tables \
+                        under `[[table]]`";
+            first.help = Some(help.into());
+        }
         let mut out = Self::of(keys);
         if mistakes.is_empty() {
             let whole = Place::default();
@@ -176,7 +181,7 @@ impl Document {
     pub fn set(&mut self, path: &str, text: &str) -> Result<(), String> {
         let key = self.keys.find(path).expect("flags name keys of the table");
         let value = from_text(key, text)?;
-        Arc::make_mut(&mut self.own).values.insert(key.path, value, Place::default());
+        Arc::make_mut(&mut self.own).values.insert(key.path, value, Place::of_flag());
         Ok(())
     }
 
@@ -185,11 +190,11 @@ impl Document {
     /// # Errors
     /// What is wrong with a value.
     pub fn push(&mut self, table: &str, values: &[(&str, &str)]) -> Result<(), String> {
-        let mut row = Values::default();
+        let mut row = Values { place: Place::of_flag(), ..Values::default() };
         for (name, text) in values {
             let path = format!("{table}[].{name}");
             let key = self.keys.find(&path).expect("flags name known keys");
-            row.insert(key.path, from_text(key, text)?, Place::default());
+            row.insert(key.path, from_text(key, text)?, Place::of_flag());
         }
         let table = self.keys.table(table).expect("flags name known tables");
         Arc::make_mut(&mut self.own).push(table, row);

@@ -121,7 +121,7 @@ fn expected(key: &Key) -> String {
         Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
         Kind::Size => "a size such as \"256MB\" or \"4GiB\"".to_owned(),
         Kind::Span => "a time such as \"250ms\", \"10s\" or \"7d\"".to_owned(),
-        Kind::Text => "a text".to_owned(),
+        Kind::Text => "a text, which stands in quotes".to_owned(),
         Kind::Choice(words) => format!("one of \"{}\"", words.join("\", \"")),
         Kind::TextList => "a list of texts".to_owned(),
         Kind::File | Kind::SecretFile => "the name of a file".to_owned(),
