@@ -181,7 +181,7 @@ impl Settings {
             limits: limits(document, memory_bytes, &mut wrong),
             log: Log {
                 access: match text("log.access").as_str() {
-                    "off" => LogTarget::Off,
+                    "off" | "" => LogTarget::Off,
                     "stdout" => LogTarget::Stdout,
                     "stderr" => LogTarget::Stderr,
                     file => LogTarget::File(file.into()),

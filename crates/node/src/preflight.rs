@@ -161,7 +161,6 @@ pub(crate) fn no_log(settings: &Settings, error: &io::Error) -> Mistake {
     let folder = folder_of(path);
     Mistake::error(place, message).help(match error.kind() {
         io::ErrorKind::IsADirectory => "name a file, as `/var/log/freshet/access.log`".into(),
-        _ if path.as_os_str().is_empty() => "name a file, or write `off`".into(),
         io::ErrorKind::NotFound => format!("make its folder: mkdir -p {}", folder.display()),
         _ => format!("let the node's user write {}", folder.display()),
     })
