@@ -33,8 +33,10 @@ impl Machine<'_> {
     fn length_min(&self) -> u64 {
         let ClientTask { site, request, .. } = &self.task;
         let channels = &self.worker.shared.channels;
-        let range = request.fields.get("range").filter(|_| !channels.is_empty());
-        let end = match range.and_then(RangeRequest::parse) {
+        if channels.is_empty() {
+            return 0;
+        }
+        let end = match request.fields.get("range").and_then(RangeRequest::parse) {
             Some(RangeRequest::One(RangeSpec::FromTo(_, last))) => last.saturating_add(1),
             Some(RangeRequest::One(RangeSpec::From(first))) => first.saturating_add(1),
             _ => return 0,
@@ -60,8 +62,9 @@ impl Machine<'_> {
             self.hold = None;
             let asked = Asked::new(&self.task, cache.fenced_below(), collapsed);
             let (request, now) = (&self.task.request, self.task.now);
-            let is_outgrown =
-                |object: &Object| object.body().total().is_some_and(|total| total < length_min);
+            let is_outgrown = |object: &Object| {
+                length_min > 0 && object.body().total().is_some_and(|total| total < length_min)
+            };
             let classify = &mut |object: &Object| match is_outgrown(object) {
                 true => Use::Ignore,
                 false => asked.classify(object),

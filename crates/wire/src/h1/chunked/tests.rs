@@ -111,7 +111,7 @@ fn ambiguous_chunks_are_refused() {
 
 #[test]
 fn servers_may_pad_sizes() {
-    let decode = |text: &[u8]| {
+    let decode = |text: &[u8]| -> Result<_, ChunkError> {
         let (mut decoder, mut content, mut rest) = (Decoder::of_response(), Vec::new(), text);
         while !rest.is_empty() {
             let progress = decoder.decode(rest)?;
