@@ -226,6 +226,14 @@ const FIRST: &[Key] = &[
          once, so that nobody can repeat what was recorded. Not with `client_ca`.",
     ),
     key(
+        "listen[].congestion",
+        Kind::Choice(&["cubic", "bbr"]),
+        "cubic",
+        "Who decides how much is sent over HTTP/3 before it is acknowledged: `cubic` (RFC 9438) takes a loss \
+         for too much; `bbr` (BBRv3) sends as fast as data was seen to arrive, and bears losses of a few in \
+         a hundred. HTTP/1 and HTTP/2 have what the system has (`net.ipv4.tcp_congestion_control`).",
+    ),
+    key(
         "listen[].client_ca",
         Kind::File,
         "",

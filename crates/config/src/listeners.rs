@@ -6,6 +6,7 @@ use super::values::{networks, optional, parse_address};
 use freshet_net::address::Address;
 use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::trust::Network;
+pub use freshet_wire::quic::Algorithm;
 use std::path::PathBuf;
 
 /// `[[listen]]`
@@ -21,6 +22,8 @@ pub struct Listener {
     pub http3: Http3,
     /// Whether that takes data of clients whose handshake is not over.
     pub early_data: bool,
+    /// Who decides how much is sent to its clients.
+    pub congestion: Algorithm,
     /// PROXY header first.
     pub proxy_protocol: bool,
     /// Networks whose peers may send one; those on a Unix socket always may.
@@ -90,12 +93,21 @@ pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listen
                        before it shows a certificate";
         wrong.push(Mistake::error(row.at("listen[].early_data"), message));
     }
+    let congestion = match row.value("listen[].congestion").text().as_str() {
+        "bbr" => Algorithm::Bbr,
+        _ => Algorithm::Cubic,
+    };
+    if row.has("listen[].congestion") && http3 == Http3::Off {
+        let message = "`congestion` is for listeners with HTTP/3";
+        wrong.push(Mistake::error(row.at("listen[].congestion"), message));
+    }
     Some(Listener {
         name: None,
         address,
         tls,
         http3,
         early_data,
+        congestion,
         proxy_protocol,
         proxy_from: networks(row, "listen[].proxy_from", wrong),
         client_auth,

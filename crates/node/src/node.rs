@@ -28,7 +28,7 @@ use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Cache, CacheError, Secret};
 use freshet_config::Mistake;
 use freshet_config::Settings;
-use freshet_config::listeners::{Http3, Listener as ListenerSettings};
+use freshet_config::listeners::{Algorithm, Http3, Listener as ListenerSettings};
 use freshet_config::settings::memory_ahead_bytes;
 use freshet_net::NetError;
 use freshet_net::address::Address;
@@ -274,7 +274,13 @@ impl Node {
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
                 let tls = http3_config(store, auth, (tickets("quic"), listener.early_data))?;
-                let opened = open_http3(&name, &tls, inherited, &mut ports, &mut quic);
+                let opened = open_http3(
+                    (&name, listener.congestion),
+                    &tls,
+                    inherited,
+                    &mut ports,
+                    &mut quic,
+                );
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
                     (Err(error), Http3::Required) => {
@@ -571,7 +577,7 @@ fn open(
 
 /// Binds the UDP ports beside a listener's TCP ports, which say so from then on.
 fn open_http3(
-    name: &Arc<str>,
+    (name, congestion): (&Arc<str>, Algorithm),
     tls: &Arc<ServerConfig>,
     inherited: &mut Inherited,
     ports: &mut [Vec<Port>],
@@ -588,6 +594,7 @@ fn open_http3(
     for port in quic.iter_mut().flatten().filter(of_listener) {
         port.verifies_clients = verifies;
         port.early.clone_from(&early);
+        port.congestion = congestion;
     }
     let alt_svc = quic_ports::advertisement(address.port());
     own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));

@@ -8,6 +8,7 @@ use freshet_net::quic::port::UdpPort;
 use freshet_net::quic::relay::{Heard, Relay, Word};
 use freshet_net::quic::sorting::Secrets;
 use freshet_net::quic::steering::{self, Steering};
+use freshet_wire::quic::Algorithm;
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -99,6 +100,7 @@ pub(crate) fn open(
             tls: Arc::clone(tls),
             verifies_clients: false,
             early: None,
+            congestion: Algorithm::Cubic,
             steering,
             secrets: Arc::clone(&secrets),
             passed,

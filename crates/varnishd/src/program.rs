@@ -5,7 +5,7 @@ use crate::manager::State;
 use crate::parameters::Parameters;
 use freshet_config::bans::BanSettings;
 use freshet_config::esi::EsiSettings;
-use freshet_config::listeners::{Http3, Listener};
+use freshet_config::listeners::{Algorithm, Http3, Listener};
 use freshet_config::mistake::Place;
 use freshet_config::settings;
 use freshet_config::{Document, Settings};
@@ -223,6 +223,7 @@ fn settings(state: &State) -> Result<Settings, String> {
             tls: false,
             http3: Http3::Off,
             early_data: false,
+            congestion: Algorithm::Cubic,
             proxy_protocol: endpoint.proxy,
             // As Varnish does it: whoever reaches the port is a proxy.
             proxy_from: everywhere.clone(),

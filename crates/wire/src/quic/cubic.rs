@@ -1,13 +1,11 @@
 //! How much may be in flight: CUBIC (RFC 9438) with HyStart++ (RFC 9406).
 
-use super::limits::WINDOW_BYTES_MAX;
+use super::congestion::{WINDOW_BYTES_FIRST, WINDOW_BYTES_MIN};
+use super::limits::{DATAGRAM_BYTES_MAX, WINDOW_BYTES_MAX};
 use std::time::Duration;
 
-/// Bytes that packets are counted in.
-const PACKET_BYTES: u64 = 1200;
-/// RFC 9002 §7.2
-const WINDOW_BYTES_FIRST: u64 = 10 * PACKET_BYTES;
-const WINDOW_BYTES_MIN: u64 = 2 * PACKET_BYTES;
+/// Bytes of a full packet, which windows grow by.
+const PACKET_BYTES: u64 = DATAGRAM_BYTES_MAX as u64;
 /// RFC 9438 §4.6 and §5.1
 const BETA: f64 = 0.7;
 const C: f64 = 0.4;
@@ -25,8 +23,10 @@ pub(super) struct Cubic {
     threshold: u64,
     /// Losses of packets sent before this belong to one and the same event.
     recovery: Option<Duration>,
-    /// The window before the last event, and when growth began again.
+    /// The window that is aimed at, which was before the last event, the one that was, and when growth began
+    /// again.
     window_max: f64,
+    window_prior: f64,
     epoch: Option<Epoch>,
     slow_start: SlowStart,
 }
@@ -60,6 +60,7 @@ impl Cubic {
             threshold: u64::MAX,
             recovery: None,
             window_max: 0.0,
+            window_prior: 0.0,
             epoch: None,
             slow_start: SlowStart::default(),
         }
@@ -154,7 +155,12 @@ impl Cubic {
         }
         let t = now.saturating_sub(epoch.began).as_secs_f64() + rtt.as_secs_f64();
         let target = C * (t - epoch.k).powi(3) * packet + window_max;
-        let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+        // What a smaller decrease gave is made up for until the window is what it was; Reno goes on by a
+        // packet each round trip.
+        let alpha = match epoch.reno < self.window_prior {
+            true => 3.0 * (1.0 - BETA) / (1.0 + BETA),
+            false => 1.0,
+        };
         epoch.reno += alpha * packet * bytes as f64 / window;
         let target = target.max(epoch.reno).clamp(window, 1.5 * window);
         let growth = (target - window) * bytes as f64 / window;
@@ -168,6 +174,7 @@ impl Cubic {
         }
         self.recovery = Some(now);
         let window = self.window as f64;
+        self.window_prior = window;
         // Who has less than last time leaves room for others (RFC 9438 §4.7).
         self.window_max =
             if window < self.window_max { window * (1.0 + BETA) / 2.0 } else { window };
@@ -191,12 +198,19 @@ mod tests {
 
     const RTT: Duration = Duration::from_millis(50);
 
+    /// Whole packets of it.
+    fn packets(cubic: &Cubic) -> u64 {
+        cubic.window() / PACKET_BYTES
+    }
+
     /// A round trip in which the whole window is acknowledged.
     fn round(cubic: &mut Cubic, now: &mut Duration) {
         *now += RTT;
-        let packets = cubic.window() / PACKET_BYTES;
-        for _ in 0..packets {
-            cubic.acknowledged(*now, *now - RTT / 2, PACKET_BYTES, RTT, true);
+        let mut left = cubic.window();
+        while left > 0 {
+            let bytes = left.min(PACKET_BYTES);
+            cubic.acknowledged(*now, *now - RTT / 2, bytes, RTT, true);
+            left -= bytes;
         }
     }
 
@@ -220,7 +234,7 @@ mod tests {
         (0..6).for_each(|_| round(&mut cubic, &mut now));
         let before = cubic.window();
         cubic.lost(now, now - RTT);
-        let k = (before as f64 * 0.3 / 1200.0 / 0.4).cbrt();
+        let k = (before as f64 * 0.3 / PACKET_BYTES as f64 / 0.4).cbrt();
         let rounds = (k / RTT.as_secs_f64()) as usize;
         (0..rounds).for_each(|_| round(&mut cubic, &mut now));
         let share = cubic.window() as f64 / before as f64;
@@ -229,6 +243,22 @@ mod tests {
         assert!(cubic.window() > before * 11 / 10);
         (0..10_000).for_each(|_| round(&mut cubic, &mut now));
         assert_eq!(cubic.window(), WINDOW_BYTES_MAX);
+    }
+
+    #[test]
+    fn it_grows_no_slower_than_reno() {
+        let (mut cubic, mut now) = (Cubic::new(), RTT);
+        cubic.lost(now, now);
+        let before = cubic.window();
+        // What was lost comes back by half a packet each round trip, and then it is a whole one, long before
+        // the curve of so small a window is as high.
+        (0..6).for_each(|_| round(&mut cubic, &mut now));
+        assert!(
+            (before + 5 * PACKET_BYTES / 2..before + 4 * PACKET_BYTES).contains(&cubic.window())
+        );
+        let known = packets(&cubic);
+        (0..4).for_each(|_| round(&mut cubic, &mut now));
+        assert!((known + 3..=known + 5).contains(&packets(&cubic)), "{known}, {}", packets(&cubic));
     }
 
     #[test]

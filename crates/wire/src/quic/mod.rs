@@ -12,7 +12,9 @@
 
 mod ack_frequency;
 mod batch;
+mod bbr;
 pub mod cipher;
+mod congestion;
 mod connection;
 mod cubic;
 pub mod ecn;
@@ -43,6 +45,7 @@ mod version;
 
 pub use ack_frequency::Frequency;
 pub use batch::Batch;
+pub use congestion::Algorithm;
 pub use connection::{Accept, Closed, Config, Connection, Marks, Statistics};
 pub use ecn::Ecn;
 pub use error::Error;

@@ -1,14 +1,51 @@
 //! How fast packets go out: in bursts that a batch is made of, not one by one (RFC 9002 §7.7).
 
-use super::limits::BATCH_BYTES_MAX;
-use super::rtt::Rtt;
+use super::limits::{BATCH_BYTES_MAX, DATAGRAM_BYTES_MAX};
 use std::time::Duration;
 
-/// The least that goes out at once: the first window (RFC 9002 §7.2).
-const BURST_BYTES_MIN: u64 = 10 * 1452;
-/// What a burst lasts at the present rate.
+/// The least that goes out at once of what a window allows: the first window (RFC 9002 §7.2).
+const BURST_BYTES_MIN: u64 = 10 * DATAGRAM_BYTES_MAX as u64;
+/// What a burst of it lasts at the present rate.
 const BURST: Duration = Duration::from_millis(2);
-/// A bucket that fills at the rate of the congestion window.
+/// The least that goes out at once at a rate that was measured, and how long more of it lasts
+/// (draft-ietf-ccwg-bbr-06 §5.6.3).
+const QUANTUM_BYTES_MIN: u64 = 2 * DATAGRAM_BYTES_MAX as u64;
+const QUANTUM: Duration = Duration::from_millis(1);
+/// So much later than asked for a timer may come without anything being sent slower for it.
+const LATENESS: Duration = Duration::from_millis(2);
+
+/// How fast packets are to go out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Pace {
+    /// Bytes a second.
+    pub(super) rate: f64,
+    /// Bytes that it is worth to wait for.
+    pub(super) quantum: u64,
+    /// Bytes that go out at once at most.
+    most: u64,
+}
+
+impl Pace {
+    /// The window within less than a round trip, so that it is the window that is filled. In slow start
+    /// packets go twice as fast as they are acknowledged.
+    pub(super) fn of_window(window: u64, rtt: Duration, is_starting: bool) -> Self {
+        let gain = if is_starting { 2.0 } else { 1.25 };
+        let rate = gain * window as f64 / rtt.as_secs_f64().max(1e-6);
+        let most = (rate * BURST.as_secs_f64()) as u64;
+        let most = most.clamp(BURST_BYTES_MIN, BATCH_BYTES_MAX as u64);
+        Self { rate, quantum: BURST_BYTES_MIN, most }
+    }
+
+    /// Bytes a second that were measured.
+    pub(super) fn of_rate(rate: f64) -> Self {
+        let batch = BATCH_BYTES_MAX as u64;
+        let quantum = ((rate * QUANTUM.as_secs_f64()) as u64).clamp(QUANTUM_BYTES_MIN, batch);
+        let late = (rate * LATENESS.as_secs_f64()) as u64;
+        Self { rate, quantum, most: (quantum + late).min(batch) }
+    }
+}
+
+/// A bucket that fills at a pace.
 #[derive(Debug)]
 pub(super) struct Pacer {
     /// Bytes that may go out now.
@@ -21,18 +58,16 @@ impl Pacer {
         Self { bytes: BURST_BYTES_MIN, filled: Duration::ZERO }
     }
 
-    /// Fills the bucket. In slow start packets go twice as fast as they are acknowledged.
-    pub(super) fn fill(&mut self, now: Duration, window: u64, rtt: &Rtt, is_starting: bool) {
+    /// Fills the bucket. A near client gets a whole batch at once.
+    pub(super) fn fill(&mut self, now: Duration, pace: &Pace, is_near: bool) {
         let passed = now.saturating_sub(self.filled);
-        let rate = Self::rate(window, rtt.smoothed, is_starting);
-        let more = rate * passed.as_secs_f64();
+        let more = pace.rate * passed.as_secs_f64();
         if more < 1.0 {
             return;
         }
         self.filled = now;
-        let least = if rtt.is_near() { BATCH_BYTES_MAX as u64 } else { BURST_BYTES_MIN };
-        let burst = ((rate * BURST.as_secs_f64()) as u64).clamp(least, BATCH_BYTES_MAX as u64);
-        self.bytes = self.bytes.saturating_add(more as u64).min(burst);
+        let most = if is_near { BATCH_BYTES_MAX as u64 } else { pace.most };
+        self.bytes = self.bytes.saturating_add(more as u64).min(most);
     }
 
     /// Whether a full packet may go out.
@@ -51,15 +86,10 @@ impl Pacer {
     }
 
     /// When a burst may go out again.
-    pub(super) fn next(&self, window: u64, rtt: Duration, is_starting: bool) -> Duration {
-        let missing = BURST_BYTES_MIN.saturating_sub(self.bytes) as f64;
-        let wait = missing / Self::rate(window, rtt, is_starting).max(1.0);
+    pub(super) fn next(&self, pace: &Pace) -> Duration {
+        let missing = pace.quantum.saturating_sub(self.bytes) as f64;
+        let wait = missing / pace.rate.max(1.0);
         self.filled + Duration::from_secs_f64(wait.min(1.0))
-    }
-
-    fn rate(window: u64, rtt: Duration, is_starting: bool) -> f64 {
-        let gain = if is_starting { 2.0 } else { 1.25 };
-        gain * window as f64 / rtt.as_secs_f64().max(1e-6)
     }
 }
 
@@ -67,40 +97,53 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    fn known(time: Duration) -> Rtt {
-        let mut rtt = Rtt::new();
-        rtt.sample(time, Duration::ZERO);
-        rtt
-    }
-
     #[test]
     fn a_client_that_is_near_gets_a_whole_batch() {
-        for (millis, want) in [(1, BATCH_BYTES_MAX as u64), (3, BURST_BYTES_MIN)] {
+        let pace = Pace::of_window(100_000, Duration::from_millis(50), false);
+        for (is_near, want) in [(true, BATCH_BYTES_MAX as u64), (false, BURST_BYTES_MIN)] {
             let mut pacer = Pacer::new();
-            let mut rtt = known(Duration::from_millis(millis));
-            // Much is on its way, so that it takes long by now.
-            (0..100).for_each(|_| rtt.sample(Duration::from_millis(50), Duration::ZERO));
-            pacer.fill(Duration::from_secs(1), 100_000, &rtt, false);
+            pacer.fill(Duration::from_secs(1), &pace, is_near);
             assert_eq!(pacer.bytes, want);
         }
     }
 
-    #[test]
-    fn bursts_come_at_the_rate_of_the_window() {
-        let (window, rtt) = (100_000, Duration::from_millis(50));
+    /// Bytes of a second in which timers come so much later than they are asked for.
+    fn second(pace: &Pace, late: Duration) -> u64 {
         let mut pacer = Pacer::new();
         let (mut now, mut sent) = (Duration::ZERO, 0);
         while now < Duration::from_secs(1) {
-            pacer.fill(now, window, &known(rtt), false);
+            pacer.fill(now, pace, false);
             while pacer.has(1200) {
                 pacer.spend(1200);
                 sent += 1200;
             }
-            let next = pacer.next(window, rtt, false);
+            let next = pacer.next(pace);
             assert!(next > now);
-            now = next;
+            now = next + late;
         }
+        sent
+    }
+
+    #[test]
+    fn bursts_come_at_the_rate_of_the_window() {
+        let pace = Pace::of_window(100_000, Duration::from_millis(50), false);
+        let sent = second(&pace, Duration::ZERO);
         // 1.25 windows each round trip.
         assert!((2_400_000..2_600_000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn what_was_measured_goes_out_as_fast_though_timers_are_late() {
+        for rate in [20_000, 1_000_000, 10_000_000] {
+            let pace = Pace::of_rate(rate as f64);
+            for late in [Duration::ZERO, LATENESS] {
+                let sent = second(&pace, late);
+                let least = rate - rate / 100 - 2 * pace.quantum;
+                let most = rate + rate / 100 + BURST_BYTES_MIN;
+                assert!((least..most).contains(&sent), "{rate} {late:?}: {sent}");
+            }
+        }
+        // A millisecond's worth at once.
+        assert_eq!(Pace::of_rate(10e6).quantum, 10_000);
     }
 }

@@ -52,7 +52,12 @@ impl Rtt {
 
     /// Whether the client is near enough for a whole batch at once.
     pub(super) fn is_near(&self) -> bool {
-        self.is_known && self.least < NEAR
+        self.is_known && Self::is_near_trip(self.least)
+    }
+
+    /// Whether a way of such a round trip is.
+    pub(super) fn is_near_trip(least: Duration) -> bool {
+        least < NEAR
     }
 
     /// How long an acknowledgement takes at most, but for what the client holds back (RFC 9002

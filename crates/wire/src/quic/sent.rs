@@ -301,7 +301,7 @@ impl SentPackets {
     }
 
     /// The lowest number that is remembered.
-    fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         self.runs.front().map_or(self.next, |run| run.first)
     }
 

@@ -1,6 +1,7 @@
 //! Seeds that decide what is asked for and what happens on the way.
 
 use crate::world::{Dice, Way, World};
+use freshet_wire::quic::Algorithm;
 use freshet_wire::quic::parameters::Local;
 use quinn_proto::{AckFrequencyConfig, VarInt};
 use std::time::Duration;
@@ -42,6 +43,7 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
             }
             _ => World::new(seed, way, local),
         };
+        world.config.congestion = if seed % 2 == 0 { Algorithm::Cubic } else { Algorithm::Bbr };
         world.piece_bytes = 1 + dice.below(40_000) as usize;
         let requests = 1 + dice.below(30);
         let mut left = requests;

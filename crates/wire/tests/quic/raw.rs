@@ -13,7 +13,7 @@ use freshet_wire::quic::keys::{initial_keys, open_head, open_payload, seal};
 use freshet_wire::quic::packet::{Kind, Protected, TAG_BYTES, write_head, write_length};
 use freshet_wire::quic::parameters::{Local, Names};
 use freshet_wire::quic::varint::{Reader, write_varint};
-use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, Route, Version};
+use freshet_wire::quic::{Accept, Algorithm, Batch, Config, Connection, Ecn, Id, Route, Version};
 use rustls::Side;
 use rustls::quic::{ClientConnection, KeyChange, Keys};
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ impl Raw {
             seed: 1,
         };
         let local = Local { streams_max: 10, ..Local::default() };
-        let config = Config { tls: Arc::clone(server_tls), local };
+        let config = Config { tls: Arc::clone(server_tls), local, congestion: Algorithm::Cubic };
         let now = Duration::from_secs(1);
         let server = Connection::new(&config, &accept, now).unwrap();
         Self {

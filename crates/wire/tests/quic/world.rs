@@ -4,7 +4,9 @@ use bytes::{Bytes, BytesMut};
 use freshet_wire::quic::cipher::with_ciphers;
 use freshet_wire::quic::packet::{Kind, Protected};
 use freshet_wire::quic::parameters::{Local, Names};
-use freshet_wire::quic::{Accept, Batch, Config, Connection, Ecn, Id, StreamEvent, Version};
+use freshet_wire::quic::{
+    Accept, Algorithm, Batch, Config, Connection, Ecn, Id, StreamEvent, Version,
+};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
@@ -78,7 +80,7 @@ pub(crate) struct World {
     handle: ConnectionHandle,
     pub(crate) client: quinn_proto::Connection,
     pub(crate) client_address: SocketAddr,
-    config: Config,
+    pub(crate) config: Config,
     pub(crate) server: Option<Connection<Vec<u8>>>,
     /// Whether the client is a network's other side from now on.
     pub(crate) is_cut: bool,
@@ -247,7 +249,7 @@ impl World {
             handle,
             client,
             client_address: "198.51.100.7:4000".parse().unwrap(),
-            config: Config { tls: Arc::clone(server_tls), local },
+            config: Config { tls: Arc::clone(server_tls), local, congestion: Algorithm::Cubic },
             server: None,
             is_cut: false,
             bytes_to_server: 0,

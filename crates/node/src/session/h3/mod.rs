@@ -21,7 +21,7 @@ use freshet_net::tls::early::EarlySessions;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::limits::BLOCK_FACTOR;
 use freshet_wire::quic::parameters::Local;
-use freshet_wire::quic::{Accept, Config, Ecn, Id, Route};
+use freshet_wire::quic::{Accept, Algorithm, Config, Ecn, Id, Route};
 use rustls::ServerConfig;
 use shift::{News, Shift};
 use std::cell::{Cell, RefCell};
@@ -71,6 +71,8 @@ pub(crate) struct QuicPort {
     pub(crate) verifies_clients: bool,
     /// Sessions that clients may begin with early data.
     pub(crate) early: Option<EarlySessions>,
+    /// Who decides how much is sent to them.
+    pub(crate) congestion: Algorithm,
     /// Which worker's it is.
     pub(crate) steering: Steering,
     /// What all workers' ports share.
@@ -94,6 +96,7 @@ struct Port {
     tls: Arc<ServerConfig>,
     verifies_clients: bool,
     early: Option<EarlySessions>,
+    congestion: Algorithm,
     sorting: RefCell<Sorting<u64>>,
     connections: RefCell<HashMap<u64, Rc<Handle>>>,
     workers: Arc<[Sender<Passed>]>,
@@ -108,7 +111,7 @@ struct Port {
 /// Serves a port for as long as the worker runs; new connections as long as it does not drain.
 pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
     let QuicPort { name, udp, tls, verifies_clients, steering, secrets, mut passed, .. } = port;
-    let QuicPort { workers, elder, before, heirs, early, .. } = port;
+    let QuicPort { workers, elder, before, heirs, early, congestion, .. } = port;
     let mut sorting = Sorting::new(steering, secrets);
     if before > 0 {
         sorting.follow(before);
@@ -120,6 +123,7 @@ pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
         tls,
         verifies_clients,
         early,
+        congestion,
         sorting: RefCell::new(sorting),
         connections: RefCell::default(),
         workers,
@@ -282,7 +286,7 @@ impl Port {
             }
             None => Arc::clone(&self.tls),
         };
-        let config = Config { tls, local };
+        let config = Config { tls, local, congestion: self.congestion };
         let Ok(mut quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
             return worker.stats.tls_failed.increment();
         };

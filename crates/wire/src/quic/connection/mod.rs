@@ -18,7 +18,7 @@ mod tests;
 use super::ack_frequency::Asking;
 #[cfg(doc)]
 use super::cipher;
-use super::cubic::Cubic;
+use super::congestion::{Algorithm, Congestion};
 use super::ecn::Counts;
 use super::error::Error;
 use super::id::Id;
@@ -50,6 +50,8 @@ pub struct Config {
     pub tls: Arc<ServerConfig>,
     /// What is said to clients.
     pub local: Local,
+    /// Who decides how much is sent to them.
+    pub congestion: Algorithm,
 }
 
 /// A client that wants a connection.
@@ -166,7 +168,7 @@ pub struct Connection<P> {
     former: Option<Box<Former>>,
     tried: Option<Box<Path>>,
     rtt: Rtt,
-    congestion: Cubic,
+    congestion: Congestion,
     pacer: Pacer,
     bytes_in_flight: u64,
     /// Whether the batch that is filled is marked, how many packets were in all, and what the client said
@@ -233,7 +235,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             former: None,
             tried: None,
             rtt: Rtt::new(),
-            congestion: Cubic::new(),
+            congestion: Congestion::new(config.congestion, seed),
             pacer: Pacer::new(),
             bytes_in_flight: 0,
             is_marking: false,

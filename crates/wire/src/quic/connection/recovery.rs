@@ -1,5 +1,6 @@
 //! Acknowledgements, losses and time (RFC 9002).
 
+use super::super::congestion::Arrival;
 use super::super::error::Error;
 use super::super::frame::Ack;
 use super::super::limits::BACKOFFS_MAX;
@@ -58,7 +59,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // The packets of a batch were sent at one time and carry, from the last to the first, what is in
         // a row of one stream mostly.
         let mut arrived: Option<Arrived> = None;
-        let (mut batch_sent, mut batch_bytes) = (Duration::ZERO, 0);
+        let is_data = level == Level::OneRtt;
+        let mut batch = Arrival { now, sent: Duration::ZERO, last: 0, bytes: 0, is_data };
         sent.acknowledge(ack, |gone, carried| {
             is_new = true;
             is_eliciting |= gone.how.is_eliciting;
@@ -69,11 +71,15 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 newest = Some(gone.sent);
             }
             bytes_acknowledged += gone.bytes;
-            if gone.sent != batch_sent && batch_bytes > 0 {
-                congestion.acknowledged(now, batch_sent, batch_bytes, rtt, is_limited);
-                batch_bytes = 0;
+            if gone.bytes > 0 {
+                if gone.sent != batch.sent || batch.bytes == 0 {
+                    if batch.bytes > 0 {
+                        congestion.acknowledged(&batch, rtt, is_limited);
+                    }
+                    batch = Arrival { sent: gone.sent, last: gone.last, bytes: 0, ..batch };
+                }
+                batch.bytes += gone.bytes;
             }
-            (batch_sent, batch_bytes) = (gone.sent, batch_bytes + gone.bytes);
             if gone.how.is_probe {
                 path.probe_arrived(gone.bytes as usize);
             }
@@ -101,8 +107,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
         })
         .map_err(|_| never_sent())?;
-        if batch_bytes > 0 {
-            congestion.acknowledged(now, batch_sent, batch_bytes, rtt, is_limited);
+        if batch.bytes > 0 {
+            congestion.acknowledged(&batch, rtt, is_limited);
         }
         if let Some(Arrived { stream, range, ends }) = arrived {
             streams.acknowledge(stream, range, ends);
@@ -135,7 +141,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.marks.congested += more;
             self.marks.failed += u64::from(!had_failed && marking.has_failed());
             if let Some(sent) = newest.filter(|_| more > 0) {
-                self.congestion.lost(now, sent);
+                self.congestion.marked(now, sent);
             }
         }
         // A client may not know that it is believed before the handshake is over.
@@ -143,6 +149,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.probe_count = 0;
         }
         self.detect_lost(level, now);
+        let oldest = self.spaces.data.sent.first();
+        self.congestion.settle(now, self.bytes_in_flight, oldest, &self.rtt);
         if level == Level::OneRtt {
             let packets = self.congestion.window() / self.path.datagram_bytes() as u64;
             self.asking.consider(packets, self.rtt.smoothed);
@@ -164,7 +172,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let mut latest_lost: Option<Duration> = None;
         let is_measured = self.rtt.is_known();
         let mut probe_lost = false;
-        let space = self.space(level);
+        let (space, congestion) = (self.spaces.of(level), &mut self.congestion);
         let loss_at = space.sent.detect_lost(now, delay, |gone, carried| {
             bytes += gone.bytes;
             packets += gone.packets;
@@ -175,6 +183,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             if !gone.how.is_eliciting {
                 return;
+            }
+            if level == Level::OneRtt {
+                congestion.lost(gone, now);
             }
             latest_lost = Some(gone.sent);
             let since = match row {
@@ -191,10 +202,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.path.probe_lost();
         }
         if let Some(sent) = latest_lost {
-            self.congestion.lost(now, sent);
-            if has_collapsed {
-                self.congestion.collapsed();
-            }
+            self.congestion.losses(now, sent, has_collapsed);
         }
         for carried in lost {
             self.tell_again(level, carried);

@@ -25,7 +25,8 @@ fn config() -> &'static Config {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .unwrap();
-        Config { tls: Arc::new(tls), local: Local { data_max: 4000, ..Local::default() } }
+        let local = Local { data_max: 4000, ..Local::default() };
+        Config { tls: Arc::new(tls), local, congestion: Algorithm::Cubic }
     })
 }
 

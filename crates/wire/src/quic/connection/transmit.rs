@@ -1,6 +1,7 @@
 //! Datagrams out.
 
 use super::super::batch::Batch;
+use super::super::congestion::Sending;
 use super::super::ecn::Ecn;
 use super::super::error::{Error, code};
 use super::super::keys;
@@ -72,8 +73,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.close_with(Closed::ByError(error), now);
             return self.fill(now, batch);
         }
-        let (window, is_starting) = (self.congestion.window(), self.congestion.is_in_slow_start());
-        self.pacer.fill(now, window, &self.rtt, is_starting);
+        self.pacer.fill(now, &self.congestion.pace(&self.rtt), self.rtt.is_near());
         if self.probe_size(now, batch) {
             return Some(route);
         }
@@ -107,6 +107,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
             let error = Error::violation("nothing is acknowledged");
             self.close_with(Closed::ByError(error), now);
         }
+        if batch.is_empty()
+            && self.is_established
+            && !self.streams.has_bytes()
+            && self.pacer.has(size)
+        {
+            self.congestion.ran_dry(self.bytes_in_flight);
+        }
         (!batch.is_empty()).then_some(route)
     }
 
@@ -129,8 +136,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             && !self.pacer.has(size)
             && self.bytes_in_flight + size as u64 <= self.congestion.window()
             && self.streams.has_bytes();
-        let (window, rtt) = (self.congestion.window(), self.rtt.smoothed);
-        waits.then(|| self.pacer.next(window, rtt, self.congestion.is_in_slow_start()))
+        waits.then(|| self.pacer.next(&self.congestion.pace(&self.rtt)))
     }
 
     /// Whether there is room for a datagram that is of any use: a client that has not shown that it is
@@ -343,6 +349,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         if self.bytes_in_flight == 0 {
             self.waiting = now;
+        }
+        if level == Level::OneRtt && of_all > 0 {
+            let first = self.spaces.data.sent.next_number();
+            let (packets, bytes) = (u64::from(packets), bytes as u64);
+            let in_flight = self.bytes_in_flight;
+            self.congestion.sending(&Sending { now, first, packets, bytes, in_flight });
         }
         self.bytes_in_flight += of_all as u64;
         self.pacer.spend(of_all);

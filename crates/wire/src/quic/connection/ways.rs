@@ -2,7 +2,7 @@
 //! (RFC 9000 §9).
 
 use super::super::batch::Batch;
-use super::super::cubic::Cubic;
+use super::super::congestion::Congestion;
 use super::super::error::Error;
 use super::super::id::Id;
 use super::super::limits::DATAGRAM_BYTES_MIN;
@@ -19,7 +19,7 @@ use std::time::Duration;
 pub(super) struct Former {
     pub(super) path: Path,
     /// What was known of it, where the new way is not just another port of the same network.
-    known: Option<(Cubic, Rtt)>,
+    known: Option<(Congestion, Rtt)>,
     /// Whom packets were for.
     client: Id,
 }
@@ -67,7 +67,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let is_elsewhere =
             (old.route.remote.ip(), old.route.local) != (route.remote.ip(), route.local);
         if is_elsewhere {
-            let congestion = std::mem::replace(&mut self.congestion, Cubic::new());
+            let seed = self.draw();
+            let anew = self.congestion.anew(seed);
+            let congestion = std::mem::replace(&mut self.congestion, anew);
             known = Some((congestion, std::mem::replace(&mut self.rtt, Rtt::new())));
         }
         if is_elsewhere || was_tried {

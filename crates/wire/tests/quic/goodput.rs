@@ -1,0 +1,170 @@
+//! What arrives of what is sent without end: over ways that lose, with queues that are long and short, beside
+//! others, and beside quinn-proto's own servers.
+//!
+//! `bench/http3/loss` prints the whole table; with every test a part of it is looked at.
+
+use crate::race::{Bottleneck, Race, Sender};
+use freshet_wire::quic::Algorithm;
+use quinn_proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+/// 20 Mbit/s.
+const RATE: u64 = 2_500_000;
+const CUBIC: Sender = Sender::Ours(Algorithm::Cubic);
+const BBR: Sender = Sender::Ours(Algorithm::Bbr);
+
+/// A way of so many round trips' worth of queue, in per cent, and of a thousand datagrams so many lost.
+fn way(rate: u64, trip_ms: u64, queue_percent: u64, lost: u64) -> Bottleneck {
+    let pipe = rate * trip_ms / 1000;
+    let queue_bytes = (pipe * queue_percent / 100).max(3 * 1452);
+    Bottleneck { rate, trip: Duration::from_millis(trip_ms), queue_bytes, lost }
+}
+
+/// The share of a way that one has for itself, in so many seconds after the first five.
+fn share(sender: &Sender, way: Bottleneck, seed: u64, seconds: u32) -> f64 {
+    let mut race = Race::new(seed, way);
+    race.enter(sender);
+    race.run(5 * SECOND);
+    race.run(seconds * SECOND)[0] / way.rate as f64
+}
+
+#[test]
+fn a_way_without_losses_is_filled_by_both() {
+    for (trip_ms, queue_percent) in [(5, 200), (50, 100), (200, 100)] {
+        let way = way(RATE, trip_ms, queue_percent, 0);
+        for sender in [CUBIC, BBR] {
+            let share = share(&sender, way, 1, 10);
+            assert!(share > 0.8, "{share} of {way:?}");
+        }
+    }
+}
+
+#[test]
+fn bbr_bears_losses_that_cubic_does_not() {
+    let way = way(RATE, 50, 100, 10);
+    let [cubic, bbr] = [CUBIC, BBR].map(|sender| share(&sender, way, 2, 15));
+    assert!(bbr > 0.7 && bbr > 2.0 * cubic, "{bbr} beside {cubic}");
+}
+
+#[test]
+fn bbr_fills_what_has_a_short_queue() {
+    let share = share(&BBR, way(RATE, 50, 10, 0), 3, 15);
+    assert!(share > 0.75, "{share}");
+}
+
+#[test]
+fn what_doubles_and_halves_is_found() {
+    for sender in [CUBIC, BBR] {
+        let mut race = Race::new(4, way(RATE, 30, 100, 0));
+        race.enter(&sender);
+        race.run(5 * SECOND);
+        race.way = way(2 * RATE, 30, 100, 0);
+        race.run(10 * SECOND);
+        let doubled = race.run(5 * SECOND)[0] / (2 * RATE) as f64;
+        race.way = way(RATE, 30, 100, 0);
+        race.run(5 * SECOND);
+        let halved = race.run(5 * SECOND)[0] / RATE as f64;
+        assert!(doubled > 0.8 && halved > 0.8, "{doubled}, {halved}");
+    }
+}
+
+#[test]
+fn two_share_a_way() {
+    // A queue of two round trips is what CUBIC fills and BBR does not; a short one is what CUBIC does not
+    // fill. Nobody is starved: a tenth is what is left of a half under five times the harm of one's like.
+    for (queue_percent, senders) in
+        [(100, [CUBIC, BBR]), (200, [CUBIC, BBR]), (100, [BBR, BBR]), (100, [CUBIC, CUBIC])]
+    {
+        let mut race = Race::new(5, way(2 * RATE, 40, queue_percent, 0));
+        for sender in &senders {
+            race.enter(sender);
+            race.run(2 * SECOND);
+        }
+        race.run(10 * SECOND);
+        let shares = race.run(20 * SECOND);
+        let sum: f64 = shares.iter().sum();
+        assert!(sum > 0.85 * (2 * RATE) as f64, "{shares:?} in {queue_percent}");
+        for share in &shares {
+            assert!(share / sum > 0.1, "{shares:?} in {queue_percent}");
+        }
+    }
+}
+
+#[test]
+fn who_has_little_to_send_has_all_of_it_sent_and_more_when_there_is_more() {
+    for sender in [CUBIC, BBR] {
+        let mut race = Race::new(6, way(RATE, 50, 100, 0));
+        let flow = race.enter(&sender);
+        race.flows[flow].supply = 0;
+        let mut received = 0.0;
+        for _ in 0..100 {
+            // A tenth of what could be.
+            race.flows[flow].supply += RATE / 100;
+            received += race.run(SECOND / 10)[0] / 10.0;
+        }
+        assert!(received > 0.95 * RATE as f64, "{received}");
+        race.flows[flow].supply = u64::MAX;
+        race.run(3 * SECOND);
+        let share = race.run(5 * SECOND)[0] / RATE as f64;
+        assert!(share > 0.8, "{share}");
+    }
+}
+
+/// Set for the whole table: how many seeds each way has.
+const LONG: &str = "FRESHET_QUIC_GOODPUT";
+
+#[test]
+fn goodput_beside_others() {
+    let long = std::env::var(LONG).ok().and_then(|seeds| seeds.parse::<u64>().ok());
+    let senders: [(&str, Sender); 5] = [
+        ("Freshet CUBIC", CUBIC),
+        ("Freshet BBR", BBR),
+        ("quinn CUBIC", Sender::Theirs(Arc::new(CubicConfig::default()))),
+        ("quinn NewReno", Sender::Theirs(Arc::new(NewRenoConfig::default()))),
+        ("quinn BBR", Sender::Theirs(Arc::new(BbrConfig::default()))),
+    ];
+    let ways: Vec<Bottleneck> = match long {
+        None => vec![way(RATE, 50, 100, 10), way(RATE, 50, 100, 50)],
+        Some(_) => {
+            let mut ways = Vec::new();
+            for rate in [RATE, 5 * RATE] {
+                for (trip_ms, queue_percent) in
+                    [(5, 200), (50, 10), (50, 100), (50, 400), (200, 100)]
+                {
+                    ways.extend([0, 10, 50].map(|lost| way(rate, trip_ms, queue_percent, lost)));
+                }
+            }
+            ways
+        }
+    };
+    let names: Vec<&str> = senders.iter().map(|(name, _)| *name).collect();
+    println!("| Mbit/s | RTT ms | queue KB | loss % | {} |", names.join(" | "));
+    println!("|{}", "---:|".repeat(4 + senders.len()));
+    for way in ways {
+        let seeds = long.unwrap_or(1);
+        let seconds = if long.is_some() { 20 } else { 10 };
+        let mbits = |sender: &Sender| {
+            let shares = (0..seeds).map(|seed| share(sender, way, seed, seconds));
+            shares.sum::<f64>() / seeds as f64 * way.rate as f64 * 8.0 / 1e6
+        };
+        let found: Vec<f64> = senders.iter().map(|(_, sender)| mbits(sender)).collect();
+        let cells: Vec<String> = found.iter().map(|mbits| format!("{mbits:.1}")).collect();
+        let Bottleneck { rate, trip, queue_bytes, lost } = way;
+        println!(
+            "| {} | {} | {} | {} | {} |",
+            rate * 8 / 1_000_000,
+            trip.as_millis(),
+            queue_bytes / 1000,
+            lost as f64 / 10.0,
+            cells.join(" | ")
+        );
+        let [cubic, bbr, others @ ..] = &found[..] else { unreachable!("there are five") };
+        if lost > 0 {
+            // Who is chosen for losses is not below those that take every loss for too much.
+            let most = cubic.max(others[0]).max(others[1]);
+            assert!(*bbr >= 0.9 * most, "{found:?}");
+        }
+    }
+}
