@@ -69,6 +69,10 @@ pub const EARLY_BYTES_MAX: usize = 8 << 10;
 /// The congestion window's upper end: what one client's round trip can keep of the cache in place.
 pub const WINDOW_BYTES_MAX: u64 = 8 << 20;
 
+/// Silence after which a connection gives memory back that it can make again: longer than a page takes
+/// between two requests, and than most players between two segments.
+pub const REST_AFTER: Duration = Duration::from_secs(5);
+
 /// Frames that bring nothing, at once: PING, PATH_CHALLENGE, empty STREAM frames, frames for streams
 /// that are over, repeated limits.
 pub const IDLE_FRAMES_MAX: u32 = 1024;

@@ -15,8 +15,10 @@ pub(super) struct OneRtt {
     remote: Arc<Cipher>,
     /// For packets that were sent before the last update.
     previous: Option<Arc<Cipher>>,
-    /// Made before they are needed, so that the time it takes does not tell when (RFC 9001 §6.3).
+    /// Made before they are needed, so that the time it takes does not tell when (RFC 9001 §6.3); not
+    /// there while nothing comes.
     next: Option<Ciphers>,
+    /// What those are made of.
     secrets: Secrets,
     phase: bool,
     /// The lowest number that came under the present keys; nothing has at first.
@@ -39,9 +41,14 @@ impl Ciphers {
         Some(Self { local, remote })
     }
 
-    /// Those behind the last.
+    /// Those that are made of `secrets`, which become the ones behind these.
     fn next(secrets: &mut Secrets) -> Option<Self> {
         Self::of(collect(|| secrets.next_packet_keys()).1)
+    }
+
+    /// The same, and the secrets stay.
+    fn ahead(secrets: &Secrets) -> Option<Self> {
+        Self::next(&mut secrets.clone())
     }
 }
 
@@ -54,11 +61,11 @@ impl OneRtt {
     pub(super) fn new(
         keys: Keys,
         made: Vec<Arc<Cipher>>,
-        mut secrets: Secrets,
+        secrets: Secrets,
         now: Duration,
     ) -> Option<Self> {
         let Ciphers { local, remote } = Ciphers::of(made)?;
-        let next = Some(Ciphers::next(&mut secrets)?);
+        let next = Some(Ciphers::ahead(&secrets)?);
         Some(Self {
             local_head: keys.local.header,
             remote_head: keys.remote.header,
@@ -91,6 +98,10 @@ impl OneRtt {
         (now, pause): (Duration, Duration),
     ) -> Option<Range<usize>> {
         let number = opened.number;
+        if self.next.is_none() {
+            // Whatever this packet is under, so that it does not show.
+            self.next = Ciphers::ahead(&self.secrets);
+        }
         if (opened.first & PHASE_BIT != 0) == self.phase {
             let payload = keys::open_with(&self.remote, packet, opened, end)?;
             self.first_number = self.first_number.min(number);
@@ -138,10 +149,15 @@ impl OneRtt {
         self.sealed >= self.local.confidentiality_limit()
     }
 
+    /// Lets the next keys go until a packet comes.
+    pub(super) fn rest(&mut self) {
+        self.next = None;
+    }
+
     /// Takes the next keys.
     pub(super) fn update(&mut self, now: Duration) {
-        let next = std::mem::replace(&mut self.next, Ciphers::next(&mut self.secrets));
-        let Some(next) = next else { return };
+        let Some(next) = Ciphers::next(&mut self.secrets) else { return };
+        self.next = Ciphers::ahead(&self.secrets);
         self.local = next.local;
         self.previous = Some(std::mem::replace(&mut self.remote, next.remote));
         self.phase = !self.phase;

@@ -33,6 +33,11 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
         }
     }
 
+    /// Gives back what there is no use for while nothing is written.
+    pub(super) fn rest(&mut self) {
+        self.pieces.shrink_to_fit();
+    }
+
     /// Appends a piece.
     pub(super) fn write(&mut self, piece: P) {
         let len = piece.as_ref().len() as u64;

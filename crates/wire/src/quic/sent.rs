@@ -305,6 +305,12 @@ impl SentPackets {
         self.runs.front().map_or(self.next, |run| run.first)
     }
 
+    /// Gives back what there is no use for while nothing is in flight.
+    pub(super) fn rest(&mut self) {
+        self.runs.shrink_to_fit();
+        self.carried.shrink_to_fit();
+    }
+
     fn each_gone(
         &mut self,
         run: &Run,

@@ -2,6 +2,7 @@
 
 use crate::world::{Way, World};
 use freshet_wire::quic::Closed;
+use freshet_wire::quic::limits::REST_AFTER;
 use freshet_wire::quic::parameters::Local;
 use quinn_proto::VarInt;
 use std::time::Duration;
@@ -77,6 +78,18 @@ fn keys_are_updated_as_the_client_does() {
         world.run(LIMIT, |world| world.asked.values().any(|asked| asked.got.len() > bytes));
         world.client.force_key_update();
         world.pass(Duration::from_millis(300));
+    }
+    world.run(LIMIT, |world| world.is_done());
+}
+
+#[test]
+fn keys_are_updated_after_a_rest_too() {
+    let mut world = asked(100_000);
+    for _ in 0..3 {
+        world.run(LIMIT, |world| world.is_done());
+        world.pass(2 * REST_AFTER);
+        world.client.force_key_update();
+        world.ask(0, 100_000).expect("the client may ask");
     }
     world.run(LIMIT, |world| world.is_done());
 }

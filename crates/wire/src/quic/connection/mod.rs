@@ -23,7 +23,7 @@ use super::ecn::Counts;
 use super::error::Error;
 use super::id::Id;
 use super::ids::{OwnIds, PeerIds};
-use super::limits::{IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND};
+use super::limits::{IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, REST_AFTER};
 use super::one_rtt::OneRtt;
 use super::pacer::Pacer;
 use super::parameters::{Local, Names, Peer};
@@ -189,6 +189,8 @@ pub struct Connection<P> {
     /// When a packet came, or was sent in answer to one, last.
     heard: Duration,
     has_sent_since: bool,
+    /// Whether memory was given back since then.
+    is_resting: bool,
     phase: Phase,
     closed: Option<Closed>,
     /// Whether the client has to be told, and packets since it was told last.
@@ -249,6 +251,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             is_done_due: false,
             heard: now,
             has_sent_since: false,
+            is_resting: false,
             phase: Phase::Open,
             closed: None,
             is_close_due: false,
@@ -356,6 +359,22 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 self.phase = Phase::Closing(end);
                 self.is_close_due = true;
             }
+        }
+    }
+
+    /// When it is time to give memory back, which a client that comes again soon has use for.
+    fn rests_at(&self) -> Option<Duration> {
+        let is_due = self.is_established && !self.is_resting && self.bytes_in_flight == 0;
+        is_due.then(|| self.heard + REST_AFTER)
+    }
+
+    /// Nothing has been said for a while: gives back what is made again when something is.
+    fn rest(&mut self) {
+        self.is_resting = true;
+        self.spaces.data.sent.rest();
+        self.streams.rest();
+        if let Some(keys) = &mut self.one_rtt {
+            keys.rest();
         }
     }
 

@@ -130,6 +130,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         self.statistics.packets_received += 1;
         self.heard = now;
+        self.is_resting = false;
         self.has_sent_since = false;
         if level == Level::Handshake {
             // Who can answer a packet of the handshake has received it (RFC 9000 §8.1).

@@ -250,7 +250,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let path = self.path.challenge.map(|challenge| challenge.until);
         let pace = self.paced_until();
         let probe = self.probe_at().map(|(at, _)| at);
-        acks.chain(losses).chain(idle).chain(path).chain(pace).chain(probe).min()
+        let rest = self.rests_at();
+        acks.chain(losses).chain(idle).chain(path).chain(pace).chain(probe).chain(rest).min()
     }
 
     /// Since when nothing was heard, or nothing of what is in flight acknowledged: a client that speaks
@@ -299,6 +300,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         if self.idle_timeout().is_some_and(|timeout| now >= self.idle_since() + timeout) {
             return self.close_with(Closed::Idle, now);
+        }
+        if self.rests_at().is_some_and(|at| now >= at) {
+            self.rest();
         }
         if let Err(error) = self.challenge_again(now) {
             return self.close_with(Closed::ByError(error), now);

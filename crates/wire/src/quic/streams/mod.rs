@@ -131,6 +131,16 @@ impl<P: AsRef<[u8]>> Streams<P> {
         self.own_opened_max = peer.own_streams_max;
     }
 
+    /// Gives back what there is no use for while nothing is said.
+    pub(in crate::quic) fn rest(&mut self) {
+        self.events.shrink_to_fit();
+        for stream in self.streams.values_mut() {
+            if let Some(send) = &mut stream.send {
+                send.buffer.rest();
+            }
+        }
+    }
+
     /// Opens a stream one way; `None` while the client allows none.
     pub(in crate::quic) fn open(&mut self) -> Option<u64> {
         if self.own_opened >= self.own_opened_max {
