@@ -190,7 +190,8 @@ impl Directive {
                 '0'..='9' if directive.modifier.is_none() => {
                     is_in_flags = false;
                     let digit = usize::from(sign as u8 - b'0');
-                    directive.width = (directive.width * 10 + digit).min(TEXT_BYTES_MAX);
+                    // One more than there may be is too much already.
+                    directive.width = (directive.width * 10 + digit).min(TEXT_BYTES_MAX + 1);
                 }
                 'E' | 'O' if directive.modifier.is_none() => {
                     is_in_flags = false;
@@ -285,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_width_cannot_ask_for_more_than_a_field_may_have() {
-        assert_eq!(format_time(MOMENT, "%999999999999999999999d"), "");
-        assert_eq!(format_time(MOMENT, &"%60000d".repeat(1000)), "");
+        assert!(format_time(MOMENT, "%999999999999999999999d").is_empty());
+        assert!(format_time(MOMENT, &"%60000d".repeat(1000)).is_empty());
         assert_eq!(format_time(MOMENT, "%60000d").len(), 60_000);
     }
 }
