@@ -20,10 +20,11 @@ impl Upgrade {
     /// Of a head without a body, which had so many bytes; `None` where `HTTP2-Settings` is missing or makes
     /// no sense.
     pub fn new(mut head: RequestHead, head_bytes: usize) -> Option<Self> {
-        let mut lines = head.fields.get_all("http2-settings");
-        let (first, second) = (lines.next(), lines.next());
-        let settings = decoded(first.filter(|_| second.is_none())?)?;
-        drop(lines);
+        let settings = {
+            let mut lines = head.fields.get_all("http2-settings");
+            let (first, second) = (lines.next(), lines.next());
+            decoded(first.filter(|_| second.is_none())?)?
+        };
         for name in ["upgrade", "http2-settings", "connection"] {
             head.fields.remove(name);
         }
