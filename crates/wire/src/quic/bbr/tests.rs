@@ -242,7 +242,7 @@ fn a_cycle_goes_down_cruises_refills_and_goes_up() {
     link.goodput(4 * SECOND);
     let want = [Phase::Cruise, Phase::Refill, Phase::Up, Phase::Down];
     assert_eq!(link.phases.get(..4), Some(&want[..]), "{:?}", link.phases);
-    assert_within(link.goodput(4 * SECOND), 0.96 * RATE, RATE);
+    assert_within(link.goodput(4 * SECOND), 0.9 * RATE, RATE);
     // Little waits: a quarter of what fills the way at the most, while more is tried.
     assert!(link.in_flight < 2 * PIPE, "{}", link.in_flight);
 }
