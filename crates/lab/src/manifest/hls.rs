@@ -243,7 +243,8 @@ mod tests {
              #EXT-X-RENDITION-REPORT:URI=\"../../../variant01/hlsha/405KB/playlist.m3u8\",\
              LAST-MSN=100,LAST-PART=0\n"
         ));
-        let read = freshet_media::hls::read(text.as_bytes()).unwrap();
+        let given = freshet_media::hls::Given::default();
+        let read = freshet_media::hls::read(text.as_bytes(), &given).unwrap();
         assert_eq!(read.edge().map(|edge| (edge.sequence, edge.parts)), Some((100, 1)));
         let whole = playlist(Kind::Live, video, &schedule, now, false);
         assert_eq!(whole.matches("#EXTINF").count(), 9);
