@@ -388,9 +388,10 @@ fn a_node_serves_whose_words_cannot_be_written() {
     serve.arg("serve").arg(&file).env("RUNTIME_DIRECTORY", folder.path()).stderr(full());
     let mut node = serve.spawn().unwrap();
     let ended = std::thread::spawn(move || node.wait().unwrap());
-    // It can be told to end once it serves.
-    let stop = || run(freshet().arg("stop").env("RUNTIME_DIRECTORY", folder.path()));
-    while !ended.is_finished() && !stop().status.success() {}
+    // It can be told to end once it serves; before, there is no node to be told.
+    while !ended.is_finished() {
+        run(freshet().arg("stop").env("RUNTIME_DIRECTORY", folder.path()));
+    }
     assert_eq!(ended.join().unwrap().code(), Some(0));
     fs::write(&file, "memery = 1\n").unwrap();
     let refused = freshet().arg("check").arg(&file).stderr(full()).status().unwrap();
