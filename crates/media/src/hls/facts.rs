@@ -235,8 +235,8 @@ impl<'a> Reading<'a> {
     fn name(&mut self, reference: &str, kind: Kind, duration_ms: u64, range: Option<Range<u64>>) {
         // What has a variable in it that is not known is not what it says, and what is no text is said
         // by each player in another way.
-        let is_plain =
-            !(reference.contains('{') && reference.contains("{$")) && !reference.contains(STAND_IN);
+        let has_variable = reference.contains('{') && reference.contains("{$");
+        let is_plain = !has_variable && !reference.contains(STAND_IN);
         if reference.is_empty() || reference.len() > REFERENCE_BYTES_MAX || !is_plain {
             return;
         }

@@ -66,7 +66,7 @@ async fn a_body_until_the_close_ends_with_it_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn responses_without_a_body_free_the_connection_at_once() {
+async fn responses_without_a_body_free_the_connection_when_they_are_released() {
     let (address, _server) = serve(|listener| async move {
         let mut peer = Peer::accept(&listener).await;
         peer.answer("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n").await;
@@ -76,8 +76,11 @@ async fn responses_without_a_body_free_the_connection_at_once() {
     })
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
-    let head = exchange(&pool, &origin, &request("HEAD", "/"), None, &mut |_| {}).await.unwrap();
-    assert_eq!((head.framing, pool.idle_len(origin.id)), (Framing::None, 1));
+    let mut head =
+        exchange(&pool, &origin, &request("HEAD", "/"), None, &mut |_| {}).await.unwrap();
+    assert_eq!((head.framing, pool.idle_len(origin.id)), (Framing::None, 0));
+    head.body.release();
+    assert_eq!(pool.idle_len(origin.id), 1);
     assert_eq!(get(&pool, &origin).await.unwrap().head.status, 304);
     assert_eq!(pool.idle_len(origin.id), 1);
     assert_eq!(get(&pool, &origin).await.unwrap().head.status, 204);
@@ -127,6 +130,7 @@ async fn interim_responses_are_handed_on_as_they_come() {
     let response = response.unwrap();
     assert_eq!((response.head.status, response.head.fields.contains("link")), (200, false));
     assert_eq!(seen, [(102, false), (103, true)]);
+    drop(response);
     assert_eq!(pool.idle_len(origin.id), 1);
 }
 

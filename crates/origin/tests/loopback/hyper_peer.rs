@@ -212,6 +212,6 @@ async fn a_foreign_server_and_this_client_understand_each_other() {
     let response = exchange(&pool, &origin, &bodiless, None, &mut |_| {}).await.unwrap();
     assert_eq!((response.head.status, response.framing), (200, Framing::None));
     assert_eq!((origin.stats.connects.value(), origin.stats.reuses.value()), (1, 2));
-    drop(pool);
+    drop((response, pool));
     server.await.unwrap().unwrap();
 }

@@ -110,7 +110,14 @@ pub(crate) fn request(method: &str, target: &str) -> RequestHead {
 }
 
 pub(crate) async fn get(pool: &Pool, origin: &Arc<Origin>) -> Result<OriginResponse, OriginError> {
-    exchange(pool, origin, &request("GET", "/"), None, &mut |_| {}).await
+    let response = exchange(pool, origin, &request("GET", "/"), None, &mut |_| {}).await;
+    response.map(released)
+}
+
+/// A response whose connection is free where it has no body.
+fn released(mut response: OriginResponse) -> OriginResponse {
+    response.body.release();
+    response
 }
 
 pub(crate) async fn send(
@@ -119,7 +126,7 @@ pub(crate) async fn send(
     method: &str,
     body: &mut dyn BodyProvider,
 ) -> Result<OriginResponse, OriginError> {
-    exchange(pool, origin, &request(method, "/"), Some(body), &mut |_| {}).await
+    exchange(pool, origin, &request(method, "/"), Some(body), &mut |_| {}).await.map(released)
 }
 
 /// The whole body as text, read in small steps.

@@ -62,7 +62,7 @@ impl Uses {
             }
             if random() < chance.probability {
                 let until_s = chance.until_s.or(expires_s).map(seconds);
-                let until_s = until_s.unwrap_or(now_s.saturating_add(REFUSED_S));
+                let until_s = until_s.unwrap_or_else(|| now_s.saturating_add(REFUSED_S));
                 used.note(chance.name, until_s, now_s);
                 return Err(Denied::Chance);
             }

@@ -49,6 +49,9 @@ const PIECE_BYTES: usize = 16 << 10;
 /// What is sent repeats after so many bytes: a prime, so that no other length hides a mistake.
 const PERIOD: usize = 65_521;
 
+/// A datagram on its way: when it arrives, its number, whose flow it is of, whether it goes to the server, its bytes.
+type Flying = (Duration, u64, usize, bool, Vec<u8>);
+
 pub(crate) struct Race {
     pub(crate) now: Duration,
     epoch: Instant,
@@ -56,7 +59,7 @@ pub(crate) struct Race {
     dice: Dice,
     /// When all that waits is through.
     free: Duration,
-    flying: BinaryHeap<Reverse<(Duration, u64, usize, bool, Vec<u8>)>>,
+    flying: BinaryHeap<Reverse<Flying>>,
     count: u64,
     pub(crate) flows: Vec<Flow>,
 }
@@ -83,7 +86,7 @@ enum Server {
         stream: Option<u64>,
     },
     Theirs {
-        endpoint: Endpoint,
+        endpoint: Box<Endpoint>,
         connection: Option<(ConnectionHandle, Box<quinn_proto::Connection>)>,
         stream: Option<StreamId>,
     },
@@ -148,7 +151,7 @@ impl Race {
                 let mut transport = transport();
                 transport.congestion_controller_factory(controller.clone());
                 config.transport_config(Arc::new(transport));
-                let endpoint = endpoint(Some(Arc::new(config)));
+                let endpoint = Box::new(endpoint(Some(Arc::new(config))));
                 Server::Theirs { endpoint, connection: None, stream: None }
             }
         };
@@ -265,15 +268,15 @@ impl Flow {
             self.client.handle_timeout(instant);
         }
         match &mut self.server {
-            Server::Ours { connection: Some(connection), .. } => {
-                if connection.timeout().is_some_and(|at| at <= now) {
-                    connection.on_timeout(now);
-                }
+            Server::Ours { connection: Some(connection), .. }
+                if connection.timeout().is_some_and(|at| at <= now) =>
+            {
+                connection.on_timeout(now);
             }
-            Server::Theirs { connection: Some((_, connection)), .. } => {
-                if connection.poll_timeout().is_some_and(|at| at <= instant) {
-                    connection.handle_timeout(instant);
-                }
+            Server::Theirs { connection: Some((_, connection)), .. }
+                if connection.poll_timeout().is_some_and(|at| at <= instant) =>
+            {
+                connection.handle_timeout(instant);
             }
             _ => {}
         }
