@@ -40,7 +40,10 @@ const ALLOWED: [(&str, &[&str]); 29] = [
     ("vcl", &["base", "http"]),
     ("media", &["base", "http"]),
     ("content", &["http", "cache", "config"]),
-    ("config", &["base", "http", "limits", "geo", "store", "net", "cache", "origin", "media"]),
+    (
+        "config",
+        &["base", "http", "limits", "geo", "wire", "store", "net", "cache", "origin", "media"],
+    ),
     (
         "node",
         &[
