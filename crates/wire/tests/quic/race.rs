@@ -273,12 +273,13 @@ impl Flow {
             {
                 connection.on_timeout(now);
             }
-            Server::Theirs { connection: Some((_, connection)), .. }
-                if connection.poll_timeout().is_some_and(|at| at <= instant) =>
-            {
-                connection.handle_timeout(instant);
+            Server::Theirs { connection: Some((_, connection)), .. } => {
+                let is_due = connection.poll_timeout().is_some_and(|at| at <= instant);
+                if is_due {
+                    connection.handle_timeout(instant);
+                }
             }
-            _ => {}
+            Server::Ours { .. } | Server::Theirs { .. } => {}
         }
     }
 
