@@ -45,6 +45,8 @@ pub(crate) fn log() {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
         )
         .with_writer(std::io::stderr)
+        // It would say on a standard error that takes nothing that it takes nothing, and panic there.
+        .log_internal_errors(false)
         .init();
 }
 

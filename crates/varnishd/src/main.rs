@@ -310,6 +310,7 @@ fn start_log() {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
         )
         .with_writer(io::stderr)
+        .log_internal_errors(false)
         .init();
 }
 
