@@ -331,7 +331,13 @@ fn a_balancer_has_room_for_all_its_clients_and_each_has_so_many_requests() {
             assert_eq!(client.answer("GET").await.status, 200);
         }
         // Who is in front of nobody has connections, as before.
-        let own = [client(&node, "192.0.2.9").await, client(&node, "192.0.2.9").await];
+        let mut own = [client(&node, "192.0.2.9").await, client(&node, "192.0.2.9").await];
+        for one in &mut own {
+            // Connections are counted once it is known who they are of.
+            one.ask("GET", "/own", &[]).await;
+            origin.next().await.send(response("200 OK", &["Cache-Control: no-store"], "b"));
+            assert_eq!(one.answer("GET").await.status, 200);
+        }
         assert!(client(&node, "192.0.2.9").await.ended().await);
         drop(own);
     });
