@@ -92,8 +92,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     // The view has the terminal to itself; who wants the log as well says so.
     if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("FRESHET_LOG") {
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-        log.log_internal_errors(false).init();
+        crate::serve::log_as(filter);
     }
     let length = arguments.seconds.map(|seconds| span("--seconds", seconds)).transpose()?;
     let offer = offer(&arguments)?;

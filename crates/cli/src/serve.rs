@@ -25,6 +25,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
 
 /// Flags of `freshet serve`.
 #[derive(Args)]
@@ -39,11 +40,13 @@ pub(crate) struct Arguments {
 
 /// Has what happens written to the standard error, as far as `FRESHET_LOG` wants it.
 pub(crate) fn log() {
+    log_as(EnvFilter::try_from_env("FRESHET_LOG").unwrap_or_else(|_| EnvFilter::new("info")));
+}
+
+/// The same as far as a filter lets it through.
+pub(crate) fn log_as(filter: EnvFilter) {
     tracing_subscriber::fmt()
-        .with_env_filter(
-            tracing_subscriber::EnvFilter::try_from_env("FRESHET_LOG")
-                .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info")),
-        )
+        .with_env_filter(filter)
         .with_writer(std::io::stderr)
         // It would say on a standard error that takes nothing that it takes nothing, and panic there.
         .log_internal_errors(false)

@@ -274,13 +274,8 @@ impl Node {
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
                 let tls = http3_config(store, auth, (tickets("quic"), listener.early_data))?;
-                let opened = open_http3(
-                    (&name, listener.congestion),
-                    &tls,
-                    inherited,
-                    &mut ports,
-                    &mut quic,
-                );
+                let congestion = listener.congestion;
+                let opened = open_http3(&name, congestion, &tls, inherited, &mut ports, &mut quic);
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
                     (Err(error), Http3::Required) => {
@@ -577,7 +572,8 @@ fn open(
 
 /// Binds the UDP ports beside a listener's TCP ports, which say so from then on.
 fn open_http3(
-    (name, congestion): (&Arc<str>, Algorithm),
+    name: &Arc<str>,
+    congestion: Algorithm,
     tls: &Arc<ServerConfig>,
     inherited: &mut Inherited,
     ports: &mut [Vec<Port>],

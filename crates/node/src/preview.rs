@@ -88,8 +88,7 @@ pub fn preview(
         Recv::Hangup => Reason::ClientBodyTooLarge,
     };
     let RequestHead { authority, target, .. } = &task.request;
-    let of_channel =
-        media::key_of(&site, shared.cache.secret(), authority, &media::without_directives(target));
+    let of_channel = media::id_of(&site, shared.cache.secret(), authority, target);
     let channel = shared.channels.explain(&of_channel, now);
     Some(Preview {
         doors,

@@ -310,6 +310,7 @@ fn start_log() {
                 .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn")),
         )
         .with_writer(io::stderr)
+        // As in `freshet serve`: it panics where standard error takes nothing.
         .log_internal_errors(false)
         .init();
 }

@@ -52,9 +52,7 @@ impl Platform {
         let offers = asked.as_ref().map_or_else(|_| Vec::new(), |asked| self.offers.find(asked));
         // A name of nobody's service is a client's word, of which there are any number.
         let name = offers.first().map(|offer| &offer.name);
-        let decided = asked.and_then(|asked| {
-            self.admit(call, caller, (name.unwrap_or(&asked), &asked, &offers), now_ms)
-        });
+        let decided = asked.and_then(|asked| self.admit(call, caller, &asked, &offers, now_ms));
         let mut answer = decided.unwrap_or_else(Answer::from).with("Mec-Client", &caller.client);
         for (field, value) in [
             ("Mec-Service", name),
@@ -73,9 +71,11 @@ impl Platform {
         &self,
         call: &Call<'_>,
         caller: &Caller,
-        (name, asked, offers): (&str, &str, &[&Offer]),
+        asked: &str,
+        offers: &[&Offer],
         now_ms: u64,
     ) -> Result<Answer, Problem> {
+        let name = offers.first().map_or(asked, |offer| &offer.name);
         // Safe methods read (RFC 9110 §9.2.1).
         let is_safe = matches!(call.forwarded_method, Some("GET" | "HEAD" | "OPTIONS"));
         let scope = format!("{SCOPE}:{name}:{}", if is_safe { "read" } else { "write" });

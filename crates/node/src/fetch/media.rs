@@ -5,7 +5,7 @@ use crate::expiry::{Reached, Upkeep, upkeep_of};
 use crate::media::limits::{HANDED_OVER_WAIT, TARGETS_OF_BEHIND};
 use crate::media::{
     Advice, Belongs, Directives, Known, Opened, Piece, Place, Seen, Track, Version, bytes_of,
-    format_of, key_of, without_directives,
+    format_of, id_of, key_of, without_directives,
 };
 use crate::policy::{Answer, FetchKind};
 use freshet_base::clock::UnixMillis;
@@ -35,7 +35,7 @@ impl Asked {
     pub(super) fn await_news(&mut self) {
         let target = &self.plan.client.target;
         if self.reads_media() && Directives::of(target).sequence.is_some() {
-            let id = self.key_of(&self.plan.client.authority, &without_directives(target));
+            let id = self.id_of(&self.plan.client.authority, target);
             let wait = self.worker.shared.channels.wait_of(&id);
             let own = self.plan.site.settings.origin_timeouts.first_byte;
             self.task.waits.first_byte = wait.filter(|wait| *wait > own);
@@ -154,7 +154,7 @@ impl Asked {
     /// names it.
     fn read(&self, format: Format, bytes: &[u8]) -> Result<Manifest, Unreadable> {
         let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
-        let id = self.key_of(authority, &without_directives(target));
+        let id = self.id_of(authority, target);
         let imported = self.worker.shared.channels.variables_of(&id);
         let query = target.split_once('?').map_or("", |(_, query)| query);
         read_given(format, bytes, &Given { query, imported: imported.as_deref() })
@@ -273,7 +273,7 @@ impl Asked {
         if class == Class::Vod {
             self.open_film(manifest, bytes);
         }
-        let id = self.key_of(authority, &without_directives(target));
+        let id = self.id_of(authority, target);
         if class == Class::Vod {
             channels.end(&id);
             return None;
@@ -357,5 +357,9 @@ impl Asked {
 
     fn key_of(&self, authority: &str, target: &str) -> Key {
         key_of(&self.plan.site, self.worker.shared.cache.secret(), authority, target)
+    }
+
+    fn id_of(&self, authority: &str, target: &str) -> Key {
+        id_of(&self.plan.site, self.worker.shared.cache.secret(), authority, target)
     }
 }

@@ -56,11 +56,8 @@ impl Asked {
         if semantics.refuses_bogus_answers
             && let Some(why) = self.bogus(&head)
         {
-            self.task.transcript.note(Tag::Error, format_args!("{why}"));
             body.discard().await;
-            self.note_closed(Some(Closing::Bad));
-            self.worker.stats.fetches_failed.increment();
-            return self.no_answer(Cause::Contradiction.failure(why)).await;
+            return self.contradicted(why, Some(Closing::Bad)).await;
         }
         let is_part = self.task.request.fields.contains("range");
         if self.plan.is_ahead() && is_part && head.status == 200 {
@@ -114,11 +111,9 @@ impl Asked {
         if site.semantics.refuses_bogus_answers
             && let Some(why) = self.misplaced_part(&answer.head, length)
         {
-            self.task.transcript.note(Tag::Error, format_args!("{why}"));
-            self.note_closed(self.closing_unread(&body));
+            let closing = self.closing_unread(&body);
             drop(body);
-            self.worker.stats.fetches_failed.increment();
-            return self.no_answer(Cause::Contradiction.failure(why)).await;
+            return self.contradicted(&why, closing).await;
         }
         match outcome {
             BackendResponse::Deliver => {
@@ -435,6 +430,14 @@ impl Asked {
             let key = self.plan.site.name.key(shared.cache.secret());
             forget(&resource(key, self.plan.site.node(), &authority, &target).build());
         }
+    }
+
+    /// Ends a fetch whose answer is none to what was asked, for which its connection is closed like this.
+    async fn contradicted(mut self: Box<Self>, why: &str, closing: Option<Closing>) -> Step {
+        self.task.transcript.note(Tag::Error, format_args!("{why}"));
+        self.note_closed(closing);
+        self.worker.stats.fetches_failed.increment();
+        self.no_answer(Cause::Contradiction.failure(why)).await
     }
 
     /// No origin answered.

@@ -71,3 +71,8 @@ fn folders(text: &str) -> impl Iterator<Item = &str> {
 pub(crate) fn key_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) -> Key {
     resource(site.name.key(secret), site.node(), authority, target).build()
 }
+
+/// The same for what was asked for, whatever directives stand in its query.
+pub(crate) fn id_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) -> Key {
+    key_of(site, secret, authority, &without_directives(target))
+}

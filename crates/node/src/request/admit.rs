@@ -43,6 +43,12 @@ pub(super) struct Admission {
 const CONCURRENT_RETRY: Duration = Duration::from_secs(1);
 
 impl Admission {
+    /// Refuses who asks too much, and says when to come again.
+    fn hold_back(&mut self, wait: Duration) {
+        self.refusal = Some((429, Reason::ClientTooMany));
+        self.told.push(("Retry-After".into(), retry_after_s(wait).to_string()));
+    }
+
     /// Says in a response what there is to say.
     pub(super) fn tell(&self, fields: &mut Fields) {
         for (name, value) in &self.told {
@@ -148,9 +154,7 @@ fn limit(worker: &Worker, site: &SiteRef, request: &Request) -> Admission {
             Some(held) => check.held.push(held),
             None => {
                 worker.stats.connections_network_refused.increment();
-                admission.refusal = Some((429, Reason::ClientTooMany));
-                let wait = retry_after_s(CONCURRENT_RETRY).to_string();
-                admission.told.push(("Retry-After".into(), wait));
+                admission.hold_back(CONCURRENT_RETRY);
                 return admission;
             }
         }
@@ -160,8 +164,7 @@ fn limit(worker: &Worker, site: &SiteRef, request: &Request) -> Admission {
             continue;
         }
         if let Some(wait) = check.take(limit, &mut admission.told) {
-            admission.refusal = Some((429, Reason::ClientTooMany));
-            admission.told.push(("Retry-After".into(), retry_after_s(wait).to_string()));
+            admission.hold_back(wait);
             break;
         }
     }

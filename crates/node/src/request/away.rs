@@ -1,7 +1,7 @@
 //! What is told of a channel whose origin is away.
 
 use super::Machine;
-use crate::media::{key_of, without_directives};
+use crate::media::id_of;
 use freshet_cache::Failure;
 use freshet_media::cmcd;
 
@@ -16,8 +16,7 @@ impl Machine<'_> {
             return None;
         }
         let (request, now) = (&self.task.request, self.task.now);
-        let target = without_directives(&request.target);
-        let key = key_of(site, shared.cache.secret(), &request.authority, &target);
+        let key = id_of(site, shared.cache.secret(), &request.authority, &request.target);
         let until = shared.channels.begins_until(&key, now)?;
         let begins = || {
             let mut room = [0; cmcd::BYTES_MAX];

@@ -7,7 +7,7 @@ use crate::exchange::Reply;
 use crate::expiry::keep_of;
 use crate::fetch::{self, Cause, Plan};
 use crate::keepers::{Used, Wanted};
-use crate::media::{key_of, without_directives};
+use crate::media::id_of;
 use crate::policy::{ClientTask, Hit, Miss};
 use crate::shares::TRANSIENT;
 use crate::transcript::Tag;
@@ -42,8 +42,7 @@ impl Machine<'_> {
             _ => return 0,
         };
         let secret = self.worker.shared.cache.secret();
-        let target = without_directives(&request.target);
-        let key = key_of(site, secret, &request.authority, &target);
+        let key = id_of(site, secret, &request.authority, &request.target);
         channels.named_end(&key).map_or(0, |named| named.min(end))
     }
 

@@ -2,7 +2,7 @@
 //! is in.
 
 use crate::fetch::{Foreseen, Next, is_fetched_in_part};
-use crate::media::{Wanted, key_of, without_directives};
+use crate::media::{Wanted, id_of};
 use crate::sites::SiteRef;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -59,7 +59,7 @@ fn of_film(worker: &Worker, site: &SiteRef, head: &RequestHead) -> Vec<Next> {
     }
     let target = target::key_target(&head.target);
     let secret = worker.shared.cache.secret();
-    let key = key_of(site, secret, &head.authority, &without_directives(&target));
+    let key = id_of(site, secret, &head.authority, &target);
     let range = head.fields.get("range").and_then(RangeRequest::parse);
     let start = match range {
         Some(RangeRequest::One(RangeSpec::FromTo(first, _) | RangeSpec::From(first))) => first,

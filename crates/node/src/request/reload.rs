@@ -2,7 +2,7 @@
 
 use super::lookup::Asked;
 use super::{Found, Machine, State};
-use crate::media::{Directives, Known, Reload, key_of, without_directives};
+use crate::media::{Directives, Known, Reload, id_of};
 use crate::policy::ClientTask;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Lookup, Object};
@@ -23,7 +23,7 @@ impl Machine<'_> {
         }
         let shared = &self.worker.shared;
         let authority = &self.task.request.authority;
-        let id = key_of(site, shared.cache.secret(), authority, &without_directives(target));
+        let id = id_of(site, shared.cache.secret(), authority, target);
         let newest = match shared.channels.reload(&id, asked, self.task.now) {
             Reload::Has(newest) if self.would_be(&newest) => newest.key,
             Reload::TooFar(newest) if self.would_be(&newest) => {

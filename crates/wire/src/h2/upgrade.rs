@@ -2,10 +2,10 @@
 //! up; Varnish takes it.
 
 use super::{Code, Connection, Local, Priority, Request};
+use crate::head::FIELD_OVERHEAD_BYTES;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use freshet_http::message::{RequestHead, Scheme, Version};
-
-/// Bytes that a field costs besides its own (RFC 9113 §6.5.2).
-const FIELD_BYTES: usize = 32;
 
 /// What a client asks for that would go on in HTTP/2.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,7 +29,7 @@ impl Upgrade {
             head.fields.remove(name);
         }
         head.version = Version::Http2;
-        let cost = |(name, value): (&[u8], &[u8])| name.len() + value.len() + FIELD_BYTES;
+        let cost = |(name, value): (&[u8], &[u8])| name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         let list_bytes = head.fields.iter().map(cost).sum();
         let priority = Priority::default();
         let request = Request { head, length: None, ends: true, head_bytes, list_bytes, priority };
@@ -47,27 +47,8 @@ impl Upgrade {
 
 /// Takes base64 for URLs, without padding (RFC 7540 §3.2.1), apart: whole settings only.
 fn decoded(text: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() * 3 / 4);
-    let (mut bits, mut count) = (0_u32, 0);
-    for sign in text.trim_ascii() {
-        let value = match sign {
-            b'A'..=b'Z' => sign - b'A',
-            b'a'..=b'z' => sign - b'a' + 26,
-            b'0'..=b'9' => sign - b'0' + 52,
-            b'-' => 62,
-            b'_' => 63,
-            _ => return None,
-        };
-        bits = bits << 6 | u32::from(value);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            bytes.push((bits >> count) as u8);
-            bits &= (1 << count) - 1;
-        }
-    }
-    // Nothing is left over but zeros that fill the last sign.
-    (bits == 0 && count < 6 && bytes.len().is_multiple_of(6)).then_some(bytes)
+    let bytes = URL_SAFE_NO_PAD.decode(text.trim_ascii()).ok()?;
+    bytes.len().is_multiple_of(6).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -89,7 +70,7 @@ mod tests {
     fn settings_are_said_once_and_whole() {
         let upgrade = asked(&["AAMAAABkAAQAAP__"]).unwrap();
         assert_eq!(upgrade.settings, [0, 3, 0, 0, 0, 100, 0, 4, 0, 0, 255, 255]);
-        assert_eq!(asked(&[""]).unwrap().settings, []);
+        assert_eq!(asked(&[""]).unwrap().settings, [0_u8; 0]);
         for wrong in ["#######", "AAMAAABkAAQAAP_", "AAMAAABkAAQAAP__A", "AAMAAABk AAQAAP__", "AAM"]
         {
             assert_eq!(asked(&[wrong]), None, "{wrong}");

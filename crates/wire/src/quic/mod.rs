@@ -29,6 +29,7 @@ mod pacer;
 pub mod packet;
 pub mod parameters;
 mod path;
+mod random;
 mod ranges;
 mod receive;
 pub mod retry;

@@ -10,9 +10,8 @@ mod out;
 use super::First;
 use super::deadline::Deadline;
 use super::refusal::Refusal;
-use super::streams::{State, StreamHandle, serve};
+use super::streams::{State, serve, take_on};
 use crate::client::Client;
-use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::worker::Worker;
 use freshet_config::limits::Limits;
 use freshet_http::message::Scheme;
@@ -61,7 +60,8 @@ pub(super) async fn serve_upgraded(
 ) {
     let Ok(connection) = upgrade.connection(local(&worker)) else { return };
     let session = Session::new(worker, stream, client, first, connection);
-    if session.begin(1, upgrade.request).is_ok() {
+    let admitted = session.admit(&mut session.state.borrow_mut(), 1, upgrade.request);
+    if admitted.is_ok() {
         run(session).await;
     }
 }
@@ -357,11 +357,6 @@ impl Session {
         }
     }
 
-    /// Serves a request of a stream that was open before the first frame came.
-    fn begin(&self, number: u32, request: Request) -> Result<(), Box<Request>> {
-        self.admit(&mut self.state.borrow_mut(), number, request)
-    }
-
     /// Serves a request, unless those under way hold what they may.
     fn admit(
         &self,
@@ -369,10 +364,8 @@ impl Session {
         number: u32,
         request: Request,
     ) -> Result<(), Box<Request>> {
-        let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
-        let Some(charge) = state.memory.request(bytes) else { return Err(Box::new(request)) };
-        state.begin(number.into(), request.ends);
-        let handle = StreamHandle::new(&self.state, number.into());
+        let taken = take_on(&self.state, state, number.into(), &request);
+        let Some((handle, charge)) = taken else { return Err(Box::new(request)) };
         let (worker, client) = (Rc::clone(&self.worker), Rc::clone(&self.client));
         serve::spawn(serve::serve(worker, client, handle, request, charge));
         Ok(())

@@ -5,9 +5,8 @@ use super::kept::Kept;
 use super::multiplexed::Piece;
 use crate::client::{Client, End, Link, Presence};
 use crate::ledger::network::Network;
-use crate::ledger::requests::{HEAD_FACTOR, REQUEST_BYTES};
 use crate::session::refusal::Refusal;
-use crate::session::streams::{State, StreamHandle, Turn, serve};
+use crate::session::streams::{State, Turn, serve, take_on};
 use crate::transcript::{Side, Transcript};
 use crate::worker::{self, Open};
 use freshet_config::limits::Limits;
@@ -225,14 +224,11 @@ impl Session {
     ) {
         let Some(client) = &self.client else { return };
         let worker = &self.port.worker;
-        let bytes = REQUEST_BYTES + HEAD_FACTOR * request.list_bytes;
-        let Some(charge) = state.memory.request(bytes) else {
+        let Some((handle, charge)) = take_on(&self.state, state, number, &request) else {
             Refusal::NO_ROOM.note(worker, client, Some(&request.head));
             state.connection.turn_away(number);
             return;
         };
-        state.begin(number, request.ends);
-        let handle = StreamHandle::new(&self.state, number);
         let (worker, client) = (Rc::clone(worker), Rc::clone(client));
         if client.presence.is_proved() {
             serve::spawn(serve::serve(worker, client, handle, request, charge));

@@ -32,7 +32,7 @@ pub(in crate::session) struct Progress(u64);
 
 impl<C: Multiplexed> StreamHandle<C> {
     /// The stream of this number, which has [begun](State::begin).
-    pub(in crate::session) fn new(state: &Rc<RefCell<State<C>>>, number: u64) -> Self {
+    pub(super) fn new(state: &Rc<RefCell<State<C>>>, number: u64) -> Self {
         Self { state: Rc::clone(state), number }
     }
 

@@ -11,9 +11,11 @@ pub(super) use handle::{Progress, StreamHandle};
 pub(super) use upload::BodyHandle;
 
 use crate::delivery::Chunk;
-use crate::ledger::requests::ConnectionMemory;
+use crate::ledger::requests::{Charge, ConnectionMemory, HEAD_FACTOR, REQUEST_BYTES};
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
+use freshet_wire::h2::Request;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Waker};
@@ -151,6 +153,18 @@ impl Exchange {
     }
 }
 
+/// Takes a request on, where there is memory for it: its stream, and what it is charged with while it is served.
+pub(super) fn take_on<C: Multiplexed>(
+    shared: &Rc<RefCell<State<C>>>,
+    state: &mut State<C>,
+    number: u64,
+    request: &Request,
+) -> Option<(StreamHandle<C>, Rc<Charge>)> {
+    let charge = state.memory.request(REQUEST_BYTES + HEAD_FACTOR * request.list_bytes)?;
+    state.begin(number, request.ends);
+    Some((StreamHandle::new(shared, number), charge))
+}
+
 impl<C: Multiplexed> State<C> {
     pub(super) fn new(connection: C, memory: Rc<ConnectionMemory>) -> Self {
         Self {
@@ -169,7 +183,7 @@ impl<C: Multiplexed> State<C> {
     }
 
     /// A stream begins; with a body unless it `ends` at once.
-    pub(super) fn begin(&mut self, number: u64, ends: bool) {
+    fn begin(&mut self, number: u64, ends: bool) {
         let mut exchange = Exchange { is_served: true, ..Exchange::default() };
         exchange.upload.is_taken = !ends;
         self.exchanges.insert(number, Box::new(exchange));

@@ -18,6 +18,7 @@ mod tests;
 use super::congestion::{Arrival, Sending, WINDOW_BYTES_FIRST, WINDOW_BYTES_MIN};
 use super::limits::{BATCH_BYTES_MAX, DATAGRAM_BYTES_MAX, WINDOW_BYTES_MAX};
 use super::pacer::Pace;
+use super::random::Random;
 use super::rtt::Rtt;
 use deliveries::{Deliveries, Sample};
 use model::{Aggregation, Bounds, FullPipe, MaxRate, Rounds, ShortestTrip};
@@ -55,7 +56,7 @@ pub(super) struct Bbr {
     has_rested: bool,
     /// is_cwnd_limited: whether the window was full in this round trip, and in the one before.
     is_full: [bool; 2],
-    random: u64,
+    random: Random,
 }
 
 /// What there is to know when an acknowledgement was read.
@@ -84,7 +85,7 @@ impl Bbr {
             has_trip: false,
             has_rested: false,
             is_full: [false; 2],
-            random: seed | 1,
+            random: Random::new(seed),
         };
         bbr.begin_pacing(FIRST_TRIP);
         bbr
@@ -235,13 +236,5 @@ impl Bbr {
     /// Whether the window was what kept more from being sent, in this round trip or the one before.
     fn is_window_limited(&self) -> bool {
         self.is_full[0] || self.is_full[1]
-    }
-
-    /// A number below `bound` (xorshift64*).
-    fn draw(&mut self, bound: u64) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % bound
     }
 }

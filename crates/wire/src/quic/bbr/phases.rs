@@ -168,8 +168,8 @@ impl Bbr {
     fn begin_down(&mut self, now: Duration) {
         self.forget_latest();
         self.probe.acked_per_packet = u64::MAX;
-        self.probe.rounds_since_up = self.draw(2);
-        self.probe.wait = PROBE_WAIT + Duration::from_micros(self.draw(1_000_000));
+        self.probe.rounds_since_up = self.random.below(2);
+        self.probe.wait = PROBE_WAIT + Duration::from_micros(self.random.below(1_000_000));
         self.probe.began = now;
         self.probe.feedback = Feedback::Stopping;
         self.rounds.begin(self.deliveries.delivered);

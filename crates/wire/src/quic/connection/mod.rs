@@ -28,6 +28,7 @@ use super::one_rtt::OneRtt;
 use super::pacer::Pacer;
 use super::parameters::{Local, Names, Peer};
 use super::path::Path;
+use super::random::Random;
 use super::route::Route;
 use super::rtt::Rtt;
 use super::space::{Level, Space, Spaces};
@@ -199,7 +200,7 @@ pub struct Connection<P> {
     calm: Debt,
     /// Packets until a number is left out, and what that is drawn from.
     until_skip: u64,
-    random: u64,
+    random: Random,
     statistics: Statistics,
     marks: Marks,
 }
@@ -258,7 +259,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             closing_packets: 0,
             calm: Debt::new(IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND),
             until_skip: 0,
-            random: seed | 1,
+            random: Random::new(seed),
             statistics: Statistics::default(),
             marks: Marks::default(),
         };
@@ -405,15 +406,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
 
     /// Draws after how many packets a number is left out.
     fn draw_skip(&mut self) {
-        self.until_skip = 1 + self.draw() % (2 * super::limits::SKIPPED_NUMBERS_EVERY);
-    }
-
-    /// Bits that nobody else can guess without much work (xorshift64*).
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 8
+        self.until_skip = 1 + self.random.draw() % (2 * super::limits::SKIPPED_NUMBERS_EVERY);
     }
 }
 

@@ -67,7 +67,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let is_elsewhere =
             (old.route.remote.ip(), old.route.local) != (route.remote.ip(), route.local);
         if is_elsewhere {
-            let seed = self.draw();
+            let seed = self.random.draw();
             let anew = self.congestion.anew(seed);
             let congestion = std::mem::replace(&mut self.congestion, anew);
             known = Some((congestion, std::mem::replace(&mut self.rtt, Rtt::new())));
@@ -210,7 +210,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
     fn challenge(&mut self) -> [u8; 8] {
         let mut bytes = [0; 8];
         if aws_lc_rs::rand::fill(&mut bytes).is_err() {
-            bytes = self.draw().to_be_bytes();
+            bytes = self.random.draw().to_be_bytes();
         }
         bytes
     }
