@@ -1,0 +1,23 @@
+//! Keys that tell sites apart.
+
+use super::key::{Key, Kind, key};
+
+/// Their part of the table.
+pub(super) const KEYS: &[Key] = &[
+    key(
+        "site[].name",
+        Kind::Text,
+        "",
+        "Name in logs, metrics, purges and keys of the cache; default is the first host. Another \
+         name is another site: what was kept under the old one is not found any more.",
+    ),
+    key(
+        "site[].hosts",
+        Kind::TextList,
+        "",
+        "Hosts this site is for: `www.example`, `*.example` for all below, or `*` for those no site \
+         names. Without `*` anywhere an unknown host gets a 421. Every key that says so may stand \
+         in a site, as `[site.cache]` or `[[site.origin]]`; a list of tables there takes the place \
+         of the top level's.",
+    ),
+];
