@@ -19,8 +19,8 @@ fn origin() -> (Process, String) {
     (origin, url)
 }
 
-/// A node in front of an origin at `address`, and where it is.
-fn node(address: &str, home: &Path) -> (Process, String) {
+/// A node in front of an origin at `address`, and where it is by `scheme`.
+fn node(address: &str, home: &Path, scheme: &str) -> (Process, String) {
     let mut command = freshet();
     command.args(["serve", "--origin", &format!("http://{address}"), "--listen", "127.0.0.1:0"]);
     command.args(["--listen-tls", "127.0.0.1:0", "--admin", "off", "--workers", "1"]);
@@ -28,7 +28,7 @@ fn node(address: &str, home: &Path) -> (Process, String) {
     let mut node = Process::start(&mut command);
     let url = node.wait_for(|line| {
         let url = line.strip_prefix("listening  ")?.split_whitespace().next()?;
-        url.starts_with("http://").then(|| url.to_owned())
+        url.starts_with(scheme).then(|| url.to_owned())
     });
     (node, url)
 }
@@ -60,7 +60,7 @@ fn kpi<'a>(result: &'a Value, name: &str) -> &'a Value {
 fn a_scenario_writes_its_result_its_report_and_its_verdicts() {
     let folder = tempfile::tempdir().unwrap();
     let at = free_address();
-    let (_node, url) = node(&at, folder.path());
+    let (_node, url) = node(&at, folder.path(), "http://");
     let output = run(lab(folder.path(), &["vod", &url, "--name", "node", "--with-origin", &at])
         .args(["--objects", "5", "--object", "10KB", "--connections", "2,4", "--runs", "2"])
         .args(["--check", "5"]));
@@ -96,7 +96,7 @@ fn a_scenario_writes_its_result_its_report_and_its_verdicts() {
 fn channels_are_loaded_by_known_and_unknown_users() {
     let folder = tempfile::tempdir().unwrap();
     let at = free_address();
-    let (_node, url) = node(&at, folder.path());
+    let (_node, url) = node(&at, folder.path(), "http://");
     let output =
         run(lab(folder.path(), &["channels", &url, "--name", "node", "--with-origin", &at])
             .args(["--channels", "1", "--segments", "1", "--users", "20", "--steps", "2"])
@@ -119,7 +119,7 @@ fn channels_are_loaded_by_known_and_unknown_users() {
 fn other_scenarios_run_to_their_end() {
     let folder = tempfile::tempdir().unwrap();
     let at = free_address();
-    let (_node, url) = node(&at, folder.path());
+    let (_node, url) = node(&at, folder.path(), "http://");
     let file = folder.path().join("own.toml");
     let own = "[variables]\nn = { zipf = 9 }\n[[requests]]\nclass = \"a\"\npath = \"/download/1KB/{n}\"\n\
                [[steps]]\nrate = 50\nconnections = 2\n[[kpi]]\nfigure = \"errors\"\nat_most = 0\n";
@@ -312,6 +312,23 @@ fn mistakes_are_told_with_what_to_do() {
     let output = run(freshet().args(["lab", "compare", file, file]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("no result"), "{said}");
+}
+
+#[test]
+fn connections_over_http3_are_opened_at_a_rate_and_stay() {
+    let home = tempfile::tempdir().unwrap();
+    let (_origin, address) = origin();
+    let (_node, url) = node(address.trim_start_matches("http://"), home.path(), "https://");
+    let mut command = freshet();
+    command.args(["lab", "http3", &url, "--path", "/download/1KB/{n}", "--idle", "--json"]);
+    // The rest of them would be opened after it is over.
+    command.args(["--connections", "12", "--open-per-second", "20", "--duration", "500ms"]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let opened = figures["handshakes"].as_u64().unwrap();
+    assert!((1..=11).contains(&opened), "{figures}");
+    assert_eq!(figures["requests"], figures["handshakes"]);
 }
 
 #[test]

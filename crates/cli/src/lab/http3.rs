@@ -36,6 +36,9 @@ pub(super) struct Http3 {
     /// Connections at a time.
     #[arg(long, value_name = "N", default_value_t = 64)]
     connections: usize,
+    /// Connections that are opened in a second, until there are as many; all at once if not said.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    open_per_second: Option<u32>,
     /// Requests at a time on each.
     #[arg(long, value_name = "N", default_value_t = 1)]
     streams: usize,
@@ -75,6 +78,7 @@ impl Http3 {
             path: self.path,
             objects: self.objects,
             connections: self.connections,
+            opened_per_second: self.open_per_second,
             streams: self.streams.max(1),
             requests_per_connection: self.requests,
             ack_every: self.ack_every,

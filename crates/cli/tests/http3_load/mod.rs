@@ -28,6 +28,7 @@ impl Http3Load {
             path: path.to_owned(),
             objects: 1,
             connections,
+            opened_per_second: None,
             streams: 2,
             requests_per_connection: requests,
             ack_every: None,

@@ -110,10 +110,16 @@ impl<'a> World<'a> {
     async fn run(mut self, stop: &AtomicBool) -> Result<Figures, LabError> {
         let began = Instant::now();
         let mut buffer = vec![0; UDP_READ_BYTES_MAX];
-        for _ in 0..self.load.connections {
-            self.connect(Instant::now());
-        }
+        let mut opened = 0;
         loop {
+            let now = Instant::now();
+            while opened < self.load.connections
+                && !self.is_ending
+                && now >= self.opens_at(began, opened)
+            {
+                self.connect(now);
+                opened += 1;
+            }
             self.serve();
             let now = Instant::now();
             let is_over = now >= began + self.load.duration || stop.load(Relaxed);
@@ -127,7 +133,12 @@ impl<'a> World<'a> {
                 break;
             }
             let next = self.timers.first().map_or(now + LOOK_EVERY, |(at, _)| *at);
-            let sleep = tokio::time::sleep_until(next.min(now + LOOK_EVERY).into());
+            let next = next.min(now + LOOK_EVERY);
+            let next = match opened < self.load.connections {
+                true => next.min(self.opens_at(began, opened)),
+                false => next,
+            };
+            let sleep = tokio::time::sleep_until(next.into());
             tokio::select! {
                 biased;
                 () = self.receive(&mut buffer) => {}
@@ -143,6 +154,12 @@ impl<'a> World<'a> {
         self.touched = self.clients.keys().copied().collect();
         self.transmit_touched();
         Ok(self.figures)
+    }
+
+    /// When the connection is opened that comes after so many others.
+    fn opens_at(&self, began: Instant, others: usize) -> Instant {
+        let interval = self.load.opened_per_second.map(|rate| Duration::from_secs(1) / rate.max(1));
+        began + interval.unwrap_or_default() * u32::try_from(others).unwrap_or(u32::MAX)
     }
 
     fn connect(&mut self, now: Instant) {

@@ -31,6 +31,8 @@ pub struct Load {
     pub objects: u64,
     /// Connections at a time.
     pub connections: usize,
+    /// How many of them are opened in a second at first; `None` for all at once.
+    pub opened_per_second: Option<u32>,
     /// Requests at a time on each.
     pub streams: usize,
     /// Requests until a connection is closed and another takes its place; `None` for as many as come.
