@@ -5,11 +5,14 @@ use std::time::Duration;
 
 /// The least that goes out at once of what a window allows: the first window (RFC 9002 §7.2).
 const BURST_BYTES_MIN: u64 = 10 * DATAGRAM_BYTES_MAX as u64;
-/// What a burst of it lasts at the present rate.
+/// The most that goes out at once: two batches, so that a response that is not much longer than one does not wait for
+/// its end, and a timer that comes late takes nothing from a fast client.
+const BURST_BYTES_MAX: u64 = 2 * BATCH_BYTES_MAX as u64;
+/// What a burst lasts at the rate of a window.
 const BURST: Duration = Duration::from_millis(2);
-/// The least that goes out at once at a rate that was measured, and how long more of it lasts
-/// (draft-ietf-ccwg-bbr-06 §5.6.3).
+/// The least that goes out at once at a rate that was measured (draft-ietf-ccwg-bbr-06 §5.6.3).
 const QUANTUM_BYTES_MIN: u64 = 2 * DATAGRAM_BYTES_MAX as u64;
+/// How long it is worth to wait for more: what Linux puts into one segment of TCP that is cut by the device.
 const QUANTUM: Duration = Duration::from_millis(1);
 /// So much later than asked for a timer may come without anything being sent slower for it.
 const LATENESS: Duration = Duration::from_millis(2);
@@ -19,7 +22,7 @@ const LATENESS: Duration = Duration::from_millis(2);
 pub(super) struct Pace {
     /// Bytes a second.
     pub(super) rate: f64,
-    /// Bytes that it is worth to wait for.
+    /// Bytes for which a timer is set.
     pub(super) quantum: u64,
     /// Bytes that go out at once at most.
     most: u64,
@@ -31,18 +34,30 @@ impl Pace {
     pub(super) fn of_window(window: u64, rtt: Duration, is_starting: bool) -> Self {
         let gain = if is_starting { 2.0 } else { 1.25 };
         let rate = gain * window as f64 / rtt.as_secs_f64().max(1e-6);
-        let most = (rate * BURST.as_secs_f64()) as u64;
-        let most = most.clamp(BURST_BYTES_MIN, BATCH_BYTES_MAX as u64);
-        Self { rate, quantum: BURST_BYTES_MIN, most }
+        let most = bytes_in(rate, BURST).clamp(BURST_BYTES_MIN, BURST_BYTES_MAX);
+        Self { rate, quantum: worth(rate).max(BURST_BYTES_MIN), most }
     }
 
     /// Bytes a second that were measured.
     pub(super) fn of_rate(rate: f64) -> Self {
-        let batch = BATCH_BYTES_MAX as u64;
-        let quantum = ((rate * QUANTUM.as_secs_f64()) as u64).clamp(QUANTUM_BYTES_MIN, batch);
-        let late = (rate * LATENESS.as_secs_f64()) as u64;
-        Self { rate, quantum, most: (quantum + late).min(batch) }
+        let quantum = worth(rate).max(QUANTUM_BYTES_MIN);
+        Self { rate, quantum, most: (quantum + bytes_in(rate, LATENESS)).min(BURST_BYTES_MAX) }
     }
+
+    /// Bytes that are not sent one by one while they come to be allowed, which at a low rate are few: there
+    /// acknowledgements of each have the next go out.
+    pub(super) fn gathered(&self) -> u64 {
+        worth(self.rate)
+    }
+}
+
+fn bytes_in(rate: f64, span: Duration) -> u64 {
+    (rate * span.as_secs_f64()) as u64
+}
+
+/// Bytes of a batch that it is worth to wait for.
+fn worth(rate: f64) -> u64 {
+    bytes_in(rate, QUANTUM).min(BATCH_BYTES_MAX as u64)
 }
 
 /// A bucket that fills at a pace.
@@ -58,7 +73,7 @@ impl Pacer {
         Self { bytes: BURST_BYTES_MIN, filled: Duration::ZERO }
     }
 
-    /// Fills the bucket. A near client gets a whole batch at once.
+    /// Fills the bucket. A near client gets whole batches at once.
     pub(super) fn fill(&mut self, now: Duration, pace: &Pace, is_near: bool) {
         let passed = now.saturating_sub(self.filled);
         let more = pace.rate * passed.as_secs_f64();
@@ -66,13 +81,13 @@ impl Pacer {
             return;
         }
         self.filled = now;
-        let most = if is_near { BATCH_BYTES_MAX as u64 } else { pace.most };
+        let most = if is_near { BURST_BYTES_MAX } else { pace.most };
         self.bytes = self.bytes.saturating_add(more as u64).min(most);
     }
 
-    /// Whether a full packet may go out.
-    pub(super) fn has(&self, bytes: usize) -> bool {
-        self.bytes >= bytes as u64
+    /// Whether so many bytes may go out.
+    pub(super) fn has(&self, bytes: u64) -> bool {
+        self.bytes >= bytes
     }
 
     /// How many full packets may go out.
@@ -85,10 +100,11 @@ impl Pacer {
         self.bytes = self.bytes.saturating_sub(bytes as u64);
     }
 
-    /// When a burst may go out again.
-    pub(super) fn next(&self, pace: &Pace) -> Duration {
-        let missing = pace.quantum.saturating_sub(self.bytes) as f64;
-        let wait = missing / pace.rate.max(1.0);
+    /// When a burst of at least so many bytes may go out again.
+    pub(super) fn next(&self, pace: &Pace, least: u64) -> Duration {
+        // One more, as parts of bytes and of nanoseconds are left out: it is there then.
+        let missing = pace.quantum.max(least).saturating_sub(self.bytes) + 1;
+        let wait = missing as f64 / pace.rate.max(1.0);
         self.filled + Duration::from_secs_f64(wait.min(1.0))
     }
 }
@@ -98,9 +114,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_that_is_near_gets_a_whole_batch() {
+    fn a_client_that_is_near_gets_whole_batches() {
         let pace = Pace::of_window(100_000, Duration::from_millis(50), false);
-        for (is_near, want) in [(true, BATCH_BYTES_MAX as u64), (false, BURST_BYTES_MIN)] {
+        for (is_near, want) in [(true, BURST_BYTES_MAX), (false, BURST_BYTES_MIN)] {
             let mut pacer = Pacer::new();
             pacer.fill(Duration::from_secs(1), &pace, is_near);
             assert_eq!(pacer.bytes, want);
@@ -117,11 +133,26 @@ mod tests {
                 pacer.spend(1200);
                 sent += 1200;
             }
-            let next = pacer.next(pace);
+            let next = pacer.next(pace, 1200);
             assert!(next > now);
             now = next + late;
         }
         sent
+    }
+
+    #[test]
+    fn what_is_waited_for_is_there_in_time() {
+        for rate in [999_983, 7_777_777, 64_000_003, 3_141_592_653_u64] {
+            let pace = Pace::of_rate(rate as f64);
+            let mut pacer = Pacer::new();
+            for _ in 0..1000 {
+                pacer.spend(BURST_BYTES_MAX as usize);
+                let wanted = pace.gathered().max(pace.quantum);
+                let next = pacer.next(&pace, wanted);
+                pacer.fill(next, &pace, false);
+                assert!(pacer.has(wanted), "{rate}: {} of {wanted}", pacer.bytes);
+            }
+        }
     }
 
     #[test]

@@ -164,8 +164,8 @@ impl Link {
             if self.in_flight + bytes > self.congestion.window() {
                 return None;
             }
-            if !self.pacer.has(bytes as usize) {
-                return Some(self.pacer.next(&pace).max(now + Duration::from_micros(1)));
+            if !self.pacer.has(bytes) {
+                return Some(self.pacer.next(&pace, bytes).max(now + Duration::from_micros(1)));
             }
             let sending =
                 Sending { now, first: self.next, packets: 1, bytes, in_flight: self.in_flight };

@@ -8,6 +8,7 @@ use super::super::keys;
 use super::super::limits::{
     BATCH_BYTES_MAX, BATCH_DATAGRAMS_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN, SENT_SPAN_MAX,
 };
+use super::super::pacer::Pace;
 use super::super::packet::{TAG_BYTES, number_bytes, write_head, write_length};
 use super::super::route::Route;
 use super::super::sent::How;
@@ -73,12 +74,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.close_with(Closed::ByError(error), now);
             return self.fill(now, batch);
         }
-        self.pacer.fill(now, &self.congestion.pace(&self.rtt), self.rtt.is_near());
+        let pace = self.congestion.pace(&self.rtt);
+        self.pacer.fill(now, &pace, self.rtt.is_near());
         if self.probe_size(now, batch) {
             return Some(route);
         }
         let size = self.path.datagram_bytes().min(self.peer.datagram_bytes_max);
-        self.is_gathering = self.gathers();
+        self.is_gathering = self.gathers(&pace);
         self.is_marking = self.path.marking.is_on()
             && self.is_established
             && self.initial.is_none()
@@ -110,33 +112,48 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if batch.is_empty()
             && self.is_established
             && !self.streams.has_bytes()
-            && self.pacer.has(size)
+            && self.pacer.has(size as u64)
         {
             self.congestion.ran_dry(self.bytes_in_flight);
         }
         (!batch.is_empty()).then_some(route)
     }
 
-    /// Whether streams wait until acknowledgements have made room for more at once: those of a near client
-    /// come in a moment, and a call of the kernel for each few packets would cost more than all else.
-    /// They wait for a whole batch, as long as so much is in flight that a client acknowledges some of it
-    /// without waiting for more.
-    fn gathers(&self) -> bool {
-        let window = self.congestion.window();
-        let room = window.saturating_sub(self.bytes_in_flight);
-        let wanted = (window / 2).max(window.saturating_sub(ANSWERED_BYTES));
-        let wanted = wanted.min(BATCH_BYTES_MAX as u64);
-        self.rtt.is_near() && room < wanted.min(self.streams.unsent()) && !self.streams.has_urgent()
+    /// Whether streams wait until more of them may go out at once: a call of the kernel for each few packets
+    /// would cost more than all else.
+    fn gathers(&self, pace: &Pace) -> bool {
+        let room = self.congestion.window().saturating_sub(self.bytes_in_flight);
+        let gathered = self.gathered(pace);
+        let waits_for_room = self.rtt.is_near() && room < gathered;
+        !self.streams.has_urgent() && (waits_for_room || !self.pacer.has(gathered))
+    }
+
+    /// Bytes of streams that it is worth to wait for. Acknowledgements of a near client come in a moment: it is
+    /// a whole batch there, as long as so much is in flight that a client acknowledges some of it without
+    /// waiting for more.
+    fn gathered(&self, pace: &Pace) -> u64 {
+        let bytes = if self.rtt.is_near() {
+            let window = self.congestion.window();
+            let wanted = (window / 2).max(window.saturating_sub(ANSWERED_BYTES));
+            wanted.min(BATCH_BYTES_MAX as u64)
+        } else {
+            pace.gathered()
+        };
+        bytes.min(self.streams.unsent())
     }
 
     /// When bytes that wait for their pace may go out.
     pub(super) fn paced_until(&self) -> Option<Duration> {
-        let size = self.path.datagram_bytes();
-        let waits = self.one_rtt.is_some()
-            && !self.pacer.has(size)
-            && self.bytes_in_flight + size as u64 <= self.congestion.window()
-            && self.streams.has_bytes();
-        waits.then(|| self.pacer.next(&self.congestion.pace(&self.rtt)))
+        if self.one_rtt.is_none() || !self.streams.has_bytes() {
+            return None;
+        }
+        let pace = self.congestion.pace(&self.rtt);
+        let size = self.path.datagram_bytes() as u64;
+        let gathered = if self.streams.has_urgent() { 0 } else { self.gathered(&pace) };
+        let wanted = gathered.max(size);
+        let waits =
+            !self.pacer.has(wanted) && self.bytes_in_flight + size <= self.congestion.window();
+        waits.then(|| self.pacer.next(&pace, wanted))
     }
 
     /// Whether there is room for a datagram that is of any use: a client that has not shown that it is
@@ -220,7 +237,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         // any of it is acknowledged.
         let ahead = if level == Level::OneRtt { 0 } else { self.space(Level::OneRtt).sent.bytes() };
         let has_room = self.bytes_in_flight.saturating_sub(ahead) + size as u64 <= window;
-        let may_send = has_room && !self.is_gathering && self.pacer.has(size);
+        let may_send = has_room && !self.is_gathering && self.pacer.has(size as u64);
         let streams = may_send || is_probing;
         let allowed = Allowed { eliciting: has_room || is_probing, streams };
         if level == Level::OneRtt && self.streams.has_bytes() {
