@@ -228,6 +228,13 @@ impl Transcript {
         }
     }
 
+    /// Hands over a record that belongs to no transaction.
+    pub fn note_aside(&self, tag: Tag, text: &str) {
+        if let Some(open) = &self.0 {
+            open.scribe.note(tag, text);
+        }
+    }
+
     /// Adds `name: value`.
     pub fn field(&self, tag: Tag, name: &[u8], value: &[u8]) {
         if let Some(open) = &self.0 {

@@ -92,6 +92,11 @@ impl Checker<'_> {
                 self.error_with(first.span, message, format!("write `call {};`", first.text));
                 return None;
             }
+            if matches!(self.known(&first.text).map(|e| e.symbol), Some(Symbol::Object(_))) {
+                let at = Span { start: path.span.end, end: path.span.end + 1, ..path.span };
+                self.error(at, "Expected '.' got '('");
+                return None;
+            }
             let near = nearest(&first.text, known.iter().map(|f| Signature::name_of(f.signature)));
             let help = near.map(|near| format!("did you mean `{near}`?"));
             let message = format!("Symbol not found: '{}'", first.text);

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 mod shard;
 
-pub(crate) use shard::ShardParameters;
+pub(crate) use shard::{Gathered, ShardParameters};
 
 /// Directors within one another.
 const DEPTH_MAX: u32 = 8;
@@ -110,10 +110,6 @@ pub(crate) enum Rule {
 pub(crate) struct Member {
     pub(crate) backend: BackendRef,
     pub(crate) weight: f64,
-    /// Name on a shard's ring.
-    pub(crate) ident: Box<str>,
-    /// Seconds over which a recovered member of a shard takes its full load again.
-    pub(crate) rampup: Option<f64>,
 }
 
 /// A director.
@@ -239,7 +235,11 @@ pub(super) fn object_key(run: &Run<'_>) -> u128 {
 
 impl Choice<'_> {
     fn is_healthy(&self, backend: BackendRef) -> bool {
-        health_for(self.policy, backend, &*self.host, self.now, self.key, 0).0
+        self.health(backend).0
+    }
+
+    fn health(&self, backend: BackendRef) -> (bool, f64) {
+        health_for(self.policy, backend, &*self.host, self.now, self.key, 0)
     }
 
     fn resolve(
@@ -261,7 +261,7 @@ impl Choice<'_> {
             Rule::RoundRobin => self.in_turn(&director, &members),
             Rule::Fallback { sticky } => self.first(&director, &members, sticky),
             Rule::Random => {
-                let draw = (self.host.random() >> 11) as f64 / (1_u64 << 53) as f64;
+                let draw = f64::from(self.host.random_short()) / f64::from(1_u32 << 31);
                 self.weighted(&members, draw)
             }
             Rule::Hash => self.weighted(&members, 0.5),
@@ -270,7 +270,7 @@ impl Choice<'_> {
             }
             Rule::Shard => {
                 let parameters = parameters.of(index, &director);
-                shard::choose(self, &director, &members, &parameters, url)
+                shard::choose(self, index, &director, &parameters, url)
             }
         };
         match chosen {
@@ -376,7 +376,7 @@ fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Va
     if director.members().len() >= MEMBERS_MAX {
         return fault("a director has 1,000 members at most");
     }
-    let member = Member { backend, weight: weight.max(0.0), ident: "".into(), rampup: None };
+    let member = Member { backend, weight: weight.max(0.0) };
     director.change(|members| members.push(member));
     NOTHING
 }

@@ -48,7 +48,7 @@ fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     }
     let saint = Director::new(Rule::Saint { threshold: arguments.int(1) });
     saint.change(|members| {
-        members.push(Member { backend, weight: 1.0, ident: "".into(), rampup: None });
+        members.push(Member { backend, weight: 1.0 });
     });
     run.policy.put(object, Object::Director(Arc::new(saint)));
     NOTHING

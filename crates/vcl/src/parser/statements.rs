@@ -2,7 +2,7 @@
 
 use super::{Parsed, Parser, Stopped};
 use crate::diagnostic::nearest;
-use crate::lexer::Kind;
+use crate::lexer::{Kind, Token};
 use crate::source::Span;
 use crate::syntax::{Argument, Expression, ExpressionKind, Name, Path, Statement, StatementKind};
 
@@ -228,11 +228,14 @@ impl Parser<'_> {
                 return Err(self.missing("("));
             }
             let span = path.span;
-            let known = matches!(word, "acl" | "backend" | "probe" | "sub" | "vcl");
-            let message = if known {
-                format!("Symbol cannot be used here.\nSymbol '{word}' cannot be used here")
-            } else {
-                format!("Symbol not found: '{}'", path.text())
+            let message = match self.declared_by(word) {
+                Some("new") if path.names.len() == 1 => return Err(self.missing(".")),
+                Some("new" | "import") if path.names.len() > 1 => return Err(self.missing("(")),
+                Some(_) => "Symbol cannot be used here.".to_owned(),
+                None if matches!(word, "acl" | "backend" | "probe" | "sub" | "vcl") => {
+                    format!("Symbol cannot be used here.\nSymbol '{word}' cannot be used here")
+                }
+                None => format!("Symbol not found: '{}'", path.text()),
             };
             let diagnostic = self.report.error(start.to(span), message);
             diagnostic.help =
@@ -245,6 +248,18 @@ impl Parser<'_> {
         let span = path.span.to(end);
         let kind = ExpressionKind::Call { function: path, arguments };
         Ok(StatementKind::Perform(Expression { kind, span }))
+    }
+
+    /// The word that declared a name before here.
+    fn declared_by(&self, name: &str) -> Option<&'static str> {
+        let text = |token: &Token| self.report.sources.text(token.span);
+        self.tokens[..self.at].windows(2).find_map(|pair| {
+            let [by, declared] = pair else { return None };
+            let by = ["acl", "backend", "import", "new", "probe", "sub"]
+                .into_iter()
+                .find(|word| by.kind == Kind::Word && text(by) == *word)?;
+            (declared.kind == Kind::Word && text(declared) == name).then_some(by)
+        })
     }
 
     /// `(a, name = b)`

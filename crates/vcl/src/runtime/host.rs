@@ -110,6 +110,8 @@ pub enum Event<'a> {
     Log(&'a [u8]),
     /// What is said for whoever looks for a mistake.
     Debug(&'a [u8]),
+    /// The same, where it is not about this request.
+    Aside(&'a str),
     /// `std.timestamp`
     Timestamp(&'a [u8]),
     /// What a module says of what it was told: a mistake, or what it does otherwise than told.
@@ -174,6 +176,11 @@ pub trait Host {
 
     /// A number nobody can foresee.
     fn random(&mut self) -> u64;
+
+    /// A random number of 31 bits; where numbers are repeated, one of what [`Host::random`] takes two of.
+    fn random_short(&mut self) -> u32 {
+        (self.random() >> 33) as u32
+    }
 
     /// Whether anybody watches; [`Host::trace`] is called only then.
     fn is_traced(&self) -> bool {

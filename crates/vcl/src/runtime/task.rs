@@ -33,6 +33,8 @@ pub struct Task {
     pub(crate) variables: Option<Variables>,
     /// `shard_param`s that were set for this task only, by object.
     pub(crate) shard_params: Option<HashMap<u32, crate::modules::directors::ShardParameters>>,
+    /// What it asked of shard directors and did not have done yet, by object.
+    pub(crate) shard_changes: Option<HashMap<u32, crate::modules::directors::Gathered>>,
     /// What `hash_data` was given, each part followed by a NUL.
     pub(crate) hash_parts: Vec<u8>,
     pub(crate) ban_error: String,
@@ -57,6 +59,7 @@ impl Task {
             cookies: None,
             variables: None,
             shard_params: None,
+            shard_changes: None,
             hash_parts: Vec::new(),
             ban_error: String::new(),
             failure: None,

@@ -19,6 +19,20 @@ fn mistakes_are_named_as_varnish_names_them() {
     let rows: Vec<(String, &str)> = vec![
         (recv("set req.foo = 1;"), "Symbol not found: 'req.foo'"),
         (recv("set req.url = req.foo;"), "Unknown property 'foo' for type HTTP"),
+        (recv("nobody;"), "Symbol not found: 'nobody'"),
+        (recv("b;"), "Symbol cannot be used here."),
+        (recv("b.foo = 1;"), "Symbol cannot be used here."),
+        (format!("import std; {}", recv("std;")), "Symbol cannot be used here."),
+        (format!("import std; {}", recv("std.log = 1;")), "Expected '(' got '='"),
+        (recv("acl;"), "Symbol cannot be used here."),
+        (
+            "import directors; sub vcl_init { new d = directors.hash(); d; }".into(),
+            "Expected '.' got ';'",
+        ),
+        (
+            "import directors; sub vcl_init { new d = directors.hash(); d(1); }".into(),
+            "Expected '.' got '('",
+        ),
         (recv("set req.restarts = 1;"), "Variable is read only."),
         (recv("unset req.url;"), "Variable cannot be unset"),
         (recv("set req.http.a = obj.ttl;"), "Not available in subroutine 'vcl_recv'."),

@@ -62,7 +62,11 @@ fn wrong_lines_of_version_1_are_named() {
         (b"PROXY TCP4 192.0.2.1 198.51.100.2 01 2\r\n", Error::ClientSourceInvalid),
         (b"PROXY TCP4 192.0.2.1 198.51.100.2 +1 2\r\n", Error::ClientSourceInvalid),
         (b"PROXY TCP4 192.0.2.1 198.51.100.2 1 65536\r\n", Error::ClientDestinationInvalid),
-        (&[&b"PROXY "[..], &[b'x'; 101]].concat(), Error::ClientHeaderTooLarge),
+        (
+            &[&b"PROXY TCP4 192.0.2.1 198.51.100.2 1 2"[..], &[b' '; 69], b"\r\n"].concat(),
+            Error::ClientFieldsTooMany,
+        ),
+        (&[&b"PROXY "[..], &[b'x'; 102]].concat(), Error::ClientHeaderTooLarge),
     ] {
         assert_eq!(parse(text), Err(error), "{:?}", String::from_utf8_lossy(text));
     }

@@ -3,8 +3,8 @@
 use super::{Error, Header, starts_with};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of the line, its end included; the number is the protocol's own.
-const LINE_BYTES_MAX: usize = 107;
+/// Bytes of the line, its end included: one more than the protocol has, as Varnish counts them.
+const LINE_BYTES_MAX: usize = 108;
 
 const START: &[u8] = b"PROXY ";
 

@@ -17,15 +17,26 @@ pub fn repeat_from(seed: u32) {
 
 /// A number nobody can foresee, unless a test has asked for a sequence.
 pub(super) fn draw() -> u64 {
-    if IS_REPEATED.load(Relaxed) {
-        let mut sequence = SEQUENCE.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sequence) = &mut *sequence {
-            // Two of 31 bits are one of 62.
-            let (high, low) = (u64::from(sequence.next()), u64::from(sequence.next()));
-            return high << 33 | low << 2;
-        }
+    // Two of 31 bits are one of 62.
+    repeated(|sequence| u64::from(sequence.next()) << 33 | u64::from(sequence.next()) << 2)
+        .unwrap_or_else(unforeseen)
+}
+
+/// One of 31 bits.
+pub(super) fn draw_short() -> u32 {
+    repeated(Sequence::next).unwrap_or_else(|| (unforeseen() >> 33) as u32)
+}
+
+/// What is next in the sequence a test has asked for.
+fn repeated<T>(next: impl FnOnce(&mut Sequence) -> T) -> Option<T> {
+    if !IS_REPEATED.load(Relaxed) {
+        return None;
     }
-    // Seeded from the system's randomness, a new one for each request for a number.
+    SEQUENCE.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(next)
+}
+
+/// Seeded from the system's randomness, a new one for each request for a number.
+fn unforeseen() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

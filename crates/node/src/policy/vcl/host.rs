@@ -100,6 +100,10 @@ impl Host for NodeHost<'_> {
         super::chance::draw()
     }
 
+    fn random_short(&mut self) -> u32 {
+        super::chance::draw_short()
+    }
+
     fn is_traced(&self) -> bool {
         self.transcript.is_some_and(Transcript::is_on)
     }
@@ -164,6 +168,7 @@ impl Host for NodeHost<'_> {
             Event::Hash(text) => transcript.note_bytes(Tag::Hash, text),
             Event::Log(text) => transcript.note_bytes(Tag::VCL_Log, text),
             Event::Debug(text) => transcript.note_bytes(Tag::Debug, text),
+            Event::Aside(text) => transcript.note_aside(Tag::Debug, text),
             Event::Timestamp(text) => transcript.timestamp(&String::from_utf8_lossy(text)),
             Event::Said { is_error, text } => {
                 transcript.note(said_tag(is_error), format_args!("{text}"))

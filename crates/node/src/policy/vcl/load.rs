@@ -152,6 +152,7 @@ impl freshet_vcl::Host for Alone<'_> {
             Event::Debug(text) => {
                 self.said.push((Tag::Debug, String::from_utf8_lossy(text).into_owned()));
             }
+            Event::Aside(text) => self.said.push((Tag::Debug, text.to_owned())),
             Event::Said { is_error, text } => {
                 self.said.push((host::said_tag(is_error), text.to_owned()));
             }

@@ -1,41 +1,39 @@
 //! The shard director: consistent hashing over a ring, with warm-up of the next in line and a slow
 //! start for members that came back.
 
-use super::{Choice, Director, Member, Rule, copied, hash32};
+use super::{Choice, Director, Rule, copied, hash32};
 use crate::modules::{Arguments, NOTHING, fault};
 use crate::policy::{Object, lock};
 use crate::program::{BackendRef, Value};
-use crate::runtime::{Result, Run};
+use crate::runtime::{Event, Result, Run};
 use crate::types::State;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
-/// Points on the ring for each member, at most.
-const REPLICAS_MAX: i64 = 10_000;
-/// The bit of `.debug()` for the points of a ring, when it is made.
+mod ring;
+
+pub(crate) use ring::Gathered;
+use ring::{Change, Host, Ring, Walk};
+
+/// The bit of `.debug()` for where a key is found.
+const TELLS_KEY: i64 = 1;
+/// The bit for the points of a ring, when it is made.
 const TELLS_RING: i64 = 2;
-/// Points on one ring.
-const POINTS_MAX: usize = 1_000_000;
+/// The bit for whose health changed when.
+const TELLS_TIMES: i64 = 4;
 
 /// What a shard director keeps besides its members.
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     ring: Mutex<Arc<Ring>>,
+    /// Held while a ring is made.
+    turn: Mutex<()>,
     warmup: Mutex<f64>,
     rampup: Mutex<f64>,
     associated: Mutex<Option<u32>>,
-    /// Whether members came or went since the ring was made.
-    is_changed: AtomicBool,
     /// What `.debug()` asked to be told, as bits.
     told: AtomicI64,
-}
-
-/// Points in order, each with the member it belongs to.
-#[derive(Debug, Default)]
-struct Ring {
-    points: Vec<(u32, u32)>,
-    members: Arc<Vec<Member>>,
 }
 
 /// Arguments of `.backend()`.
@@ -201,16 +199,12 @@ pub(super) fn associate(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> 
 }
 
 pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
-    let director = super::director(run, object)?;
+    super::director(run, object)?;
     let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
     if run.program.is_nobody(backend) {
         return wrong(run, object, "None backend cannot be added");
     }
-    let ident = if arguments.is_given(1) {
-        run.string(arguments.text(1)).into_owned()
-    } else {
-        run.program.backend_name(backend).to_owned()
-    };
+    let ident = ident(run, arguments);
     let mut weight = if arguments.is_given(3) { arguments.real(3) } else { 1.0 };
     if weight < 1.0 {
         let name = object_name(run, object);
@@ -219,97 +213,82 @@ pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -
         run.notice(&what);
         weight = 1.0;
     }
-    let known = director.members();
-    let exists = known.iter().any(|one| one.backend == backend && *one.ident == *ident);
-    if exists {
-        let (name, backend) = (object_name(run, object), run.program.backend_name(backend));
-        let which = match arguments.is_given(1) {
-            true => format!("{backend}/{ident}"),
-            false => backend.to_owned(),
-        };
-        let what =
-            format!("vmod_directors: shard {name}: backend {which} already exists - skipping");
-        run.notice(&what);
-        return Ok(Value::Bool(true));
-    }
-    if known.len() >= super::MEMBERS_MAX {
-        return Ok(Value::Bool(false));
-    }
-    director.shard.is_changed.store(true, Relaxed);
+    let name = run.program.backend_name(backend).into();
     let rampup = arguments.is_given(2).then(|| arguments.real(2));
-    let member = Member { backend, weight: weight.min(10.0), ident: ident.into(), rampup };
-    director.change(|members| members.push(member));
+    let host = Host { backend, name, ident, weight, rampup, replicas: 0 };
+    ask(run, object, Change::Add(host))
+}
+
+/// A name on a ring, unless it is empty.
+fn ident(run: &Run<'_>, arguments: &[Value]) -> Option<Box<str>> {
+    let ident = arguments.is_given(1).then(|| run.string(arguments.text(1)))?;
+    (!ident.is_empty()).then(|| ident.into())
+}
+
+/// Has the task remember a change of a director.
+fn ask(run: &mut Run<'_>, object: u32, change: Change) -> Result<Value> {
+    let director = super::director(run, object)?;
+    let text = match &change {
+        Change::Add(Host { name, ident, .. }) => {
+            name.len() + ident.as_ref().map_or(0, |ident| ident.len())
+        }
+        Change::Remove { ident: Some(ident), .. } => ident.len(),
+        _ => 0,
+    };
+    run.spend(size_of::<Change>() + text)?;
+    let all = run.task.shard_changes.get_or_insert_default();
+    all.entry(object).or_insert_with(|| Gathered::new(director)).changes.push(change);
     Ok(Value::Bool(true))
 }
 
 pub(super) fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
-    let director = super::director(run, object)?;
+    super::director(run, object)?;
     let backend = match arguments.at(0) {
-        Value::Backend(backend) => Some(backend),
-        _ => None,
+        Value::Backend(backend) => backend,
+        _ => BackendRef::None,
     };
-    let ident = arguments.is_given(1).then(|| run.string(arguments.text(1)).into_owned());
-    if backend.is_none() && ident.is_none() {
+    let ident = ident(run, arguments);
+    if backend == BackendRef::None && !arguments.is_given(1) {
         return wrong(run, object, ".remove_backend(): either backend or ident are required");
     }
-    director.shard.is_changed.store(true, Relaxed);
-    director.change(|members| {
-        members.retain(|member| {
-            backend.is_some_and(|backend| member.backend != backend)
-                || ident.as_deref().is_some_and(|ident| *member.ident != *ident)
-        });
-    });
-    Ok(Value::Bool(true))
+    ask(run, object, Change::Remove { backend, ident })
 }
 
 pub(super) fn clear(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
-    let director = super::director(run, object)?;
-    director.shard.is_changed.store(true, Relaxed);
-    director.change(Vec::clear);
-    Ok(Value::Bool(true))
+    ask(run, object, Change::Clear)
 }
 
 pub(super) fn reconfigure(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = super::director(run, object)?;
     let replicas = arguments.int(0);
+    let name = object_name(run, object);
     if replicas <= 0 {
-        let name = object_name(run, object);
         run.complain(&format!(
             "vmod_directors: shard {name}: .reconfigure() invalid replicas argument {replicas}"
         ));
         return Ok(Value::Bool(false));
     }
-    if !director.shard.is_changed.swap(false, Relaxed) {
+    let gathered = run.task.shard_changes.as_mut().and_then(|all| all.get_mut(&object));
+    let changes = gathered.map(|gathered| std::mem::take(&mut gathered.changes));
+    let Some(changes) = changes.filter(|changes| !changes.is_empty()) else {
         return Ok(Value::Bool(true));
-    }
-    if director.members().is_empty() {
-        let name = object_name(run, object);
+    };
+    let mut skipped = |host: &str| {
+        let what =
+            format!("vmod_directors: shard {name}: backend {host} already exists - skipping");
+        run.notice(&what);
+    };
+    let ring = ring::reconfigure(&director, changes, replicas, &mut skipped);
+    if ring.hosts.is_empty() {
         run.complain(&format!("vmod_directors: shard {name}: .reconfigure() no backends"));
         return Ok(Value::Bool(false));
     }
-    let replicas = replicas.min(REPLICAS_MAX);
-    let members = director.members();
-    let mut points = Vec::new();
-    for (index, member) in members.iter().enumerate() {
-        let count = (replicas as f64 * member.weight) as usize;
-        if points.len() + count > POINTS_MAX {
-            return fault("shard: the ring is too large");
-        }
-        let at = u32::try_from(index).unwrap_or(u32::MAX);
-        points.extend(
-            (0..count).map(|replica| (hash32(format!("{}{replica}", member.ident).as_bytes()), at)),
-        );
-    }
-    points.sort_unstable();
-    if director.shard.told.load(Relaxed) & TELLS_RING != 0 {
-        for (at, (point, host)) in points.iter().enumerate() {
-            let what = format!(
-                "vmod_directors: shard: hashcircle[{at:5}] = {{point = {point:8x}, host = {host:2}}}"
-            );
-            run.debug(what.as_bytes());
+    if run.traced && director.shard.told.load(Relaxed) & TELLS_RING != 0 {
+        for (at, (point, host)) in ring.points.iter().enumerate() {
+            let what = format!("hashcircle[{at:5}] = {{point = {point:8x}, host = {host:2}}}");
+            run.host.trace(Event::Aside(&format!("vmod_directors: shard: {what}\n")));
         }
     }
-    *lock(&director.shard.ring) = Arc::new(Ring { points, members });
     Ok(Value::Bool(true))
 }
 
@@ -361,10 +340,10 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
     if run.state.is_client() && parameters.by.unwrap_or("HASH") == "HASH" {
         parameters.by = Some("URL");
     }
-    let (url, members) = (url_of(run), director.members());
+    let url = url_of(run);
     let key = super::object_key(run);
     let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
-    let chosen = choose(&mut choice, &director, &members, &parameters, &url);
+    let chosen = choose(&mut choice, object, &director, &parameters, &url);
     Ok(chosen.unwrap_or_default().into())
 }
 
@@ -376,45 +355,65 @@ pub(super) fn debug(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Resu
 /// The member for a request.
 pub(super) fn choose(
     choice: &mut Choice<'_>,
+    object: u32,
     director: &Director,
-    _: &[Member],
     parameters: &ShardParameters,
     url: &[u8],
 ) -> Option<BackendRef> {
     let ring = Arc::clone(&lock(&director.shard.ring));
+    if ring.hosts.is_empty() {
+        complain(choice, object, "no backends");
+        return None;
+    }
     let key = match parameters.by.unwrap_or("HASH") {
         "KEY" | "BLOB" => parameters.key.unwrap_or(0),
         "URL" => hash32(url),
         _ => u32::try_from(choice.key >> 96).unwrap_or(0),
     };
+    let (asked, most) = (parameters.alt.unwrap_or(0), ring.hosts.len() - 1);
+    let alt = usize::try_from(asked).unwrap_or(0).min(most);
+    if alt as i64 != asked {
+        complain(choice, object, &format!("parameter alt={asked} limited to {most}"));
+    }
     let healthy = parameters.healthy.unwrap_or("CHOSEN");
-    let alt = usize::try_from(parameters.alt.unwrap_or(0)).unwrap_or(0);
-    let order = ring.order(key);
-    let is_up = |choice: &Choice<'_>, at: u32| {
-        ring.members.get(at as usize).is_some_and(|member| choice.is_healthy(member.backend))
-    };
-    let backend_of = |at: u32| ring.members.get(at as usize).map(|member| member.backend);
-    if healthy == "IGNORE" {
-        return order.get(alt).or_else(|| order.last()).copied().and_then(backend_of);
+    let mut walk = Walk::new(&ring, key);
+    if let Some((_, host)) = ring.points.get(walk.at) {
+        let what = || format!("lookup key {key:x} idx {} host {host}", walk.at);
+        tell(choice, director, TELLS_KEY, what);
     }
-    // ALL counts healthy members only; CHOSEN counts all, and looks for a healthy one from there.
-    let up: Vec<u32> = order.iter().copied().filter(|at| is_up(choice, *at)).collect();
-    let chosen = if healthy == "ALL" {
-        up.get(alt).or_else(|| up.last()).copied()
-    } else {
-        let from = alt.min(order.len().saturating_sub(1));
-        order.get(from..)?.iter().copied().find(|at| up.contains(at)).or_else(|| up.last().copied())
-    }?;
-    if alt > 0 {
-        return backend_of(chosen);
-    }
-    let next = up.iter().copied().find(|at| *at != chosen);
-    if let Some(next) = next
-        && takes_next(choice, director, &ring, chosen, parameters)
+    let mut health = |backend| choice.health(backend);
+    let is_found = (alt == 0 || walk.next(alt - 1, healthy == "ALL", &mut health))
+        && walk.next(0, healthy != "IGNORE", &mut health);
+    let chosen = if is_found { walk.last } else { walk.previous }?.host;
+    let warmup = parameters.warmup.filter(|warmup| *warmup >= 0.0);
+    let warmup = warmup.unwrap_or_else(|| *lock(&director.shard.warmup));
+    let ramps_up = parameters.rampup != Some(false);
+    let is_plain = alt > 0 || healthy == "IGNORE" || (!ramps_up && warmup == 0.0);
+    if is_found
+        && !is_plain
+        && walk.next(0, true, &mut health)
+        && takes_next(choice, director, &walk, &ring, ramps_up, warmup)
     {
-        return backend_of(next);
+        return ring.backend(walk.last?.host);
     }
-    backend_of(chosen)
+    ring.backend(chosen)
+}
+
+/// Logs what is wrong where a member is chosen.
+fn complain(choice: &mut Choice<'_>, object: u32, what: &str) {
+    if choice.host.is_traced() {
+        let name = choice.policy.program().objects.get(object as usize);
+        let name = name.map_or("", |object| &object.name);
+        let text = &format!("vmod_directors: shard {name}: {what}");
+        choice.host.trace(Event::Said { is_error: true, text });
+    }
+}
+
+/// Logs what `.debug()` asked for.
+fn tell(choice: &mut Choice<'_>, director: &Director, bit: i64, what: impl FnOnce() -> String) {
+    if director.shard.told.load(Relaxed) & bit != 0 && choice.host.is_traced() {
+        choice.host.trace(Event::Aside(&format!("vmod_directors: shard: {}", what())));
+    }
 }
 
 /// Whether the next in line takes a request in place of the one chosen: to be warm when it is
@@ -422,46 +421,28 @@ pub(super) fn choose(
 fn takes_next(
     choice: &mut Choice<'_>,
     director: &Director,
+    walk: &Walk<'_>,
     ring: &Ring,
-    chosen: u32,
-    parameters: &ShardParameters,
+    ramps_up: bool,
+    warmup: f64,
 ) -> bool {
+    let (Some(chosen), Some(next)) = (walk.previous, walk.last) else { return false };
+    let now = choice.now;
+    let times = |met: ring::Met| {
+        let own = ring.hosts.get(met.host as usize).and_then(|host| host.rampup);
+        (own.unwrap_or_else(|| *lock(&director.shard.rampup)), now - met.changed)
+    };
+    let ((rampup, age), (next_rampup, next_age)) = (times(chosen), times(next));
+    for (word, met) in [("chosen", chosen), ("alt", next)] {
+        let (rampup, age) = times(met);
+        let what = || format!("{word} host {} rampup {rampup:.6} changed {age:.6}", met.host);
+        tell(choice, director, TELLS_TIMES, what);
+    }
     let mut draw = || (choice.host.random() >> 11) as f64 / (1_u64 << 53) as f64;
-    let warmup = parameters.warmup.filter(|warmup| *warmup >= 0.0);
-    let warmup = warmup.unwrap_or_else(|| *lock(&director.shard.warmup));
-    if warmup > 0.0 && draw() < warmup {
-        return true;
+    if age < rampup {
+        return ramps_up && next_age >= next_rampup && draw() * rampup >= age;
     }
-    let Some(member) = ring.members.get(chosen as usize) else { return false };
-    let rampup = member.rampup.unwrap_or_else(|| *lock(&director.shard.rampup));
-    if rampup <= 0.0 || parameters.rampup == Some(false) {
-        return false;
-    }
-    let share = draw();
-    let (_, changed) =
-        super::health(choice.policy, member.backend, &*choice.host, choice.now, choice.key);
-    let age = choice.now - changed;
-    age < rampup && share > age / rampup
-}
-
-impl Ring {
-    /// The members in the order in which a key meets them.
-    fn order(&self, key: u32) -> Vec<u32> {
-        let len = self.points.len();
-        // A key behind the last point belongs to the last point, as Varnish has it.
-        let start = self.points.partition_point(|(point, _)| *point < key).min(len.max(1) - 1);
-        let mut order: Vec<u32> = Vec::with_capacity(self.members.len());
-        for step in 0..len {
-            let Some((_, member)) = self.points.get((start + step) % len) else { break };
-            if !order.contains(member) {
-                order.push(*member);
-            }
-            if order.len() == self.members.len() {
-                break;
-            }
-        }
-        order
-    }
+    warmup > 0.0 && draw() <= warmup
 }
 
 pub(super) fn new_parameters(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
