@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How long an answer may take.
 const ANSWER: Duration = Duration::from_secs(30);
 pub(crate) const LIVES: &str = "/app_lcm/v1/app_instances";
+pub(crate) const PACKAGES: &str = "/app_pkgm/v1/onboarded_app_packages";
 
 /// What is missing for containers to be run here.
 pub(crate) fn missing() -> Option<String> {
@@ -264,6 +265,11 @@ impl World {
 
     /// Brings a package of an app that answers with its name.
     pub(crate) fn bring(&self) {
+        self.upload("hello", &self.pack());
+    }
+
+    /// Makes a package of an app that answers with its name.
+    pub(crate) fn pack(&self) -> PathBuf {
         let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mec_apps");
         let hello = self.folder.path().join("hello");
         std::fs::create_dir_all(hello.join("rootfs")).unwrap();
@@ -273,22 +279,26 @@ impl World {
         run("cc", &["-static", "-O1", "-o", program.to_str().unwrap(), &source]);
         let pack = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/mec/pack");
         run(pack, &[hello.to_str().unwrap(), "/server"]);
-        self.upload("hello", &self.folder.path().join("hello.csar"));
+        self.folder.path().join("hello.csar")
     }
 
-    /// Has the platform take a package.
-    pub(crate) fn upload(&self, name: &str, archive: &Path) {
+    /// Names a package whose archive is to come.
+    pub(crate) fn name_package(&self, name: &str, archive: &Path) -> String {
         let hash = run("sha256sum", &[archive.to_str().unwrap()]);
         let (made, package) = self.post(
-            "/app_pkgm/v1/onboarded_app_packages",
+            PACKAGES,
             &json!({
                 "appPkgName": name, "appPkgVersion": "1", "appPkgPath": archive,
                 "checksum": {"algorithm": "SHA-256", "hash": &hash[..64]},
             }),
         );
         assert_eq!(made, 201, "{package}");
-        let id = package["id"].as_str().unwrap();
-        let content = format!("/app_pkgm/v1/onboarded_app_packages/{id}/package_content");
+        package["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Has the platform take a package.
+    pub(crate) fn upload(&self, name: &str, archive: &Path) {
+        let content = format!("{PACKAGES}/{}/package_content", self.name_package(name, archive));
         let (status, said) = self.call("PUT", &content, &std::fs::read(archive).unwrap()).unwrap();
         assert_eq!(status, 202, "{said}");
     }
@@ -362,6 +372,21 @@ impl World {
         let curl = ["curl", "--silent", "--max-time", "60", address];
         let output = Command::new("nsenter").arg(namespace).args(curl).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// The address of an app that runs.
+    pub(crate) fn address(&self, instance: &str) -> String {
+        let known = self.get(&format!("{LIVES}/{instance}"));
+        let host = &known["communicationInterface"]["ipAddresses"][0]["host"];
+        host.as_str().unwrap().to_owned()
+    }
+
+    /// A client that receives what an app sends, so many bytes a second.
+    pub(crate) fn receive(&self, address: &str, rate: &str) -> Child {
+        let namespace = format!("--net=/run/netns/{}", self.namespace);
+        let curl = ["curl", "--silent", "--max-time", "60", "--limit-rate", rate, address];
+        let mut command = Command::new("nsenter");
+        command.arg(namespace).args(curl).stdout(Stdio::piped()).spawn().unwrap()
     }
 
     /// Traffic rules in force, as the edge router was told last: names.
