@@ -63,6 +63,14 @@ impl Cache {
         self.next_seq()
     }
 
+    /// Whether something was purged since this place in the order that a response of `key` with these tags would
+    /// be, or may have been.
+    pub fn was_purged_since(&self, seq: u64, key: &Key, tags: &[u64]) -> bool {
+        let purges = lock(&self.purges);
+        let mut all = tags.iter().copied().chain([key.hash() as u64]);
+        all.any(|hash| purges.purged_since(hash, seq))
+    }
+
     /// Looks at every object; one shard is locked at a time, so `look` calls nothing of this cache.
     pub fn each_object(&self, look: &mut dyn FnMut(&Object)) {
         for index in 0..SHARDS {

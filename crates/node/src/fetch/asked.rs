@@ -43,6 +43,11 @@ pub(super) struct Asked {
     pub(super) was_paged: bool,
     /// Its beginning in the order of purges on disks.
     pub(super) born: u64,
+    /// The same in the order of purges in memory.
+    pub(super) begun: u64,
+    /// The place in that order behind what the answer to a POST purges itself, where nothing else has purged
+    /// it since the fetch began.
+    pub(super) kept_from: Option<u64>,
     /// Whether the client's body went to an origin: it is there only once.
     pub(super) body_sent: bool,
     /// Bytes of it that were sent in the last exchange.
@@ -109,6 +114,8 @@ impl Asked {
         };
         Box::new(Self {
             born: worker.shared.disks.as_ref().map_or(0, |disks| disks.born()),
+            begun: worker.shared.cache.purge_seq(),
+            kept_from: None,
             worker: Rc::clone(worker),
             request_time: task.now,
             account: Account::new(&task.transcript),

@@ -268,14 +268,15 @@ impl Asked {
         }
     }
 
-    /// The answer to a POST may serve later GETs (RFC 9110 §9.3.3), so it gets a ticket after all.
+    /// The answer to a POST may serve later GETs (RFC 9110 §9.3.3), so it gets a ticket after all: unless it was
+    /// purged by others while it was on its way.
     fn ticket_for_later(&mut self) {
         let mut request = self.plan.client.clone();
         request.method = Method::Get;
         let cache = &self.worker.shared.cache;
         let lookup = cache.lookup(&self.plan.key, &request, self.task.now, &mut |_| Use::Ignore);
         if let Lookup::Miss { ticket, .. } | Lookup::HitForMiss { ticket, .. } = lookup {
-            self.plan.ticket = Some(ticket);
+            self.plan.ticket = Some(ticket).filter(|it| Some(it.born_seq()) == self.kept_from);
         }
     }
 
@@ -418,11 +419,19 @@ impl Asked {
     }
 
     /// What an unsafe request that succeeded makes invalid (RFC 9111 §4.4).
-    fn invalidate(&self, head: &ResponseHead) {
+    fn invalidate(&mut self, head: &ResponseHead) {
         let shared = &self.worker.shared;
         let client = &self.plan.client;
+        let mut place = shared.cache.purge_seq();
+        let is_current = client.method == Method::Post && {
+            let tags = entry::tags(&self.plan.site.name, &head.fields);
+            !shared.cache.was_purged_since(self.begun, &self.plan.key, &tags)
+        };
         // Whoever sent it need not wait until a disk has noted it.
-        let forget = |key: &Key| drop(shared.purge(key, Purge::Hard));
+        let mut forget = |key: &Key| {
+            place += 1;
+            drop(shared.purge(key, Purge::Hard));
+        };
         if method::invalidates(&client.method, head.status) {
             forget(&self.plan.key);
         }
@@ -430,6 +439,7 @@ impl Asked {
             let key = self.plan.site.name.key(shared.cache.secret());
             forget(&resource(key, self.plan.site.node(), &authority, &target).build());
         }
+        self.kept_from = is_current.then_some(place);
     }
 
     /// Ends a fetch whose answer is none to what was asked, for which its connection is closed like this.

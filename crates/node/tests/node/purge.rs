@@ -4,6 +4,7 @@ use crate::client::{Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, run};
 use crate::origin::{Origin, fresh, head, response};
 use freshet_base::clock::UnixMillis;
+use freshet_cache::Purge;
 
 /// An origin that numbers its answers; PUT and POST answer what `more` says.
 fn numbering(more: &'static [&'static str]) -> Origin {
@@ -214,5 +215,38 @@ fn a_purge_by_tag_removes_all_that_carry_it() {
             get(&node, target).await;
         }
         assert_eq!(origin.count(), 5);
+    });
+}
+
+/// RFC 9110 §9.3.3 lets an answer to POST be given to a later GET.
+#[test]
+fn an_answer_to_post_that_was_purged_on_its_way_is_not_kept() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let shared = &node.node.shared;
+        let tag = node.node.snapshot().sites.all()[0].name.tag(b"news");
+        let key = |target| shared.cache.key(crate::client::HOST, target);
+        let purges: [(&str, bool, &dyn Fn()); 3] = [
+            ("/kept", true, &|| drop(shared.purge(&key("/other"), Purge::Hard))),
+            ("/key", false, &|| drop(shared.purge(&key("/key"), Purge::Hard))),
+            ("/tag", false, &|| drop(shared.purge_tag(tag, Purge::Hard))),
+        ];
+        for (target, is_kept, purge) in purges {
+            let mut client = Client::to(&node).await;
+            client.ask("POST", target, &["Content-Length: 0"]).await;
+            let asked = origin.next().await;
+            purge();
+            let same = format!("Content-Location: {target}");
+            let fields = ["Cache-Control: max-age=60", &same, "Surrogate-Key: news"];
+            asked.send(response("200 OK", &fields, "before"));
+            assert_eq!(client.answer("POST").await.text(), "before");
+            client.ask("GET", target, &[]).await;
+            if !is_kept {
+                origin.next().await.send(fresh("after"));
+            }
+            let want = if is_kept { "before" } else { "after" };
+            assert_eq!(client.answer("GET").await.text(), want, "{target}");
+        }
     });
 }
