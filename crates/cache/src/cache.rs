@@ -12,8 +12,9 @@ use crate::eviction::{Objective, Tactic};
 use crate::key::{Key, Secret};
 use crate::lower::Lower;
 use crate::object::Object;
-use crate::purge_log::{self, PurgeLog};
+use crate::purge_log::{self, PurgeLog, Seq};
 use crate::shard::{SHARDS, Shard, shard_of};
+use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_store::Arena;
 use freshet_store::disk::tactic::Chosen;
@@ -69,6 +70,8 @@ pub struct Cache {
     pub(crate) purges: Mutex<PurgeLog>,
     pub(crate) seq: AtomicU64,
     fence: AtomicU64,
+    /// When trust in what is stored ends, ms of the wall clock.
+    trusted_until_ms: AtomicU64,
     next_id: AtomicU64,
     pub(crate) evicted_bytes: SharedCounter,
     pub(crate) refused_room: SharedCounter,
@@ -110,6 +113,7 @@ impl Cache {
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
             seq: AtomicU64::new(Self::DOUBTED_BELOW),
             fence: AtomicU64::new(0),
+            trusted_until_ms: AtomicU64::new(u64::MAX),
             next_id: AtomicU64::new(1),
             evicted_bytes: SharedCounter::default(),
             refused_room: SharedCounter::default(),
@@ -135,10 +139,38 @@ impl Cache {
         self.fence.store(seq, SeqCst);
     }
 
+    /// Has the fence hold for everything from this time on, whoever sleeps until then. Whoever moves the fence
+    /// may be stopped, as a machine is that is moved, and wakes up together with those who look up.
+    pub fn trust_until(&self, end: UnixMillis) {
+        self.trusted_until_ms.store(end.0, SeqCst);
+    }
+
     /// Where the fence is; [`Object::born_seq`] below it is behind. Whoever looks up compares: this
     /// cache does not know what a request may use all the same.
-    pub fn fenced_below(&self) -> u64 {
-        self.fence.load(SeqCst)
+    pub fn fenced_below(&self, now: UnixMillis) -> u64 {
+        match now.0 >= self.trusted_until_ms.load(SeqCst) {
+            true => u64::MAX,
+            false => self.fence.load(SeqCst),
+        }
+    }
+
+    /// From which number in the order on something has to be for a request that comes now. Where the fence
+    /// holds for everything, that is what is asked for or validated from now on: a fetch that is under way may
+    /// have been asked for before a purge that this request comes after. So each fetch has a number of its
+    /// own then.
+    pub fn usable_from(&self, now: UnixMillis) -> u64 {
+        match self.fenced_below(now) {
+            u64::MAX => self.purge_seq() + 1,
+            fence => fence,
+        }
+    }
+
+    /// The place in the order of a fetch that begins.
+    pub(crate) fn place_of_fetch(&self, now: UnixMillis) -> Seq {
+        match self.fenced_below(now) {
+            u64::MAX => self.next_in_order(),
+            _ => self.purge_seq(),
+        }
     }
 
     pub(crate) fn note_crowded(&self) {

@@ -13,7 +13,6 @@ use freshet_http::reason::Reason;
 use freshet_store::prefetch;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 /// What the caller would do with an object that matches its request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -143,7 +142,7 @@ impl Cache {
         shard.counters.lookups += 1;
         let Some(resource) = shard.find(key.hash()) else {
             shard.counters.misses_uri += 1;
-            let ticket = self.begin(&mut shard, key, Selector::default());
+            let ticket = self.begin(&mut shard, key, Selector::default(), now);
             return Lookup::Miss { ticket, stale: None, why: MissWhy::UriMiss };
         };
         let (found, why) = select(resource, &mut keys, classify);
@@ -162,7 +161,7 @@ impl Cache {
                 shard.counters.hits_stale += 1;
                 let refresh = pending.is_none().then(|| {
                     shard.counters.refreshes += 1;
-                    self.begin(&mut shard, key, object.selector().clone())
+                    self.begin(&mut shard, key, object.selector().clone(), now)
                 });
                 self.note(shard, key.hash(), &object, Some(now));
                 return Lookup::Hit { object, refresh };
@@ -173,7 +172,7 @@ impl Cache {
         if let Some(until) = marker {
             if until > now {
                 shard.counters.hits_for_miss += 1;
-                return Lookup::HitForMiss { ticket: self.begin_shared(key), stale };
+                return Lookup::HitForMiss { ticket: self.begin_shared(key, now), stale };
             }
             shard.unmark(key.hash(), until);
         }
@@ -189,10 +188,10 @@ impl Cache {
             pending => {
                 shard.counters.count_miss(why);
                 let ticket = match pending {
-                    Some(_) => self.begin_shared(key),
+                    Some(_) => self.begin_shared(key, now),
                     None => {
                         let selector = expected(&shard, key, stale.as_deref(), &mut keys);
-                        self.begin(&mut shard, key, selector)
+                        self.begin(&mut shard, key, selector, now)
                     }
                 };
                 Lookup::Miss { ticket, stale, why }
@@ -201,17 +200,23 @@ impl Cache {
     }
 
     /// Begins an exclusive fetch for the requests `selector` selects.
-    fn begin(self: &Arc<Self>, shard: &mut Shard, key: &Key, selector: Selector) -> Ticket {
+    fn begin(
+        self: &Arc<Self>,
+        shard: &mut Shard,
+        key: &Key,
+        selector: Selector,
+        now: UnixMillis,
+    ) -> Ticket {
         let pending = Arc::new(Pending::new(selector));
         shard.begin(key.hash(), Arc::clone(&pending));
         // Read under the shard's lock: a purge of this key either raised it before or finds the
         // fetch in the shard.
-        Ticket::new(Arc::clone(self), key.clone(), Some(pending), self.seq.load(SeqCst))
+        Ticket::new(Arc::clone(self), key.clone(), Some(pending), self.place_of_fetch(now))
     }
 
     /// Begins a fetch nobody waits for.
-    fn begin_shared(self: &Arc<Self>, key: &Key) -> Ticket {
-        Ticket::new(Arc::clone(self), key.clone(), None, self.seq.load(SeqCst))
+    fn begin_shared(self: &Arc<Self>, key: &Key, now: UnixMillis) -> Ticket {
+        Ticket::new(Arc::clone(self), key.clone(), None, self.place_of_fetch(now))
     }
 }
 

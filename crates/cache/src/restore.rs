@@ -73,7 +73,8 @@ impl Cache {
         if is_known {
             return None;
         }
-        let born = Born { seq: past.born_seq, is_doubted: past.is_doubted };
+        let content = if past.is_doubted { 0 } else { past.born_seq };
+        let born = Born { seq: past.born_seq, content };
         let object = self.insert(&Arc::new(key), None, born, spec);
         if !object.is_indexed() {
             return None;

@@ -53,17 +53,15 @@ impl Ticket {
     /// evict others. An object leaves the index when its body enters transit: the body's hook for
     /// that is taken.
     pub fn insert(self, spec: ObjectSpec) -> Arc<Object> {
-        self.insert_as(spec, false)
+        let born_seq = self.born_seq;
+        self.insert_older(spec, born_seq)
     }
 
-    /// As [`Ticket::insert`], for what was stored elsewhere and may be something that was purged since: a
-    /// fence from [`Cache::DOUBTED_BELOW`] on is before it, until it is validated.
-    pub fn insert_doubted(self, spec: ObjectSpec) -> Arc<Object> {
-        self.insert_as(spec, true)
-    }
-
-    fn insert_as(mut self, spec: ObjectSpec, is_doubted: bool) -> Arc<Object> {
-        let born = Born { seq: self.born_seq, is_doubted };
+    /// As [`Ticket::insert`], for what was asked for, or validated, at `content_seq` and is only put here now, as
+    /// what is made of another object; 0 for what may be something that was purged elsewhere since. A fence
+    /// above that is before it, until it is validated.
+    pub fn insert_older(mut self, spec: ObjectSpec, content_seq: u64) -> Arc<Object> {
+        let born = Born { seq: self.born_seq, content: content_seq.min(self.born_seq) };
         let object = self.cache.insert(&self.key, self.pending.as_ref(), born, spec);
         self.end(WaitOutcome::TryAgain);
         object
@@ -124,8 +122,8 @@ impl Ticket {
 #[derive(Clone, Copy)]
 pub(crate) struct Born {
     pub(crate) seq: Seq,
-    /// Whether it was stored elsewhere since, and may have been purged.
-    pub(crate) is_doubted: bool,
+    /// Behind which its bytes are known to be: not above `seq`.
+    pub(crate) content: Seq,
 }
 
 impl Drop for Ticket {
@@ -149,7 +147,7 @@ impl Cache {
         self: &Arc<Self>,
         key: &Arc<Key>,
         pending: Option<&Arc<Pending>>,
-        Born { seq: born_seq, is_doubted }: Born,
+        Born { seq: born_seq, content }: Born,
         mut spec: ObjectSpec,
     ) -> Arc<Object> {
         self.note_time(spec.head.freshness.received);
@@ -170,13 +168,12 @@ impl Cache {
             Arc::clone(key),
             spec,
             selector,
-            if is_doubted { 0 } else { born_seq },
+            content,
             charged,
             Arc::clone(&self.arena),
         );
-        if is_doubted {
-            object.note_bans_seen(born_seq);
-        }
+        // Whoever puts it here has tested it.
+        object.note_bans_seen(born_seq);
         let object = Arc::new(object);
         // The pending fetch goes and the object comes under one lock, so that nobody in between
         // finds neither.

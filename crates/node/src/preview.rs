@@ -78,7 +78,7 @@ pub fn preview(
     let peek = shared.cache.peek(&key);
     let selected = peek.variants.iter().find(|object| selects(object, &task.request)).cloned();
     let reason = match recv {
-        Recv::Hash => looked_up(&task, shared.cache.fenced_below(), &peek, selected.as_deref()),
+        Recv::Hash => looked_up(&task, shared.cache.fenced_below(now), &peek, selected.as_deref()),
         Recv::Pass if task.reason == Reason::Miss => Reason::PassPolicy,
         Recv::Pass => task.reason,
         Recv::Pipe => Reason::Pipe,

@@ -215,3 +215,25 @@ fn a_fetch_that_begins_behind_a_purge_is_kept() {
     cache.purge(&crate::fixture::key(&cache, "/b"), Purge::Hard);
     assert!(!ticket.insert(spec(&cache, head(10), 1)).is_indexed());
 }
+
+#[test]
+fn what_is_made_of_another_object_is_as_old_as_that() {
+    let cache = cache(16 * MIB);
+    cache.fence(u64::MAX);
+    let came = cache.usable_from(START);
+    let (first, _, _) = miss(get(&cache, "/a", START));
+    assert!(first.born_seq() >= came, "it was asked for since");
+    let came = cache.usable_from(START);
+    assert!(first.born_seq() < came, "and before whoever comes now");
+    let object = first.insert(spec(&cache, head(10), 1));
+    let (other, _, _) = miss(get(&cache, "/b", START));
+    assert!(other.born_seq() >= came);
+    let made = other.insert_older(spec(&cache, head(10), 1), object.born_seq());
+    assert!(made.is_indexed() && made.born_seq() < came);
+    // Without a fence over everything all that begins behind the same purge is alike.
+    cache.fence(0);
+    let tickets = ["/c", "/d"].map(|target| miss(get(&cache, target, START)).0.born_seq());
+    assert_eq!(tickets[0], tickets[1]);
+    cache.trust_until(START);
+    assert_eq!((cache.fenced_below(START), cache.fenced_below(after(0))), (u64::MAX, u64::MAX));
+}

@@ -233,7 +233,7 @@ fn begin(worker: &Rc<Worker>, task: &mut ClientTask, key: Arc<Key>, errand: Erra
     if worker.shared.keepers.may_have(&key) {
         return false;
     }
-    let fence = cache.fenced_below();
+    let fence = cache.fenced_below(now);
     let classify = &mut |object: &Object| use_of(task, fence, object);
     match cache.lookup(&key, &task.request, now, classify) {
         Lookup::Miss { ticket, stale: None, .. } => {

@@ -163,10 +163,11 @@ impl Asked {
     /// Whether a version that has come takes the place of the stored one. It does not where it is behind
     /// that: then the stored one, which stays, is returned.
     pub(super) async fn place_manifest(&self, read: &Read, body: &Body) -> Option<Arc<Object>> {
-        // What an operator wants anew is taken as it comes.
-        let stored = self.plan.stale.as_ref();
-        let stored =
-            stored.filter(|stored| stored.is_indexed() && stored.soft_purged_at().is_none());
+        // What an operator wants anew, or may want so elsewhere, is taken as it comes.
+        let fence = self.worker.shared.cache.fenced_below(self.task.now);
+        let stored = self.plan.stale.as_ref().filter(|stored| {
+            stored.is_indexed() && stored.soft_purged_at().is_none() && stored.born_seq() >= fence
+        });
         let before = match stored {
             Some(stored) if read.manifest.progress.is_some() => self.reached(stored).await,
             _ => None,

@@ -60,7 +60,8 @@ pub(crate) fn recode(
         tags: object.tags().into(),
         objective: objective_of(&task.site.settings, key),
     };
-    let made = ticket.insert(spec);
+    // Its bytes are no younger than those it is made of.
+    let made = ticket.insert_older(spec, object.born_seq());
     let worker = Rc::clone(worker);
     spawn_local(async move {
         let is_whole = match flow.run().await {

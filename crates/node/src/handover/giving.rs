@@ -4,6 +4,7 @@ use super::frame::{self, BANS, Kind, MAGIC, PIECE_BYTES_MAX, VERSION};
 use super::object;
 use crate::keepers::Purgeable;
 use crate::worker::Shared;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Object, Purge};
 use freshet_store::Next;
 use freshet_store::disk::block::Buffer;
@@ -278,7 +279,7 @@ impl Give {
                 continue;
             }
             self.newest = self.newest.max(object.id());
-            let is_doubted = object.born_seq() < self.shared.cache.fenced_below();
+            let is_doubted = object.born_seq() < self.shared.cache.fenced_below(UnixMillis::now());
             if let Some(bytes) = object::describe(&object, is_doubted) {
                 frame::write(&mut self.out, Kind::Object, &[&bytes])?;
                 self.given.insert(object.id(), object);

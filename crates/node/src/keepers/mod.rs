@@ -20,6 +20,7 @@ pub(crate) use missing::{fill, response_body};
 
 use crate::sites::SiteRef;
 use crate::worker::Worker;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Object, ObjectSpec, Objective, StoredHead, Ticket, Variation};
 use freshet_config::SiteSettings;
 use freshet_config::storage::Storage;
@@ -217,10 +218,12 @@ impl Keepers {
     ) -> Result<(), Ticket> {
         for keeper in self.0.iter().filter(|keeper| keeper.may_have(wanted.key)) {
             if let Some(found) = keeper.restore(worker, wanted).await {
-                match found {
-                    Restored { spec, is_doubted: false } => ticket.insert(spec),
-                    Restored { spec, is_doubted: true } => ticket.insert_doubted(spec),
-                };
+                let Restored { spec, is_doubted } = found;
+                let cache = &worker.shared.cache;
+                // What holds for all that is stored holds for what was stored elsewhere.
+                let is_fenced = cache.fenced_below(UnixMillis::now()) == u64::MAX;
+                let content_seq = if is_doubted || is_fenced { 0 } else { ticket.born_seq() };
+                ticket.insert_older(spec, content_seq);
                 return Ok(());
             }
         }

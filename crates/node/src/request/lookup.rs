@@ -57,9 +57,12 @@ impl Machine<'_> {
         let mut asked_keepers = self.task.hash_always_miss;
         let mut may_recode = self.task.name_coding();
         let length_min = self.length_min();
+        let came = cache.usable_from(self.task.now);
         loop {
             self.hold = None;
-            let asked = Asked::new(&self.task, cache.fenced_below(), collapsed);
+            // Where the fence came down meanwhile, what was purged is gone.
+            let fence = cache.fenced_below(self.task.now).min(came);
+            let asked = Asked::new(&self.task, fence, collapsed);
             let (request, now) = (&self.task.request, self.task.now);
             let is_outgrown = |object: &Object| {
                 length_min > 0 && object.body().total().is_some_and(|total| total < length_min)
@@ -120,7 +123,7 @@ impl Machine<'_> {
                     };
                     let is_other = matches!(why, MissWhy::VaryMiss);
                     let ticket = if is_other && std::mem::take(&mut may_recode) {
-                        let asked = Asked::new(&self.task, cache.fenced_below(), collapsed);
+                        let asked = Asked::new(&self.task, fence, collapsed);
                         match self.recode(&key, ticket, &asked) {
                             Ok(()) => continue,
                             Err(ticket) => ticket,
@@ -317,7 +320,7 @@ impl Machine<'_> {
     fn refuses(&self, object: &Object) -> bool {
         let settings = &self.task.site.node().settings;
         settings.fleet.as_ref().is_some_and(|fleet| fleet.refuses)
-            && object.born_seq() < self.worker.shared.cache.fenced_below()
+            && object.born_seq() < self.worker.shared.cache.fenced_below(self.task.now)
     }
 
     /// A fetch failed: a stale object helps where it may, else the client is told.
@@ -371,7 +374,7 @@ pub(super) struct Asked<'a> {
     /// What was fetched, or last validated, before this number in the order of purges may be something
     /// that was purged elsewhere ([`freshet_cache::Cache::fence`]).
     fence: u64,
-    /// Whether the request waited for a fetch that began after it came.
+    /// Whether the request waited for a fetch of another.
     collapsed: bool,
 }
 
@@ -445,14 +448,14 @@ impl<'a> Asked<'a> {
         if object.with_head(|head| head.partial) && !self.can_use_part(object) {
             return Use::Ignore;
         }
+        if self.is_fenced(Some(object)) {
+            return Use::Validate;
+        }
         // A response that came after this request may answer it whatever it says about later ones
         // (RFC 9111 §4).
         let received = object.with_head(|head| head.freshness.received);
         if self.collapsed && received >= self.now && object.soft_purged_at().is_none() {
             return Use::Serve;
-        }
-        if self.is_fenced(Some(object)) {
-            return Use::Validate;
         }
         match self.reuse(object) {
             Reuse::Fresh => Use::Serve,

@@ -34,7 +34,7 @@ impl Machine<'_> {
             _ => return None,
         };
         let shared = &self.worker.shared;
-        let usable = Asked::new(&self.task, shared.cache.fenced_below(), false);
+        let usable = Asked::new(&self.task, shared.cache.usable_from(self.task.now), false);
         let classify = &mut |object: &Object| usable.classify(object);
         let lookup = shared.cache.lookup(&newest, &self.task.request, self.task.now, classify);
         let Lookup::Hit { object, refresh: None } = lookup else { return None };

@@ -204,3 +204,18 @@ fn a_playlist_that_is_kept_for_nobody_does_not_go_back_while_another_has_a_newer
         assert_eq!(node.count("media_behind_given"), 3);
     });
 }
+
+#[test]
+fn behind_a_fence_a_playlist_is_taken_as_it_comes() {
+    run(async {
+        let packager = Packager::at("first", 20);
+        let node = Setup::of(&packager.origin).start();
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("first", 20));
+        packager.first.store(18, SeqCst);
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("first", 20));
+        assert_eq!(node.count("media_behind"), 1);
+        // The one that is stored may have been purged, so that this one is taken.
+        node.node.shared.cache.fence(u64::MAX);
+        assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("first", 18));
+    });
+}

@@ -169,6 +169,25 @@ fn what_is_doubted_on_a_disk_is_validated_once_however_often_the_node_restarts()
     });
 }
 
+#[test]
+fn what_a_disk_has_is_validated_as_well_while_the_fence_holds_for_everything() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let origin = Origin::serve(|_| fresh(pattern(1, 0..50_000)));
+        let node = Setup::of(&origin).and(&store).start();
+        assert!(get(&node, "/a").await.cache().contains("stored"));
+        drain(&node);
+        drop(node);
+        let node = Setup::of(&origin).and(&store).start();
+        node.node.shared.cache.fence(u64::MAX);
+        let answer = get(&node, "/a").await;
+        assert!(answer.cache().contains("fwd=stale"), "{}", answer.cache());
+        assert_eq!((node.count("disk_hits"), origin.count()), (1, 2));
+    });
+}
+
 /// Lengths of the objects of `/hot/`: short ones, and ones of several records.
 fn hot_bytes(seed: u64) -> u64 {
     seed + if seed.is_multiple_of(5) { 1_500_000 } else { 30_000 }

@@ -37,13 +37,15 @@ pub(crate) struct Confirmed {
     pub(crate) answered: Duration,
 }
 
-/// A purge that was carried out by all nodes: begun and ended.
+/// A purge that was carried out by all nodes, but for those that are fenced: begun and ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Purge {
     pub(crate) site: usize,
     pub(crate) path: usize,
     /// The one edge it is about, where it is about one.
     pub(crate) edge: Option<usize>,
+    /// Whether a node has not heard of it yet.
+    pub(crate) is_missed: bool,
     pub(crate) begun: Duration,
     pub(crate) ended: Duration,
 }
@@ -147,13 +149,19 @@ impl Truth {
         Ok(())
     }
 
-    /// Whether it is from before a purge that had been carried out.
+    /// Whether it is from before a purge that had been carried out. A node that has not heard of one may use what
+    /// the origin has confirmed since.
     fn judge_purges(&self, request: &Request, sent: &Sent) -> Result<(), String> {
+        let is_confirmed = |since: Duration| {
+            let mut same = self.confirmed.iter().filter(|one| one.identity == sent.identity);
+            same.any(|one| one.at >= since)
+        };
         let purged = self.purges.iter().find(|purge| {
             (purge.site, purge.path) == (request.site, request.path)
                 && purge.edge.is_none_or(|edge| edge == request.edge)
                 && purge.ended < request.sent
                 && sent.at < purge.begun
+                && !(purge.is_missed && is_confirmed(purge.begun))
         });
         purged.map_or(Ok(()), |purge| Err(format!("it is from before {purge:?}")))
     }

@@ -49,6 +49,8 @@ pub(crate) struct World {
     pub(crate) faults_permille: u64,
     truth: RefCell<Truth>,
     posts: RefCell<BTreeMap<String, u64>>,
+    /// Nodes that hear of no purges at present, and which they have missed: site and path.
+    cut_off: RefCell<BTreeMap<SocketAddr, Vec<(usize, usize)>>>,
     requests: RefCell<Vec<String>>,
     next_request: Cell<u64>,
     transcript: RefCell<Vec<String>>,
@@ -105,6 +107,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
         random: RefCell::new(random),
         truth: RefCell::default(),
         posts: RefCell::default(),
+        cut_off: RefCell::default(),
         requests: RefCell::default(),
         next_request: Cell::new(0),
         transcript: RefCell::default(),
@@ -123,6 +126,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
         .collect();
     let purging = spawn_local(purge_now_and_then(Rc::clone(&world), nodes.addresses()));
     let disturbing = spawn_local(disturb(Rc::clone(&world), Rc::clone(&nodes)));
+    let cutting = spawn_local(cut_off_now_and_then(Rc::clone(&world), Rc::clone(&nodes), seed));
     let failing = spawn_local(disks::fail_now_and_then(Rc::clone(&world)));
     let all = async {
         for client in clients {
@@ -136,6 +140,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
     }
     purging.abort();
     disturbing.abort();
+    cutting.abort();
     failing.abort();
     nodes.end();
     Outcome {
@@ -211,6 +216,24 @@ impl World {
         }));
     }
 
+    /// Whether a node does not hear of a purge, which it has to carry out later then.
+    fn misses(&self, node: SocketAddr, site: usize, path: usize) -> bool {
+        let mut cut_off = self.cut_off.borrow_mut();
+        let missed = cut_off.get_mut(&node);
+        missed.map(|missed| missed.push((site, path))).is_some()
+    }
+
+    /// The next purge that a node has missed; none where it is at the end, and is cut off no more.
+    fn catches_up(&self, node: SocketAddr) -> Option<(usize, usize)> {
+        let mut cut_off = self.cut_off.borrow_mut();
+        let missed = cut_off.get_mut(&node)?;
+        if missed.is_empty() {
+            cut_off.remove(&node);
+            return None;
+        }
+        Some(missed.remove(0))
+    }
+
     pub(crate) fn note_post(&self, number: &str) {
         let mut posts = self.posts.borrow_mut();
         let times = posts.entry(number.to_owned()).or_default();
@@ -241,15 +264,15 @@ impl World {
         match judged {
             Ok(identity) => {
                 let is_done = request.method == "POST" && got.head.status() == 200;
-                // A parent that was away has not heard of it, and what its disk has outlives that.
+                // A parent that was passed by has not heard of it.
                 let is_heard = !self.has_parent
-                    || !self.disks.are_there()
                     || got.head.field("cache-status").is_some_and(|it| it.starts_with("parent"));
                 if is_done && is_heard {
                     self.truth.borrow_mut().purges.push(Purge {
                         site: request.site,
                         path: request.path,
                         edge: Some(request.edge),
+                        is_missed: false,
                         begun: request.sent,
                         ended: got.received,
                     });
@@ -324,6 +347,8 @@ impl Nodes {
             let _guard = tasks.enter();
             Node::start_in_world(settings)?
         };
+        let is_cut_off = self.world.cut_off.borrow().contains_key(&role.address(&self.world));
+        node.shared.cache.fence(if is_cut_off { u64::MAX } else { 0 });
         let killed = Rc::clone(&kill);
         spawn_local(async move {
             tokio::select! {
@@ -379,6 +404,32 @@ impl Nodes {
         running.node.reload(settings(&self.world, running.role)).expect("settings are as before");
     }
 
+    /// Raises the fence of a node, or takes it down.
+    fn fence(&self, role: Role, fence: u64) {
+        let all = self.all.borrow();
+        // One that is not there begins as it has to.
+        if let Some(running) = all.iter().find(|running| running.role == role) {
+            running.node.shared.cache.fence(fence);
+        }
+    }
+
+    /// Lets a node hear of no purges, which it is fenced for.
+    fn cut_off(&self, role: Role) {
+        self.world.say(format!("{role:?} is cut off"));
+        self.world.cut_off.borrow_mut().insert(role.address(&self.world), Vec::new());
+        self.fence(role, u64::MAX);
+    }
+
+    /// Lets a node carry out what it has missed, before it trusts what it has stored.
+    async fn reconnect(&self, role: Role) {
+        let address = role.address(&self.world);
+        while let Some((site, path)) = self.world.catches_up(address) {
+            client::purge(&self.world, address, site, path).await;
+        }
+        self.world.say(format!("{role:?} has caught up"));
+        self.fence(role, 0);
+    }
+
     fn end(&self) {
         for running in self.all.borrow_mut().drain(..) {
             running.kill.notify_one();
@@ -394,6 +445,10 @@ fn settings(world: &World, role: Role) -> Settings {
          [log]\naccess = \"off\"\n\
          [cache]\nname = \"{name}\"\nloop_id = \"{name}\"\nstale_if_error = \"0s\"\n",
         role.address(world)
+    );
+    let _ = write!(
+        text,
+        "[fleet]\nservers = [\"nats://10.5.0.1\"]\nnode = \"{name}\"\nwhen_cut_off = \"refuse\"\n"
     );
     text.push_str(&world.disks.configured(&name));
     for (site, host) in SITES.iter().enumerate() {
@@ -422,12 +477,35 @@ async fn purge_now_and_then(world: Rc<World>, nodes: Vec<SocketAddr>) {
         };
         sleep(Duration::from_millis(pause)).await;
         let begun = time::now();
+        let mut is_missed = false;
         for node in &nodes {
-            client::purge(&world, *node, site, path).await;
+            if world.misses(*node, site, path) {
+                is_missed = true;
+            } else {
+                client::purge(&world, *node, site, path).await;
+            }
         }
-        let purge = Purge { site, path, edge: None, begun, ended: time::now() };
+        let purge = Purge { site, path, edge: None, is_missed, begun, ended: time::now() };
         world.say(format!("{purge:?}"));
         world.truth.borrow_mut().purges.push(purge);
+    }
+}
+
+/// Cuts nodes off from what is purged, one at a time. What is drawn for it is drawn apart: a world without is
+/// the same as if there never were any.
+async fn cut_off_now_and_then(world: Rc<World>, nodes: Rc<Nodes>, seed: u64) {
+    let mut random = Random(seed ^ 0x666c_6565);
+    if random.chance(500) {
+        return;
+    }
+    let parents = world.has_parent.then_some(Role::Parent);
+    let roles: Vec<_> = parents.into_iter().chain((0..world.edges.len()).map(Role::Edge)).collect();
+    loop {
+        sleep(Duration::from_millis(random.within(1..15_000))).await;
+        let role = random.of(&roles);
+        nodes.cut_off(role);
+        sleep(Duration::from_millis(random.within(1..30_000))).await;
+        nodes.reconnect(role).await;
     }
 }
 
