@@ -279,6 +279,14 @@ impl<C: Clone> Member<C> {
         self.fence
     }
 
+    /// How long the node may still do so if nothing more is heard, as of `now_ms`.
+    pub fn lease_left_ms(&self, now_ms: u64) -> u64 {
+        match self.fence {
+            Fence::Lifted => self.fenced_from_ms().saturating_sub(now_ms),
+            Fence::Raised => 0,
+        }
+    }
+
     /// The last entry the log is known to have.
     pub fn last_known(&self) -> u64 {
         self.last_known

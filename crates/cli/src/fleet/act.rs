@@ -31,7 +31,8 @@ pub(super) struct Acting {
 /// What of the stored may be used.
 struct Trust {
     fence: Fence,
-    /// What is from before has to be validated, also without a fence.
+    /// What is from before has to be validated, also without a fence: at least what was doubted where it
+    /// comes from, as on the disks or in the process before.
     from: u64,
 }
 
@@ -50,7 +51,7 @@ struct Kept {
 impl Acting {
     /// Acts for a node in this fleet.
     pub(super) fn new(node: Arc<Node>, fleet: &str, state: Option<PathBuf>) -> Self {
-        let trust = Mutex::new(Trust { fence: Fence::Raised, from: 0 });
+        let trust = Mutex::new(Trust { fence: Fence::Raised, from: Cache::DOUBTED_BELOW });
         Self { node, fleet: fleet.to_owned(), state, trust, load: Load::default() }
     }
 
@@ -158,10 +159,7 @@ impl Acts for Acting {
     fn restored(&self) -> Option<Place> {
         let text = fs::read_to_string(self.state.as_ref()?).ok()?;
         let Kept { place, disks_doubted_below } = serde_json::from_str(&text).ok()?;
-        if disks_doubted_below > 0 {
-            self.node.shared.disks_doubted_below.fetch_max(disks_doubted_below, SeqCst);
-            self.set_trust(|trust| trust.from = trust.from.max(Cache::DOUBTED_BELOW));
-        }
+        self.node.shared.disks_doubted_below.fetch_max(disks_doubted_below, SeqCst);
         // Nodes around this one ask at once, and so does it.
         if let Some(position) = self.position(place) {
             self.node.shared.applied.advance(position);
@@ -185,6 +183,10 @@ impl Acts for Acting {
             Fence::Raised => tracing::warn!("cut off from the fleet: what is stored is validated"),
             Fence::Lifted => tracing::info!("at the end of the fleet's log"),
         }
+    }
+
+    fn lease(&self, until: UnixMillis) {
+        self.node.shared.cache.trust_until(until);
     }
 
     fn load_percent(&self) -> Option<u8> {
@@ -222,4 +224,31 @@ fn write(path: &Path, kept: &Kept) -> io::Result<()> {
     file.write_all(serde_json::to_string(kept)?.as_bytes())?;
     file.sync_all()?;
     fs::rename(next, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freshet_config::Settings;
+    use freshet_config::document::Document;
+    use freshet_net::handover::Inherited;
+    use std::time::Duration;
+
+    #[test]
+    fn what_was_doubted_before_is_validated_while_the_lease_lasts_and_all_is_when_it_ends() {
+        let text = "workers = 1\nmemory = \"64MiB\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+                    [[origin]]\nurl = \"http://127.0.0.1:1\"\n";
+        let document = Document::parse(text).expect("it is well formed");
+        let settings = Settings::from_document(&document).expect("it is right");
+        let node = Node::start(settings, &mut Inherited::default()).expect("it starts");
+        let acting = Acting::new(Arc::clone(&node), "fleet", None);
+        let fence = || node.shared.cache.fenced_below(UnixMillis::now());
+        acting.fence(Fence::Lifted);
+        acting.lease(UnixMillis::now().plus(Duration::from_secs(3600)));
+        assert_eq!(fence(), Cache::DOUBTED_BELOW);
+        acting.lease(UnixMillis::now());
+        assert_eq!(fence(), u64::MAX);
+        node.stop();
+        node.join();
+    }
 }

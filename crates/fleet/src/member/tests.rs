@@ -60,9 +60,9 @@ fn a_lease_is_counted_from_the_question_and_ends_without_another() {
     member.answered(0, has(3), 4_000);
     assert_eq!(actions(&mut member), [Action::Fence(Fence::Lifted)]);
     member.tick(4_499);
-    assert_eq!(member.fence(), Fence::Lifted);
+    assert_eq!((member.fence(), member.lease_left_ms(4_499)), (Fence::Lifted, 1));
     member.tick(4_500);
-    assert_eq!(member.fence(), Fence::Raised);
+    assert_eq!((member.fence(), member.lease_left_ms(4_500)), (Fence::Raised, 0));
     // Entries that arrive renew nothing: they may be old.
     member.pushed(entry(4), 4_600);
     let all = actions(&mut member);

@@ -10,6 +10,7 @@ use crate::limits::REFUSED_TOLD_MAX;
 use crate::member::{Action, Answer, Fence, Member, Settings};
 use crate::upgrade::Standing;
 use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
 use futures_util::StreamExt;
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
@@ -32,6 +33,12 @@ pub trait Acts: Send + Sync + 'static {
 
     /// Puts the fence up or down.
     fn fence(&self, fence: Fence);
+
+    /// How long the fence may be down without a further word: it is to go up by itself then, since a process
+    /// that was stopped goes on with its requests before this follower has a turn.
+    fn lease(&self, until: UnixMillis) {
+        let _ = until;
+    }
 
     /// Uses nothing stored until now without validating it once, and goes on from `place`. `has_lost`
     /// says that the log lost what it had accepted.
@@ -265,7 +272,11 @@ impl Following {
         reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_listed = false;
         loop {
+            // Read first: a stop behind it shortens what is left.
+            let wall = UnixMillis::now();
             self.member.tick(self.now_ms());
+            let left_ms = self.member.lease_left_ms(self.now_ms());
+            self.acts.lease(wall.plus(Duration::from_millis(left_ms)));
             self.act().await;
             let due = self.begun + Duration::from_millis(self.member.deadline_ms());
             tokio::select! {
