@@ -105,6 +105,10 @@ fn it_stops_at_the_first_node_that_is_not_well_and_says_why() {
         said.contains(&format!("edge-1: it goes on as before: {VERSION} is installed")),
         "{said}"
     );
+    // And all are told where the others stand.
+    let stand =
+        format!("\n  {VERSION}, asked to hand over: edge-1\n  {VERSION}, as before: edge-2\n");
+    assert!(said.contains(&stand), "{said}");
     // One that says its version, and does not run.
     fleet.install_script(0, "[ \"$1\" = --version ] && echo freshet 9.9.9 || exit 3");
     let said = wrong(&fleet, &["--to", "9.9.9", "--drain", "0s"]);

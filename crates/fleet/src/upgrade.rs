@@ -98,6 +98,20 @@ pub struct Said<'a> {
     pub standing: Option<&'a Standing>,
 }
 
+/// Where a node stands when an upgrade stops.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reached {
+    /// It has handed over, and its clients fared no worse.
+    Done,
+    /// It has handed over, and was not seen to be well for long enough.
+    Watched,
+    /// It was asked to hand over, and was not seen to have.
+    Asked,
+    /// Nobody asked it.
+    Before,
+}
+
 /// What is to be done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Step {
@@ -195,6 +209,11 @@ impl Waves {
         self.nodes.iter().filter(move |(_, node)| is_done(node)).map(|(name, _)| name.as_str())
     }
 
+    /// Where each node stands, and the version it said last; none where it has said nothing.
+    pub fn reached(&self) -> impl Iterator<Item = (&str, Reached, &str)> {
+        self.nodes.iter().map(|(name, node)| (name.as_str(), node.reached(), node.version.as_str()))
+    }
+
     /// What a node says.
     pub fn heard(&mut self, said: &Said<'_>, now_ms: u64) {
         let to = self.to().map(str::to_owned);
@@ -244,6 +263,15 @@ enum Next {
 }
 
 impl Node {
+    fn reached(&self) -> Reached {
+        match self.state {
+            State::Before | State::HasIt => Reached::Before,
+            State::Asked { .. } => Reached::Asked,
+            State::Held { .. } => Reached::Watched,
+            State::Done { .. } => Reached::Done,
+        }
+    }
+
     /// What it says.
     ///
     /// # Errors

@@ -8,9 +8,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use freshet_fleet::limits::DRAIN_MAX_MS;
 use freshet_fleet::nats::{Heard, Link, Report, Watch};
-use freshet_fleet::upgrade::{Step, Terms, Waves};
+use freshet_fleet::upgrade::{Reached, Step, Terms, Waves};
 use serde_json::json;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -90,12 +90,15 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let done: Vec<_> = seeing.waves.done().collect();
     let to = seeing.waves.to();
     if arguments.which.json {
-        say!("{}", json!({"to": to, "done": done, "stopped": outcome, "silent": silent}))?;
+        let nodes: BTreeMap<_, _> = seeing.waves.reached().map(standing).collect();
+        let answer =
+            json!({"to": to, "done": done, "stopped": outcome, "silent": silent, "nodes": nodes});
+        say!("{answer}")?;
         return Ok(ExitCode::from(u8::from(outcome.is_some() || !silent.is_empty())));
     }
     if let Some(why) = outcome {
         let left = "nobody is asked any more; the same command again goes on from here";
-        bail!("{why}\n{left}");
+        bail!("{why}\n{}{left}", where_they_stand(seeing.waves.reached()));
     }
     match (done.len(), to) {
         (0, _) => say!("all nodes run it already")?,
@@ -106,6 +109,31 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     bail!("as they were, since they do not answer: {}", silent.join(", "))
+}
+
+fn standing<'a>(
+    (node, reached, version): (&'a str, Reached, &str),
+) -> (&'a str, serde_json::Value) {
+    (node, json!({"reached": reached, "version": version}))
+}
+
+/// A line for all nodes that are equally far and run the same version, those that are farthest first.
+fn where_they_stand<'a>(nodes: impl Iterator<Item = (&'a str, Reached, &'a str)>) -> String {
+    let mut groups = BTreeMap::<_, Vec<_>>::new();
+    for (node, reached, version) in nodes {
+        groups.entry((reached, version)).or_default().push(node);
+    }
+    let mut out = String::new();
+    for ((reached, version), names) in groups {
+        let what = match reached {
+            Reached::Done => "handed over, and well",
+            Reached::Watched => "handed over, and not seen to be well",
+            Reached::Asked => "asked to hand over",
+            Reached::Before => "as before",
+        };
+        out += &format!("  {version}, {what}: {}\n", names.join(", "));
+    }
+    out
 }
 
 impl Arguments {
@@ -222,5 +250,20 @@ mod tests {
         assert_eq!(waves.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2, 2]);
         assert_eq!(waves[0], ["n0", "n4", "n8"]);
         assert_eq!(spread(&[], 3), Vec::<Vec<String>>::new());
+    }
+
+    #[test]
+    fn nodes_that_stand_alike_are_in_one_line() {
+        let nodes = [
+            ("a", Reached::Done, "2.0.0"),
+            ("b", Reached::Before, "1.0.0"),
+            ("c", Reached::Watched, "2.0.0"),
+            ("d", Reached::Before, "1.0.0"),
+            ("e", Reached::Done, "2.0.0"),
+        ];
+        let want = "  2.0.0, handed over, and well: a, e\n\
+                    \x20 2.0.0, handed over, and not seen to be well: c\n\
+                    \x20 1.0.0, as before: b, d\n";
+        assert_eq!(where_they_stand(nodes.into_iter()), want);
     }
 }

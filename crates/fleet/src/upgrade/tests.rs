@@ -142,7 +142,16 @@ fn outcome(kinds: &[Vec<Kind>], to: Option<&str>) -> (Step, BTreeMap<String, Mac
                     machines.get_mut(&name).unwrap().asked(&ask, now_ms);
                 }
                 Step::Wait => break,
-                end => return (end, machines),
+                end => {
+                    for (name, reached, version) in upgrade.reached() {
+                        let machine = &machines[name];
+                        assert_eq!(reached == Reached::Before, machine.words == 0, "{name}");
+                        let has_handed = matches!(reached, Reached::Done | Reached::Watched);
+                        assert!(!has_handed || version == machine.version, "{name}");
+                        assert!(!has_handed || machine.handed_ms.is_some(), "{name}");
+                    }
+                    return (end, machines);
+                }
             }
         }
     }
