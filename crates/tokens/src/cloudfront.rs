@@ -9,7 +9,7 @@ use crate::limits::TOKEN_BYTES_MAX;
 use crate::network::contains;
 use crate::question::Question;
 use crate::seen::Seen;
-use crate::text::{base64_url, is_like};
+use crate::text::{base64_url, decode, is_like};
 use crate::times::{Times, seconds, time};
 use crate::verifier::Grant;
 use serde::Deserialize;
@@ -205,8 +205,10 @@ fn is_signed(key: &Material, is_sha1: bool, text: &[u8], signature: &[u8]) -> Op
     Some(key.verify_sig(text, signature).is_ok())
 }
 
-/// base64 in which `-_~` stand for `+=/`.
+/// base64 in which `-_~` stand for `+=/`; what builds URLs may have encoded these.
 fn bytes(text: &str) -> Result<Vec<u8>, Denied> {
+    let text = decode(text).ok_or(Denied::Malformed)?;
+    let text = std::str::from_utf8(&text).map_err(|_| Denied::Malformed)?;
     let text = text.trim_end_matches('_');
     if text.contains('_') || text.len() > TOKEN_BYTES_MAX {
         return Err(Denied::Malformed);

@@ -41,12 +41,13 @@ impl EdgeAuth {
     ) -> Result<Grant, Denied> {
         let token = self.source.token(question)?;
         let path = question.path();
+        let urls = self.urls(question);
         // Generators may escape early: then what is signed has its escapes, as it was sent.
         let sent = self.source.parameter.as_deref().map(|name| question.parameter(name));
         let sent = sent.transpose()?.flatten();
         let sent = sent.filter(|sent| **sent != *token && sent.len() <= TOKEN_BYTES_MAX);
-        let parts = sent.and_then(|sent| self.signed(sent, path, keys).ok());
-        let parts = parts.map_or_else(|| self.signed(&token, path, keys), Ok)?;
+        let parts = sent.and_then(|sent| self.signed(sent, &urls, keys).ok());
+        let parts = parts.map_or_else(|| self.signed(&token, &urls, keys), Ok)?;
         let times = Times {
             not_before_s: parts.start.map(|from| from as f64),
             expires_s: Some(parts.until.ok_or(Denied::Endless)? as f64),
@@ -73,26 +74,44 @@ impl EdgeAuth {
         Ok(Grant { id, claims: data.into_iter().collect(), subject: None })
     }
 
+    /// What may have been signed as the URL: its path, or that with its own query.
+    fn urls(&self, question: &Question<'_>) -> Vec<String> {
+        let path = question.path();
+        let is_token = |pair: &str| {
+            let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+            self.source.parameter.as_deref() == Some(name)
+        };
+        let own = question.query().split('&').filter(|pair| !is_token(pair));
+        let query = own.collect::<Vec<_>>().join("&");
+        let with_query = (!query.is_empty()).then(|| format!("{path}?{query}"));
+        [path.to_owned()].into_iter().chain(with_query).collect()
+    }
+
     /// What a token says whose signature is good.
-    fn signed<'a>(&self, token: &'a str, path: &str, keys: &Keys) -> Result<Parts<'a>, Denied> {
+    fn signed<'a>(
+        &self,
+        token: &'a str,
+        urls: &[String],
+        keys: &Keys,
+    ) -> Result<Parts<'a>, Denied> {
         let (signed, mac) = token.rsplit_once("~hmac=").ok_or(Denied::Malformed)?;
         let mac = hex(mac).filter(|mac| mac.len() == 32).ok_or(Denied::Malformed)?;
         let parts = Parts::read(signed)?;
-        let is_signed = self.is_signed(signed, &mac, parts.acl.is_none().then_some(path), keys);
+        let urls = parts.acl.is_none().then_some(urls);
+        let is_signed = self.is_signed(signed, &mac, urls, keys);
         if is_signed { Ok(parts) } else { Err(Denied::Signature) }
     }
 
-    fn is_signed(&self, signed: &str, mac: &[u8], url: Option<&str>, keys: &Keys) -> bool {
+    fn is_signed(&self, signed: &str, mac: &[u8], urls: Option<&[String]>, keys: &Keys) -> bool {
         let salt = self.salt.as_ref().map(|salt| format!("~salt={salt}")).unwrap_or_default();
-        let mut texts = Vec::with_capacity(2);
-        match url {
-            None => texts.push(format!("{signed}{salt}")),
-            Some(url) => {
-                texts.push(format!("{signed}~url={url}{salt}"));
-                // Generators may escape early.
-                texts.push(format!("{signed}~url={}{salt}", escaped(url)));
-            }
-        }
+        // Generators may escape early.
+        let with = |url: &String| {
+            [format!("{signed}~url={url}{salt}"), format!("{signed}~url={}{salt}", escaped(url))]
+        };
+        let texts: Vec<_> = match urls {
+            None => vec![format!("{signed}{salt}")],
+            Some(urls) => urls.iter().flat_map(with).collect(),
+        };
         let mut is_good = false;
         for key in keys.secrets().filter_map(|secret| secret.hmac_of_hex.as_ref()) {
             for text in &texts {

@@ -57,6 +57,27 @@ fn patterns_may_be_escaped_before_they_are_signed() {
     assert_eq!(asked(&edge(None), &format!("/live/a?hdnts={changed}")), Err(Denied::Signature));
 }
 
+// For `/live/a.m3u8?x=1&y=2`, by Akamai's generator in Python, escaped early and not.
+const QUERIES: [&str; 2] = [
+    "exp=2147483647~hmac=baeed404c748b65a90c43860b54bebec3aa3de66594729f979edeed5801e8b83",
+    "exp=2147483647~hmac=2d9a96205ad65e3f43bace20e52e90c8262671abc3f2c5cf9ea9b42238094e13",
+];
+
+#[test]
+fn a_url_may_be_signed_with_its_query() {
+    for token in QUERIES {
+        for (target, expected) in [
+            (format!("/live/a.m3u8?x=1&y=2&hdnts={token}"), Ok(())),
+            (format!("/live/a.m3u8?hdnts={token}&x=1&y=2"), Ok(())),
+            (format!("/live/a.m3u8?x=1&y=3&hdnts={token}"), Err(Denied::Signature)),
+            (format!("/live/a.m3u8?x=1&y=2&z=3&hdnts={token}"), Err(Denied::Signature)),
+            (format!("/live/a.m3u8?hdnts={token}"), Err(Denied::Signature)),
+        ] {
+            assert_eq!(asked(&edge(None), &target), expected, "{target}");
+        }
+    }
+}
+
 #[test]
 fn what_was_changed_is_refused() {
     for (from, to, why) in [
