@@ -3,6 +3,7 @@
 use crate::hls::Variables;
 use crate::mpd::Series;
 use crate::progress::Progress;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -177,6 +178,19 @@ impl Manifest {
         let range = name.reference.start as usize..name.reference.end as usize;
         let text = if self.made.is_empty() { bytes } else { self.made.as_bytes() };
         text.get(range).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
+    /// How long the files are, at least, of which it names parts that have an end: by the reference of each,
+    /// in a manifest that was read from `bytes`. O(names).
+    pub fn lengths<'a>(&'a self, bytes: &'a [u8]) -> HashMap<&'a str, u64> {
+        let mut lengths = HashMap::new();
+        for name in &self.names {
+            if let Some(range) = name.range.as_ref().filter(|range| range.end < u64::MAX) {
+                let length = lengths.entry(self.reference(name, bytes)).or_insert(0);
+                *length = range.end.max(*length);
+            }
+        }
+        lengths
     }
 
     /// Whether a request for a playlist that has this segment, or this part of it, is answered by it

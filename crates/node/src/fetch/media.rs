@@ -4,12 +4,12 @@ use super::asked::Asked;
 use crate::expiry::{Reached, Upkeep, upkeep_of};
 use crate::media::limits::{HANDED_OVER_WAIT, TARGETS_OF_BEHIND};
 use crate::media::{
-    Advice, Belongs, Directives, Known, Opened, Piece, Place, Seen, Track, Version, bytes_of,
-    format_of, id_of, key_of, without_directives,
+    Advice, Belongs, Directives, Known, Last, Noted, Opened, Piece, Place, Seen, Track, Version,
+    bytes_of, format_of, id_of, key_of, without_directives,
 };
 use crate::policy::{Answer, FetchKind};
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Form, Key, Object, StoredHead};
+use freshet_cache::{Form, Key, Object, Purge, StoredHead};
 use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::Coding;
@@ -21,6 +21,7 @@ use freshet_media::limits::MANIFEST_BYTES_MAX;
 use freshet_media::{Class, Course, Format, Kind, Manifest, Name, Unreadable, cmsd, read_given};
 use freshet_store::{Body, Next};
 use freshet_wire::h1::Framing;
+use std::cell::Cell;
 use std::sync::Arc;
 use tokio::time::timeout;
 
@@ -28,6 +29,8 @@ use tokio::time::timeout;
 pub(super) struct Read {
     bytes: Vec<u8>,
     manifest: Manifest,
+    /// Whether it took the place of one that was further.
+    is_set_back: Cell<bool>,
 }
 
 impl Asked {
@@ -147,7 +150,7 @@ impl Asked {
             }
         };
         stats.media_manifests.increment();
-        Some(Read { bytes, manifest })
+        Some(Read { bytes, manifest, is_set_back: Cell::new(false) })
     }
 
     /// Reads a manifest, with the variables that it may take from its own URL and from the playlist that
@@ -176,7 +179,7 @@ impl Asked {
             Place::Behind => return stored.cloned(),
             Place::Taken(reached) => reached,
             Place::TakenBack(reached) => {
-                self.worker.stats.media_set_back.increment();
+                self.set_back(read);
                 Some(reached)
             }
         };
@@ -220,11 +223,16 @@ impl Asked {
             Place::Taken(Some(reached)) => channels.note_reached(key, reached),
             Place::Taken(None) => {}
             Place::TakenBack(reached) => {
-                self.worker.stats.media_set_back.increment();
+                self.set_back(read);
                 channels.note_reached(key, reached);
             }
         }
         false
+    }
+
+    fn set_back(&self, read: &Read) {
+        self.worker.stats.media_set_back.increment();
+        read.is_set_back.set(true);
     }
 
     /// Takes over what a manifest says, and brings in line how it is kept itself. `stored`: its head and
@@ -236,9 +244,7 @@ impl Asked {
         stored: Option<(&mut StoredHead, &Body)>,
     ) {
         let Some(seen) = answer.manifest else { return };
-        let Some(advice) = self.note_manifest(&read.manifest, &read.bytes, stored.is_some()) else {
-            return;
-        };
+        let Some(advice) = self.note_manifest(read, stored.is_some()) else { return };
         answer.media = Some(advice);
         let Some((head, body)) = stored.filter(|_| seen.may_shorten) else { return };
         advice.shorten(&mut head.freshness, self.task.now);
@@ -250,7 +256,8 @@ impl Asked {
     }
 
     /// Takes over what a manifest says of its channel; what follows for the manifest itself.
-    fn note_manifest(&self, manifest: &Manifest, bytes: &[u8], is_stored: bool) -> Option<Advice> {
+    fn note_manifest(&self, read: &Read, is_stored: bool) -> Option<Advice> {
+        let Read { bytes, manifest, is_set_back } = read;
         let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
         let channels = &self.worker.shared.channels;
         let resolved = |reference: &str| match target::resolve(authority, target, reference) {
@@ -275,25 +282,48 @@ impl Asked {
             self.open_film(manifest, bytes);
         }
         let id = self.id_of(authority, target);
-        if class == Class::Vod {
-            channels.end(&id);
-            return None;
-        }
-        let names = names.map(|(_, reference)| resolved(reference)).collect();
-        let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
         let stored = is_stored.then(|| {
             let known = Known { key: Arc::clone(&self.plan.key), target: target.as_str().into() };
             (known, Directives::of(target).skips)
         });
+        if class == Class::Vod {
+            let lengths = manifest.lengths(bytes).into_iter();
+            let lengths = lengths.map(|(reference, end)| (resolved(reference), end)).collect();
+            channels.end(Last { id: &id, stored, lengths });
+            return None;
+        }
+        let names = names.map(|(_, reference)| resolved(reference)).collect();
+        let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
         let series = manifest.series.iter();
         let series = series.map(|one| (resolved(&one.template), one.clone())).collect();
-        let now = self.task.now;
-        let version = Version { id: &id, manifest, class, names, templates, series, stored, now };
-        let new = channels.note(&version);
+        let (begins_again, now) = (is_set_back.get() || channels.has_ended(&id), self.task.now);
+        let version = Version {
+            id: &id,
+            manifest,
+            class,
+            names,
+            templates,
+            series,
+            stored,
+            begins_again,
+            now,
+        };
+        let Noted { new, may_be_stored } = channels.note(&version);
+        if may_be_stored {
+            self.forget_before(new.iter().filter_map(|at| version.names.get(*at)));
+        }
         let new = new.iter().filter_map(|at| manifest.names.get(*at));
         let new: Vec<_> = new.map(|name| (name, manifest.reference(name, bytes))).collect();
         self.fetch_ahead(&new, manifest.edge().is_none());
         Advice::manifest(version.about(), target)
+    }
+
+    /// Forgets what is stored under new names of a packager that has started again: it gives to what is new
+    /// names that it has given before.
+    fn forget_before<'a>(&self, names: impl Iterator<Item = &'a Key>) {
+        for key in names {
+            let _ = self.worker.shared.purge(key, Purge::Hard);
+        }
     }
 
     /// Takes over what comes next in a film, and fetches what its players ask for first.

@@ -15,6 +15,9 @@ pub(crate) struct Directives {
     pub(crate) part: Option<u32>,
     /// `_HLS_skip`: it may leave out what the player knows.
     pub(crate) skips: bool,
+    /// No version is what is asked for: a number that is none, one that is there twice, or a part without
+    /// its segment.
+    pub(crate) is_wrong: bool,
 }
 
 /// What can be said of a request for a playlist without asking its origin.
@@ -26,6 +29,8 @@ pub(crate) enum Reload {
     Has(Known),
     /// What is asked for is too far away from this version to be waited for.
     TooFar(Known),
+    /// What is asked for is no version of this playlist.
+    Wrong(Known),
 }
 
 /// A version that is stored.
@@ -46,19 +51,38 @@ impl Directives {
         }
         for (name, value) in query.split('&').filter_map(|parameter| parameter.split_once('=')) {
             match name {
-                "_HLS_msn" => out.sequence = value.parse().ok(),
-                "_HLS_part" => out.part = value.parse().ok(),
+                "_HLS_msn" => {
+                    out.is_wrong |= out.sequence.is_some();
+                    out.sequence = integer(value);
+                    out.is_wrong |= out.sequence.is_none();
+                }
+                "_HLS_part" => {
+                    out.is_wrong |= out.part.is_some();
+                    out.part = integer(value).and_then(|part| part.try_into().ok());
+                    out.is_wrong |= out.part.is_none();
+                }
                 "_HLS_skip" => out.skips = matches!(value, "YES" | "v2"),
                 _ => {}
             }
         }
+        out.is_wrong |= out.part.is_some() && out.sequence.is_none();
         out
+    }
+
+    /// Whether they ask for a version at all.
+    pub(crate) fn are_there(self) -> bool {
+        self.sequence.is_some() || self.is_wrong
     }
 
     /// Whether a playlist that has come to `edge` is the answer.
     pub(crate) fn are_met(self, edge: Edge, last_parts: u32) -> bool {
         self.sequence.is_some_and(|sequence| has(edge, last_parts, sequence, self.part))
     }
+}
+
+/// A decimal integer: digits alone (draft-pantos-hls-rfc8216bis §4.2).
+fn integer(value: &str) -> Option<u64> {
+    value.bytes().all(|byte| byte.is_ascii_digit()).then(|| value.parse().ok()).flatten()
 }
 
 /// A target without the directives: that of the playlist itself.
@@ -84,12 +108,36 @@ mod unit {
     #[test]
     fn directives_are_read_and_taken_off() {
         let target = "/a.m3u8?t=1&_HLS_part=2&_HLS_msn=7&_HLS_skip=YES";
-        let want = Directives { sequence: Some(7), part: Some(2), skips: true };
+        let want =
+            Directives { sequence: Some(7), part: Some(2), skips: true, ..Directives::default() };
         assert_eq!(Directives::of(target), want);
         assert_eq!(without(target), "/a.m3u8?t=1");
         assert_eq!(without("/a.m3u8?_HLS_msn=7"), "/a.m3u8");
         assert_eq!(without("/a.m3u8?x"), "/a.m3u8?x");
-        assert_eq!(Directives::of("/a?_HLS_msn=x&_HLS_msn"), Directives::default());
+        assert_eq!(Directives::of("/a?_HLS_msn&_HLS_skip=NO"), Directives::default());
         assert_eq!(Directives::of("/a"), Directives::default());
+    }
+
+    #[test]
+    fn what_names_no_version_is_wrong() {
+        for query in [
+            "_HLS_msn=x",
+            "_HLS_msn=",
+            "_HLS_msn=+7",
+            "_HLS_msn=-1",
+            "_HLS_msn=7.0",
+            "_HLS_msn=18446744073709551616",
+            "_HLS_msn=%37",
+            "_HLS_msn=7&_HLS_msn=8",
+            "_HLS_msn=x&_HLS_msn=8",
+            "_HLS_msn=7&_HLS_part=a",
+            "_HLS_msn=7&_HLS_part=1&_HLS_part=1",
+            "_HLS_msn=7&_HLS_part=4294967296",
+            "_HLS_part=1",
+        ] {
+            let directives = Directives::of(&format!("/a?{query}"));
+            assert!(directives.is_wrong && directives.are_there(), "{query}");
+        }
+        assert!(!Directives::of("/a?_HLS_msn=007&_HLS_part=0").is_wrong);
     }
 }

@@ -68,6 +68,13 @@ pub(super) const FILM_PIECES_MAX: usize = 10_000;
 /// Segments of films that were looked for last.
 pub(super) const FILMS_LOOKED_MAX: usize = 1 << 14;
 
+/// Playlists that have ended of which it is remembered where the last version is stored, and files of these
+/// of which it is remembered how long they have become; the one that ended first leaves first.
+pub(super) const ENDED_MAX: usize = 4096;
+
+/// The longest target of a playlist of which that is remembered.
+pub(super) const ENDED_TARGET_BYTES_MAX: usize = 1 << 10;
+
 /// How long what was looked for before it is asked for is not looked for again.
 pub(super) const FILM_LOOK: Duration = Duration::from_secs(10);
 

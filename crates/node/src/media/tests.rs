@@ -60,15 +60,29 @@ fn note_read(
     let names = manifest.names.iter();
     let names = names.map(|name| resolved(manifest.reference(name, text.as_bytes()))).collect();
     let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
-    let Some(class) = manifest.class(DVR_AFTER).filter(|class| *class != Class::Vod) else {
-        channels.end(&id);
-        return Vec::new();
-    };
     let skips = Directives::of(target).skips;
     let stored = Some((Known { key: Arc::new(key(target)), target: target.into() }, skips));
+    let Some(class) = manifest.class(DVR_AFTER).filter(|class| *class != Class::Vod) else {
+        let lengths = manifest.lengths(text.as_bytes()).into_iter();
+        let lengths = lengths.map(|(reference, end)| (resolved(reference), end)).collect();
+        channels.end(Last { id: &id, stored, lengths });
+        return Vec::new();
+    };
     let series = manifest.series.iter();
     let series = series.map(|one| (resolved(&one.template), one.clone())).collect();
-    channels.note(&Version { id: &id, manifest, class, names, templates, series, stored, now })
+    let begins_again = channels.has_ended(&id);
+    let noted = channels.note(&Version {
+        id: &id,
+        manifest,
+        class,
+        names,
+        templates,
+        series,
+        stored,
+        begins_again,
+        now,
+    });
+    noted.new
 }
 
 fn answer(status: u16, seconds: u64) -> Answer {
@@ -265,7 +279,7 @@ fn a_quality_of_dash_is_followed_while_its_channel_goes_on() {
     assert_eq!((coming().before, coming().next.map(|(value, ..)| value)), (None, Some(14)));
     channels.advance(&template, 8);
     assert_eq!(coming().next.map(|(value, ..)| value), Some(14), "it does not go back");
-    channels.end(&key("/c/live.mpd"));
+    channels.end(Last { id: &key("/c/live.mpd"), stored: None, lengths: Vec::new() });
     assert_eq!(channels.coming(&template), None);
     channels.forget_front(&template);
 }
@@ -321,9 +335,13 @@ fn a_reload_is_answered_by_what_is_further() {
     let first = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1";
     note(&channels, first, &version(2), Format::Hls, NOW);
     let id = key("/c/v.m3u8");
-    let asked = |sequence, part, skips| Directives { sequence: Some(sequence), part, skips };
+    let asked = |sequence, part, skips| {
+        let is_wrong = false;
+        Directives { sequence: Some(sequence), part, skips, is_wrong }
+    };
     let reload = |directives, now| channels.reload(&id, directives, now);
     let known = Known { key: Arc::new(key(first)), target: first.into() };
+    let newest_known = known.clone();
     let (newest, too_far) = (Reload::Has(known.clone()), Reload::TooFar(known));
     assert_eq!(reload(asked(15, Some(0), false), NOW), newest);
     assert_eq!(reload(asked(14, None, false), NOW), newest);
@@ -338,6 +356,8 @@ fn a_reload_is_answered_by_what_is_further() {
     }
     assert_eq!(reload(asked(18, None, false), NOW), too_far);
     assert_eq!(reload(asked(u64::MAX, Some(u32::MAX), true), NOW), too_far);
+    let wrong = Directives { is_wrong: true, ..asked(14, None, false) };
+    assert_eq!(reload(wrong, NOW), Reload::Wrong(newest_known));
     // Nothing is said by what is older than a target.
     assert_eq!(reload(asked(15, Some(0), false), after(2001)), Reload::Unknown);
     assert_eq!(reload(asked(18, None, false), after(2001)), Reload::Unknown);
@@ -345,6 +365,34 @@ fn a_reload_is_answered_by_what_is_further() {
     note(&channels, "/c/v.m3u8?_HLS_msn=15&_HLS_part=0", &version(1), Format::Hls, after(10));
     assert_eq!(reload(asked(15, Some(1), false), after(10)), newest);
     assert_eq!(channels.wait_of(&id), Some(Duration::from_secs(6)));
+}
+
+#[test]
+fn a_playlist_that_has_ended_is_the_answer_to_who_asks_for_news_of_it() {
+    let channels = Channels::default();
+    let id = key("/c/v.m3u8");
+    let reload = |query: &str| channels.reload(&id, Directives::of(&format!("/?{query}")), NOW);
+    let known =
+        |target: &str| Reload::Has(Known { key: Arc::new(key(target)), target: target.into() });
+    let ended = playlist(10, 6, "") + "#EXT-X-ENDLIST\n";
+    // A film is asked for no news.
+    note(&channels, "/c/v.m3u8", &ended, Format::Hls, NOW);
+    assert_eq!(reload("_HLS_msn=15"), Reload::Unknown);
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let shortened = "/c/v.m3u8?_HLS_msn=15&_HLS_skip=YES";
+    note(&channels, shortened, &ended, Format::Hls, NOW);
+    assert_eq!(reload("_HLS_msn=15&_HLS_skip=YES"), known(shortened));
+    assert_eq!(reload("_HLS_msn=15"), Reload::Unknown, "it leaves something out");
+    note(&channels, "/c/v.m3u8?_HLS_msn=15", &ended, Format::Hls, NOW);
+    for query in
+        ["_HLS_msn=15", "_HLS_msn=99", "_HLS_msn=x", "_HLS_part=1", "_HLS_msn=1&_HLS_skip=v2"]
+    {
+        assert_eq!(reload(query), known("/c/v.m3u8?_HLS_msn=15"), "{query}");
+    }
+    // It begins again.
+    note(&channels, "/c/v.m3u8", &playlist(0, 5, ""), Format::Hls, NOW);
+    assert_eq!(reload("_HLS_msn=15"), Reload::Unknown);
+    assert_eq!(reload("_HLS_msn=4"), known("/c/v.m3u8"));
 }
 
 #[test]

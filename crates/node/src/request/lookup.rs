@@ -33,7 +33,7 @@ impl Machine<'_> {
     fn length_min(&self) -> u64 {
         let ClientTask { site, request, .. } = &self.task;
         let channels = &self.worker.shared.channels;
-        if channels.is_empty() {
+        if channels.have_none() {
             return 0;
         }
         let end = match request.fields.get("range").and_then(RangeRequest::parse) {

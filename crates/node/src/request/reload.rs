@@ -18,7 +18,7 @@ impl Machine<'_> {
         let target = &self.task.request.target;
         let asked = Directives::of(target);
         let reads = site.settings.media.read && !self.task.hash_always_miss;
-        if asked.sequence.is_none() || !reads {
+        if !asked.are_there() || !reads {
             return None;
         }
         let shared = &self.worker.shared;
@@ -27,9 +27,10 @@ impl Machine<'_> {
         let newest = match shared.channels.reload(&id, asked, self.task.now) {
             Reload::Has(newest) if self.would_be(&newest) => newest.key,
             Reload::TooFar(newest) if self.would_be(&newest) => {
-                self.worker.stats.media_reloads_refused.increment();
-                self.task.reason = Reason::MediaAhead;
-                return Some(State::Synth(400, None));
+                return Some(self.refuse_reload(Reason::MediaAhead));
+            }
+            Reload::Wrong(newest) if self.would_be(&newest) => {
+                return Some(self.refuse_reload(Reason::ClientMalformed));
             }
             _ => return None,
         };
@@ -53,6 +54,12 @@ impl Machine<'_> {
             sent: None,
             _hold: None,
         })))
+    }
+
+    fn refuse_reload(&mut self, reason: Reason) -> State {
+        self.worker.stats.media_reloads_refused.increment();
+        self.task.reason = reason;
+        State::Synth(400, None)
     }
 
     /// When the news came that a request waited for, of a playlist.

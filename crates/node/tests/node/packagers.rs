@@ -219,3 +219,57 @@ fn behind_a_fence_a_playlist_is_taken_as_it_comes() {
         assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("first", 18));
     });
 }
+
+#[test]
+fn a_packager_that_starts_again_gives_its_names_to_something_new() {
+    run(async {
+        let (began, first) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicU64::new(20)));
+        let has_ended = Arc::<AtomicBool>::default();
+        let (time, now, over) = (Arc::clone(&began), Arc::clone(&first), Arc::clone(&has_ended));
+        let origin = Origin::serve(move |asked: &Request| {
+            let (time, first) = (time.load(SeqCst), now.load(SeqCst));
+            if asked.target().ends_with(".ts") {
+                let body = format!("{} of {time}", asked.target());
+                return response("200 OK", &["Cache-Control: max-age=3600"], body);
+            }
+            let mut text =
+                format!("#EXTM3U\n#EXT-X-TARGETDURATION:100\n#EXT-X-MEDIA-SEQUENCE:{first}\n");
+            for number in first..first + 5 {
+                text.push_str(&format!("#EXTINF:100,\n{}.ts\n", number % 8));
+            }
+            if over.load(SeqCst) {
+                text.push_str("#EXT-X-ENDLIST\n");
+            }
+            let kind = "Content-Type: application/vnd.apple.mpegurl";
+            response("200 OK", &["Cache-Control: max-age=0", kind], text)
+        });
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+        // Each segment of a version is what it is now, and kept as such.
+        let plays = async |time: u64| {
+            assert_eq!(get(&node, "/c/v.m3u8").await.status, 200);
+            let of_version = first.load(SeqCst);
+            for number in of_version..of_version + 5 {
+                let target = format!("/c/{}.ts", number % 8);
+                let answer = get(&node, &target).await;
+                assert_eq!(answer.text(), format!("{target} of {time}"));
+                assert!(get(&node, &target).await.cache().contains("hit"), "{target}");
+            }
+        };
+        plays(1).await;
+        // It has crashed, and begins with lower numbers; others are listed later.
+        (began.store(2, SeqCst), first.store(1, SeqCst));
+        plays(2).await;
+        for at in 2..5 {
+            first.store(at, SeqCst);
+            plays(2).await;
+        }
+        // It ends, which changes no segment, and is on air again.
+        has_ended.store(true, SeqCst);
+        plays(2).await;
+        (began.store(3, SeqCst), first.store(0, SeqCst), has_ended.store(false, SeqCst));
+        for at in 0..4 {
+            first.store(at, SeqCst);
+            plays(3).await;
+        }
+    });
+}

@@ -15,6 +15,8 @@ pub(super) struct Channel {
     pub(super) text: Box<str>,
     pub(super) about: About,
     pub(super) can_block: bool,
+    /// Whether its packager has started again since it is known.
+    pub(super) has_begun_again: bool,
     /// The newest version: the whole one, and the one that leaves out what players know.
     pub(super) newest: [Option<Newest>; 2],
     /// What its playlist named, with the time until which it is of use.
@@ -93,7 +95,18 @@ pub(crate) struct Version<'a> {
     pub(crate) series: Vec<(Key, Series)>,
     /// Where it is stored, and whether it leaves out what players know.
     pub(crate) stored: Option<(Known, bool)>,
+    /// Whether its packager has started again, so that what was said before says nothing of it.
+    pub(crate) begins_again: bool,
     pub(crate) now: UnixMillis,
+}
+
+/// What a version has brought.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Noted {
+    /// The places of the names that are new, in their order.
+    pub(crate) new: Vec<usize>,
+    /// Whether something else may be stored under these, of before its packager started again.
+    pub(crate) may_be_stored: bool,
 }
 
 impl Channel {

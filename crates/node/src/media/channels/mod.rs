@@ -4,15 +4,18 @@
 //! |---|---|
 //! | `channel` | one channel, and what it says of something that belongs to it |
 //! | `table` | all of them, and what they name, within bounds |
+//! | `ended` | what is remembered of those that have ended |
 //! | `front` | how far qualities of DASH are followed |
 //! | `explain` | what is known, for people |
 
 mod channel;
+mod ended;
 mod explain;
 mod front;
 mod table;
 
-pub(crate) use channel::{About, Belongs, Version};
+pub(crate) use channel::{About, Belongs, Noted, Version};
+pub(crate) use ended::Last;
 pub(crate) use front::Coming;
 
 use super::directives::{Directives, Reload};
@@ -31,9 +34,10 @@ use table::Table;
 #[derive(Default)]
 pub struct Channels {
     table: Mutex<Table>,
-    /// How many there are, to be asked before any work, and how many keys.
+    /// How many there are, to be asked before any work, how many keys, and how many that have ended.
     count: AtomicUsize,
     key_count: AtomicUsize,
+    ended_count: AtomicUsize,
 }
 
 impl Channels {
@@ -42,22 +46,30 @@ impl Channels {
         self.count.load(Relaxed)
     }
 
-    /// Takes over what a version says. The places of the names that are new, in their order.
-    pub(crate) fn note(&self, version: &Version<'_>) -> Vec<usize> {
+    /// Takes over what a version says.
+    pub(crate) fn note(&self, version: &Version<'_>) -> Noted {
         let mut table = self.table();
-        let new = table.note(version);
+        let noted = table.note(version);
         self.count.store(table.by_key.len(), Relaxed);
-        new
+        noted
     }
 
     /// Forgets a channel that has ended; what was its own is as the configuration says from now on.
-    pub(crate) fn end(&self, id: &Key) {
-        if self.count() == 0 {
-            return;
-        }
+    pub(crate) fn end(&self, last: Last<'_>) {
         let mut table = self.table();
-        table.remove(id.hash());
+        table.end(last);
         self.count.store(table.by_key.len(), Relaxed);
+        self.ended_count.store(table.ended.count(), Relaxed);
+    }
+
+    /// Whether the playlist `id` has ended.
+    pub(crate) fn has_ended(&self, id: &Key) -> bool {
+        self.ended_count.load(Relaxed) > 0 && self.table().ended.has(id.hash())
+    }
+
+    /// Whether no playlist is known, of what goes on or has ended.
+    pub(crate) fn have_none(&self) -> bool {
+        self.count() == 0 && self.ended_count.load(Relaxed) == 0
     }
 
     /// Whether nothing is known that anything could belong to.
@@ -123,7 +135,9 @@ impl Channels {
 
     /// Where the last part of this ends that a playlist names, where it names it by parts.
     pub(crate) fn named_end(&self, key: &Key) -> Option<u64> {
-        self.table().named.get(&key.hash()).map(|named| named.parts_end).filter(|end| *end > 0)
+        let table = self.table();
+        let named = table.named.get(&key.hash()).map(|named| named.parts_end);
+        named.filter(|end| *end > 0).or_else(|| table.ended.length(key))
     }
 
     /// A player has asked for the segment `key`, which a template stands for. The template's text, where
@@ -153,7 +167,7 @@ impl Channels {
 
     /// What can be said of a request for the playlist `id`.
     pub(crate) fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
-        if self.count() == 0 { Reload::Unknown } else { self.table().reload(id, asked, now) }
+        if self.have_none() { Reload::Unknown } else { self.table().reload(id, asked, now) }
     }
 
     /// How long an answer is waited for that the origin of the playlist `id` holds back.

@@ -1,6 +1,7 @@
 //! All channels, and what they name, within bounds.
 
-use super::channel::{About, Belongs, Channel, Named, Newest, Version};
+use super::channel::{About, Belongs, Channel, Named, Newest, Noted, Version};
+use super::ended::Ended;
 use super::front::Front;
 use crate::expiry::Reached;
 use crate::media::directives::{Directives, Reload};
@@ -35,6 +36,7 @@ pub(super) struct Table {
     pub(super) keys: Recent<()>,
     /// How far playlists were that are kept for nobody, by keys of the cache.
     pub(super) reached: Recent<Reached>,
+    pub(super) ended: Ended,
     pub(super) bytes: usize,
 }
 
@@ -49,14 +51,19 @@ impl Default for Table {
             variables: Recent::new(VARIABLES_MAX),
             keys: Recent::new(KEYS_MAX),
             reached: Recent::new(CHANNELS_MAX),
+            ended: Ended::default(),
             bytes: 0,
         }
     }
 }
 
 impl Table {
-    pub(super) fn note(&mut self, version: &Version<'_>) -> Vec<usize> {
+    pub(super) fn note(&mut self, version: &Version<'_>) -> Noted {
         let (id, manifest) = (version.id.hash(), version.manifest);
+        if version.begins_again {
+            self.remove(id);
+            self.ended.resume(id);
+        }
         let about = version.about();
         let text = String::from_utf8_lossy(version.id.text()).into_owned();
         let mut channel = match self.take(id) {
@@ -65,6 +72,7 @@ impl Table {
                 text: text.clone().into(),
                 about,
                 can_block: manifest.can_block,
+                has_begun_again: version.begins_again,
                 newest: [None, None],
                 names: VecDeque::new(),
                 templates: Vec::new(),
@@ -81,9 +89,10 @@ impl Table {
         channel.series =
             series.map(|(key, series)| (text_of(key).into(), series.clone())).collect();
         channel.folders = folders_of(&text, &channel.templates, &version.names);
+        let noted = Noted { new, may_be_stored: channel.has_begun_again };
         self.put(id, channel);
         self.make_room(id);
-        new
+        noted
     }
 
     /// Registers what a version names that was not named before, and says where that is in it.
@@ -191,20 +200,27 @@ impl Table {
     }
 
     pub(super) fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
-        let (Some(channel), Some(sequence)) = (self.by_key.get(&id.hash()), asked.sequence) else {
-            return Reload::Unknown;
+        let Some(channel) = self.by_key.get(&id.hash()) else {
+            return self.ended.reload(id, asked);
         };
         // A version from before may be far behind by now.
         let is_new = |newest: &&Newest| now.since(newest.read) <= channel.about.target;
         let newest = channel.newest[usize::from(asked.skips)].as_ref().filter(is_new);
+        let furthest = || {
+            let known = channel.newest.iter().flatten().filter(is_new);
+            known.max_by_key(|newest| newest.edge).filter(|_| channel.can_block)
+        };
+        if asked.is_wrong {
+            let known = furthest().map(|newest| newest.known.clone());
+            return known.map_or(Reload::Unknown, Reload::Wrong);
+        }
         if let Some(newest) = newest.filter(|newest| asked.are_met(newest.edge, newest.last_parts))
         {
             return Reload::Has(newest.known.clone());
         }
-        let known = channel.newest.iter().flatten().filter(is_new);
-        let far = known.max_by_key(|newest| newest.edge).filter(|newest| {
+        let far = furthest().filter(|newest| {
             let most = newest.edge.sequence.saturating_add(SEGMENTS_AHEAD_MAX);
-            sequence > most && channel.can_block
+            asked.sequence.is_some_and(|sequence| sequence > most)
         });
         far.map_or(Reload::Unknown, |newest| Reload::TooFar(newest.known.clone()))
     }

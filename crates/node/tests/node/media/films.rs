@@ -189,6 +189,7 @@ fn a_file_that_a_packager_writes_on_to_is_as_long_as_its_playlist_says() {
     run(async {
         let newest = Arc::new(AtomicU64::new(2));
         let count = Arc::clone(&newest);
+        const LAST: u64 = 6;
         let origin = Origin::serve(move |asked: &Request| {
             let count = count.load(SeqCst);
             if !asked.target().ends_with(".m3u8") {
@@ -209,10 +210,13 @@ fn a_file_that_a_packager_writes_on_to_is_as_long_as_its_playlist_says() {
             for number in 0..count {
                 text.push_str(&format!("#EXTINF:2,\n#EXT-X-BYTERANGE:1000@{number}000\nc.ts\n"));
             }
+            if count == LAST {
+                text.push_str("#EXT-X-ENDLIST\n");
+            }
             response("200 OK", &["Cache-Control: max-age=0", HLS], text)
         });
         let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
-        for count in 2..6 {
+        for count in 2..=LAST {
             newest.store(count, SeqCst);
             assert_eq!(get(&node, "/c/v.m3u8").await.status, 200);
             let (first, last) = (count * 1000 - 1000, count * 1000 - 1);
@@ -223,7 +227,7 @@ fn a_file_that_a_packager_writes_on_to_is_as_long_as_its_playlist_says() {
         }
         let beyond = get_with(&node, "/c/c.ts", &["Range: bytes=9000-9999"]).await;
         assert_eq!(beyond.status, 416, "no playlist names it");
-        assert_eq!(asked(&origin).iter().filter(|asked| asked.starts_with("/c/c.ts")).count(), 4);
+        assert_eq!(asked(&origin).iter().filter(|asked| asked.starts_with("/c/c.ts")).count(), 5);
     });
 }
 

@@ -69,6 +69,35 @@ fn news_of_a_playlist_cost_one_request_a_part_for_any_number_of_players() {
 }
 
 #[test]
+fn nobody_waits_for_news_of_a_playlist_that_has_ended() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], low_latency(10, 5, 1)));
+        client.answer("GET").await;
+        for wrong in ["_HLS_msn=+15", "_HLS_msn=x", "_HLS_part=1", "_HLS_msn=15&_HLS_msn=16"] {
+            let answer = get(&node, &format!("/c/v.m3u8?{wrong}")).await;
+            assert_eq!(answer.status, 400, "{wrong}");
+            assert!(answer.cache().contains("client-malformed"), "{}", answer.cache());
+        }
+        let news = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1";
+        client.ask("GET", news, &[]).await;
+        let last = low_latency(10, 6, 0) + "#EXT-X-ENDLIST\n";
+        held(&mut origin, news).await.send(response("200 OK", &[HOUR, HLS], &last));
+        assert_eq!(client.answer("GET").await.text(), last);
+        for after in
+            ["_HLS_msn=16", "_HLS_msn=17&_HLS_part=2", "_HLS_msn=99", "_HLS_msn=99&_HLS_skip=YES"]
+        {
+            let answer = get(&node, &format!("/c/v.m3u8?{after}")).await;
+            assert!(answer.status == 200 && answer.text() == last, "{after}");
+        }
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
 fn a_part_is_relayed_as_it_comes_and_asked_for_once() {
     run(async {
         let mut origin = Origin::scripted();
