@@ -4,6 +4,7 @@ use crate::certificates::Shown;
 use crate::ledger::network::Network;
 use crate::site::Site;
 use crate::transcript::{Tag, Transcript};
+use freshet_net::address::PeerAddress;
 use freshet_net::controls::Controls;
 use freshet_net::proxy::{Header, Tlvs};
 use freshet_net::tls::TlsInfo;
@@ -27,7 +28,7 @@ pub struct Client {
     /// Who the client is: the peer, or what a PROXY header says. `None` on a Unix socket.
     pub address: Option<SocketAddr>,
     /// The load balancer that says who it is, where it did with the request.
-    pub forwarder: Option<SocketAddr>,
+    pub forwarder: Option<PeerAddress>,
     /// The address it reached.
     pub local_address: Option<SocketAddr>,
     /// The peer itself, whatever a PROXY header says.
@@ -197,9 +198,13 @@ pub struct Timeouts {
 pub(crate) struct Endpoint<'a>(&'a Client);
 
 impl Client {
-    /// Who has forwarded a request of this client, or sent it: what is said of that to others.
+    /// Who has forwarded a request of this client, or sent it: what is said of that to others. `None` on a
+    /// Unix socket.
     pub fn sender(&self) -> Option<SocketAddr> {
-        self.forwarder.or(self.address)
+        match self.forwarder {
+            Some(forwarder) => forwarder.socket_address(),
+            None => self.address,
+        }
     }
 
     /// Notes what the handshake has brought; `is_verified` is whether the listener has authorities.

@@ -6,6 +6,7 @@ use freshet_config::forwarded::Forwarded;
 use freshet_config::limits::Prefixes;
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, Scheme};
+use freshet_net::address::PeerAddress;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
@@ -31,7 +32,7 @@ pub(crate) fn client_of(
     Rc::new(Client {
         address: Some(SocketAddr::new(address, 0)),
         network: Network::of(Some(address), prefixes),
-        forwarder: peer.address,
+        forwarder: Some(peer.address.map_or(PeerAddress::Unix, PeerAddress::Tcp)),
         ..Client::clone(peer)
     })
 }

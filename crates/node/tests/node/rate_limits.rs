@@ -10,7 +10,7 @@ use freshet_limits::{Block, Cause};
 use freshet_net::handover::Inherited;
 use freshet_node::node::Node;
 use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 
 /// A rate of which nothing comes back during a test.
 const THREE: &str = "[[rate_limit]]\nrate = \"3/d\"\n";
@@ -409,5 +409,37 @@ fn a_policy_in_vcl_makes_the_page_of_a_refusal() {
         assert_eq!((refused.status, refused.text().as_str()), (429, "slow down"));
         assert_eq!(refused.field("x-page"), Some("429"));
         assert!(refused.field("retry-after").is_some());
+    });
+}
+
+#[test]
+fn a_balancer_on_a_unix_socket_has_clients_that_are_counted_apart() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("node.sock");
+        let mut origin = Origin::scripted();
+        let mut setup = Setup::of(&origin)
+            .and("[limits]\nconnections_network_max = 2\n[forwarded]\nfrom = [\"192.0.2.1\"]\n");
+        setup.listen = format!("[[listen]]\naddress = \"unix:{}\"\n", path.display());
+        let node = setup.start();
+        let ask = async |target: &str, of: &str| {
+            let mut next = Client::over(UnixStream::connect(&path).await.unwrap());
+            next.ask("GET", target, &[&format!("X-Forwarded-For: {of}")]).await;
+            next
+        };
+        let mut open = Vec::new();
+        for (at, of) in ["203.0.113.1", "203.0.113.1", "203.0.113.2"].into_iter().enumerate() {
+            open.push((ask(&format!("/{at}"), of).await, origin.next().await));
+        }
+        let told = open.iter().map(|(_, asked)| asked.request.field("x-forwarded-for"));
+        let told: Vec<_> = told.map(Option::unwrap).collect();
+        assert_eq!(told, ["203.0.113.1", "203.0.113.1", "203.0.113.2"]);
+        let refused = ask("/more", "203.0.113.1").await.answer("GET").await;
+        assert_eq!((refused.status, refused.field("retry-after")), (429, Some("1")));
+        assert_eq!(node.count("connections_network_refused"), 1);
+        for (mut client, asked) in open {
+            asked.send(response("200 OK", &["Cache-Control: no-store"], "b"));
+            assert_eq!(client.answer("GET").await.status, 200);
+        }
     });
 }
