@@ -7,7 +7,7 @@ use crate::admin;
 use crate::nodes;
 use crate::self_signed;
 use crate::settings::{Below, SettingsArguments, Source, Wrong};
-use crate::text::print;
+use crate::text::{print, wrap};
 use crate::traces;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -279,32 +279,13 @@ pub(crate) fn keys(arguments: &KeysArguments) -> Result<ExitCode> {
         say!("{}", serde_json::Value::from_iter(KEYS.iter().map(of)))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut out = String::new();
     for key in KEYS {
         let default = if key.default.is_empty() { "none" } else { key.default };
-        say!("{} (default {default})", key.path)?;
-        for line in wrapped(key.help) {
-            say!("    {line}")?;
-        }
+        wrap(&format!("{} (default {default})", key.path), 8, &mut out);
+        out.push_str("    ");
+        wrap(key.help, 4, &mut out);
     }
+    print(&out)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Width of a terminal that everything fits.
-const COLUMNS: usize = 80;
-
-/// `text` in lines that fit the terminal behind an indent of four.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let last = lines.last_mut().expect("there is at least one line");
-        if last.len() + word.len() + 5 > COLUMNS {
-            lines.push(word.to_owned());
-        } else {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
-    }
-    lines
 }

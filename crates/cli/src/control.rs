@@ -1,7 +1,7 @@
 //! Commands that talk to a running node: purge, explain, stat, log, origins.
 
 use crate::client::{NodeArguments, encode};
-use crate::text::{COLUMNS, cut, micros, percent, print, thousands, wrap};
+use crate::text::{COLUMNS, columns, cut, micros, percent, print, thousands, wrap, wrap_at};
 use anyhow::{Result, bail};
 use clap::Args;
 use freshet_base::units::format_bytes;
@@ -148,24 +148,27 @@ pub(crate) fn stat(arguments: StatArguments) -> Result<ExitCode> {
         print("\n")?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&figures(&answer.json()?))?;
+    print(&figures(&answer.json()?, columns()))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn figures(stats: &Value) -> String {
+/// Figures in lines of so many columns.
+fn figures(stats: &Value, columns: usize) -> String {
     let count = |path: &str| stats.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     let counter = |name: &str| count(&format!("/counters/{name}"));
     let hits = HitCounts::of(counter);
     let uptime = stats["uptime_s"].as_f64().unwrap_or(0.0);
-    let mut out = format!(
-        "freshet {}, up {}, {} workers, {} connections{}\n",
+    let head = format!(
+        "freshet {}, up {}, {} workers, {} connections{}",
         stats["version"].as_str().unwrap_or("?"),
         uptime_text(uptime),
         count("/workers"),
         thousands(count("/connections")),
         if stats["draining"] == true { ", draining" } else { "" },
     );
-    let lines = [
+    let mut out = String::new();
+    wrap_at(columns, &head, 4, &mut out);
+    let mut lines = vec![
         (
             "hits",
             format!(
@@ -205,36 +208,34 @@ fn figures(stats: &Value) -> String {
         ),
         ("statuses", join(&stats["statuses"])),
     ];
-    for (label, text) in lines {
-        let _ = writeln!(out, "{label:<12}{text}");
-    }
     if stats["lower_memory"].is_object() {
         let lower = |name: &str| count(&format!("/lower_memory/{name}"));
-        let _ = writeln!(
-            out,
-            "{:<12}{} of {} in {} objects, {} hits",
-            "lower class",
+        let held = format!(
+            "{} of {} in {} objects, {} hits",
             format_bytes(lower("used_bytes")),
             format_bytes(lower("limit_bytes")),
             thousands(lower("objects")),
             thousands(lower("hits")),
         );
-        let _ = writeln!(
-            out,
-            "{:<12}{} moved down, {} back, {} evicted",
-            "",
+        let moved = format!(
+            "{} moved down, {} back, {} evicted",
             thousands(lower("demoted")),
             thousands(lower("promoted")),
             thousands(lower("evicted")),
         );
+        lines.extend([("lower class", held), ("", moved)]);
+    }
+    for (label, text) in lines {
+        let _ = write!(out, "{label:<12}");
+        wrap_at(columns, &text, 12, &mut out);
     }
     out.push('\n');
-    counters(&stats["counters"], &mut out);
+    counters(&stats["counters"], columns, &mut out);
     out
 }
 
 /// Counters that are not zero, two to a line where they are short enough for that.
-fn counters(counters: &Value, out: &mut String) {
+fn counters(counters: &Value, columns: usize, out: &mut String) {
     let Value::Object(counters) = counters else { return };
     let shown: Vec<_> = counters
         .iter()
@@ -242,7 +243,7 @@ fn counters(counters: &Value, out: &mut String) {
         .map(|(name, value)| (name, thousands(value)))
         .collect();
     let fits = |(name, value): &(&String, String)| name.len() + 1 + value.len() <= CELL_WIDTH;
-    let on_a_line = if shown.iter().all(fits) { 2 } else { 1 };
+    let on_a_line = if columns >= CELL_WIDTH * 2 + 2 && shown.iter().all(fits) { 2 } else { 1 };
     for pair in shown.chunks(on_a_line) {
         let cell = |(name, value): &(&String, String)| {
             let rest = CELL_WIDTH.saturating_sub(name.len());
@@ -354,12 +355,15 @@ mod tests {
             "counters": {"requests": u64::MAX / 1024, "connections_accepted": u64::MAX / 1024, "hits": 5},
             "statuses": {"2xx": 1_000_000_000_u64, "3xx": 1_000_000_000_u64, "4xx": 1_000_000_000_u64, "5xx": 7},
         });
-        let text = figures(&stats);
-        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        for columns in [50, COLUMNS] {
+            let text = figures(&stats, columns);
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{text}");
+        }
+        let text = figures(&stats, COLUMNS);
         assert!(text.starts_with("freshet 0.1.0, up 2 d, 128 workers, 100,000 connections\n"));
         let stats =
             json!({"counters": {"requests_without_password": 12, "hits": 5, "misses": 1000}});
-        let text = figures(&stats);
+        let text = figures(&stats, COLUMNS);
         let (one, other) = (format!("hits{:>35}", 5), format!("misses{:>33}", "1,000"));
         assert!(
             text.ends_with(&format!("{one}  {other}\nrequests_without_password{:>14}\n", 12)),

@@ -122,10 +122,15 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Reading the arguments takes a while already.
+    let serves = std::env::args_os().nth(1).is_some_and(|command| command == "serve");
+    let listening = serves.then(serve::Listening::begin);
     let result = match Arguments::parse().command {
         #[cfg(feature = "lab")]
         Command::Demo(arguments) => demo::run(arguments),
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => {
+            serve::run(arguments, listening.unwrap_or_else(serve::Listening::begin))
+        }
         Command::Check(arguments) => check::run(arguments),
         Command::Vcl(arguments) => vcl::run(arguments),
         Command::Keys(arguments) => check::keys(&arguments),

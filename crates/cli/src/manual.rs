@@ -1,5 +1,6 @@
 //! Man pages and shell completions, made from the arguments themselves, so that they cannot differ.
 
+use crate::text::print;
 use anyhow::{Context, Result};
 use clap::{Args, Command};
 use clap_complete::Shell;
@@ -21,10 +22,12 @@ pub(crate) struct CompletionsArguments {
 /// Prints what a shell needs to complete arguments of `command`.
 ///
 /// # Errors
-/// None.
+/// When standard output cannot be written.
 pub(crate) fn completions(arguments: &CompletionsArguments, command: Command) -> Result<ExitCode> {
     let (mut command, name) = named(command);
-    clap_complete::generate(arguments.shell, &mut command, name, &mut std::io::stdout());
+    let mut text = Vec::new();
+    clap_complete::generate(arguments.shell, &mut command, name, &mut text);
+    print(&String::from_utf8(text)?)?;
     Ok(ExitCode::SUCCESS)
 }
 

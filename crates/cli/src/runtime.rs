@@ -7,6 +7,7 @@
 use anyhow::{Context, Result, bail};
 use freshet_config::Settings;
 use freshet_net::address::Address;
+use rustix::fs::{Access, access};
 use rustix::process::geteuid;
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -21,6 +22,9 @@ const SERVICE_DIRECTORY: &str = "/run/freshet";
 pub(crate) const HOME_VARIABLE: &str = "FRESHET_HOME";
 /// The file with a token that a node has made.
 pub(crate) const TOKEN_FILE: &str = "admin.token";
+
+/// What to do about a directory that is of no use.
+const ELSEWHERE: &str = "set XDG_RUNTIME_DIR to a directory that this user alone can write";
 
 /// The directory for the files of the node that this process is to be, made if it is not there.
 ///
@@ -82,7 +86,7 @@ fn own(directory: PathBuf) -> Result<PathBuf> {
     let shown = directory.display();
     match DirBuilder::new().mode(0o700).create(&directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            return Err(error).with_context(|| format!("{shown} could not be made"));
+            bail!("{shown} could not be made: {error}; {ELSEWHERE}");
         }
         _ => {}
     }
@@ -90,9 +94,11 @@ fn own(directory: PathBuf) -> Result<PathBuf> {
         .with_context(|| format!("{shown} could not be looked at"))?;
     if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o022 != 0 {
         bail!(
-            "{shown} is not a directory that only this user can write; remove it, or set \
-             XDG_RUNTIME_DIR to one that is"
+            "{shown} is not a directory that only this user can write; remove it, or {ELSEWHERE}"
         );
+    }
+    if let Err(error) = access(&directory, Access::WRITE_OK) {
+        bail!("{shown} cannot be written: {error}; {ELSEWHERE}");
     }
     Ok(directory)
 }

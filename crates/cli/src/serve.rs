@@ -21,9 +21,11 @@ use freshet_node::preflight::Prepared;
 use freshet_node::transcript::Scribe;
 use freshet_traces::Exporter;
 use sd_notify::NotifyState;
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -38,6 +40,26 @@ pub(crate) struct Arguments {
     settings: SettingsArguments,
 }
 
+/// That signals are listened for. It is made before anything else: unhandled, HUP and USR2 would end a
+/// process that is about to start.
+pub(crate) struct Listening {
+    runtime: Runtime,
+    signals: Signals,
+}
+
+impl Listening {
+    /// # Errors
+    /// When the system does not let this process listen.
+    pub(crate) fn begin() -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let signals = {
+            let _within = runtime.enter();
+            Signals::listen()?
+        };
+        Ok(Self { runtime, signals })
+    }
+}
+
 /// Has what happens written to the standard error, as far as `FRESHET_LOG` wants it.
 pub(crate) fn log() {
     log_as(EnvFilter::try_from_env("FRESHET_LOG").unwrap_or_else(|_| EnvFilter::new("info")));
@@ -47,7 +69,7 @@ pub(crate) fn log() {
 pub(crate) fn log_as(filter: EnvFilter) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(io::stderr)
         // It would say on a standard error that takes nothing that it takes nothing, and panic there.
         .log_internal_errors(false)
         .init();
@@ -58,14 +80,9 @@ pub(crate) fn log_as(filter: EnvFilter) {
 ///
 /// # Errors
 /// Why it could not start.
-pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Result<ExitCode> {
     log();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // First of all: unhandled, HUP and USR2 would end a process that is about to start.
-    let signals = {
-        let _within = runtime.enter();
-        Signals::listen()?
-    };
+    let Listening { runtime, signals } = listening?;
     let (mut settings, source) = arguments.settings.load(&Below::Kept)?;
     let runtime_directory = runtime::directory(arguments.name.as_deref(), &settings)?;
     nodes::check_free(&runtime_directory)?;
@@ -126,7 +143,7 @@ struct Signals {
 struct Ends([Signal; 3]);
 
 impl Signals {
-    fn listen() -> std::io::Result<Self> {
+    fn listen() -> io::Result<Self> {
         Ok(Self {
             ends: Ends([
                 signal(SignalKind::terminate())?,

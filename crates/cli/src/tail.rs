@@ -1,7 +1,7 @@
 //! `freshet log`: the last requests, and those that come.
 
 use crate::client::NodeArguments;
-use crate::text::{COLUMNS, cut, micros, print};
+use crate::text::{columns, cut, micros, print};
 use anyhow::Result;
 use clap::Args;
 use freshet_base::units::format_bytes;
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         if arguments.json {
             print(&answer.body)?;
         } else {
-            let width = if arguments.wide { usize::MAX } else { COLUMNS };
+            let width = if arguments.wide { usize::MAX } else { columns() };
             let records = answer.body.lines().filter_map(|line| serde_json::from_str(line).ok());
             let lines: String = records.map(|record| line(&record, width) + "\n").collect();
             print(&lines)?;
@@ -81,6 +81,7 @@ fn line(record: &Value, width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::COLUMNS;
     use serde_json::json;
 
     #[test]

@@ -10,6 +10,16 @@ const FILE_BYTES_MAX: u64 = 8 << 20;
 /// The width all output keeps to.
 pub(crate) const COLUMNS: usize = 80;
 
+/// The narrowest terminal that running text is broken for.
+const COLUMNS_MIN: usize = 20;
+
+/// The width of running text: that of the terminal it is for, where that is a narrow one.
+pub(crate) fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
+    let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
+    columns.map_or(COLUMNS, |columns| columns.clamp(COLUMNS_MIN, COLUMNS))
+}
+
 /// All of a configuration, or of a list of rules.
 ///
 /// # Errors
@@ -52,16 +62,21 @@ pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
     let _ = io::stderr().lock().write_fmt(text);
 }
 
-/// Appends `text` broken between words, each line after the first with `indent` spaces. A word
-/// longer than a line, as URLs are, gets one of its own.
+/// Appends `text` broken between words into lines of [`columns()`], each after the first with `indent`
+/// spaces. A word longer than a line, as URLs are, gets one of its own.
 pub(crate) fn wrap(text: &str, indent: usize, out: &mut String) {
+    wrap_at(columns(), text, indent, out);
+}
+
+/// The same for a width.
+pub(crate) fn wrap_at(columns: usize, text: &str, indent: usize, out: &mut String) {
     let start = out.rfind('\n').map_or(0, |at| at + 1);
     let mut column = out[start..].chars().count();
     let mut is_first = true;
     for word in text.split_whitespace() {
         let width = word.chars().count();
         if !is_first {
-            if column + 1 + width > COLUMNS {
+            if column + 1 + width > columns {
                 out.push('\n');
                 out.push_str(&" ".repeat(indent));
                 column = indent;
@@ -130,6 +145,9 @@ mod tests {
         wrap(&"word ".repeat(40), 8, &mut out);
         assert!(out.lines().all(|line| line.chars().count() <= COLUMNS), "{out}");
         assert!(out.lines().skip(1).all(|line| line.starts_with("        word")), "{out}");
+        let mut narrow = "label   ".to_owned();
+        wrap_at(40, &"word ".repeat(40), 8, &mut narrow);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 40), "{narrow}");
     }
 
     #[test]

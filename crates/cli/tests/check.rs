@@ -368,12 +368,13 @@ fn a_file_in_another_language_or_encoding_is_told_so() {
 
 #[test]
 fn a_reader_that_has_seen_enough_ends_the_program_without_a_word() {
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut keys = Command::new(env!("CARGO_BIN_EXE_freshet"));
-    let output = keys.arg("keys").stdout(writer).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    for arguments in [&["keys"][..], &["--help"], &["completions", "bash"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = freshet().args(arguments).stdout(writer).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ use crate::limits::{ACCEPT_PAUSE, BACKLOG};
 #[cfg(feature = "simulation")]
 use crate::simulation::{Network, Queue, no_socket};
 use crate::socket::{Socket, canonical};
+use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
+use freshet_base::log_limit::LogLimit;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags, acceptfrom_with};
 use socket2::{Domain, SockAddr, Type};
@@ -20,9 +22,16 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, ready};
+use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::sleep;
+
+/// How often it is said that this process cannot accept.
+const SHORTAGE_EVERY: Duration = Duration::from_secs(10);
+static SHORTAGES: LogLimit = LogLimit::new();
+const CURE: &str =
+    "let it open more files (`ulimit -n`, `LimitNOFILE=`), or lower `limits.connections_max`";
 
 /// How to listen.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -169,7 +178,10 @@ impl Listener {
                 Blame::Peer => {}
                 Blame::Shortage => {
                     self.pauses.add(1);
-                    tracing::warn!(address = %self.address, %error, "cannot accept; waiting");
+                    if let Some(held_back) = SHORTAGES.admit(UnixMillis::now(), SHORTAGE_EVERY) {
+                        let address = &self.address;
+                        tracing::warn!(%address, %error, held_back, "cannot accept; waiting: {CURE}");
+                    }
                     sleep(ACCEPT_PAUSE).await;
                 }
                 Blame::Listener => return Err(fatal(error)),

@@ -500,14 +500,15 @@ impl Node {
             if let Err(error) = pin_current_thread(cpu) {
                 tracing::debug!(%error, "a worker is not pinned");
             }
-            let runtime = worker::runtime();
-            let _ = started.send(runtime.as_ref().map(drop).map_err(io::Error::kind));
-            if let Ok(runtime) = runtime {
-                runtime.block_on(worker::run(shared, index, snapshot, ports, received));
-            }
+            let runtime = match worker::runtime() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(started.send(Err(error))),
+            };
+            let _ = started.send(Ok(()));
+            runtime.block_on(worker::run(shared, index, snapshot, ports, received));
         })?;
         // Who says that the node runs must know that its workers do.
-        outcome.recv().map_err(io::Error::other)?.map_err(io::Error::from)?;
+        outcome.recv().map_err(io::Error::other)??;
         Ok(Handle { thread: Some(thread), commands })
     }
 }

@@ -51,7 +51,11 @@ pub enum StoreError {
         bytes: u64,
     },
     /// The kernel refused the address space.
-    #[error("cannot reserve {bytes} bytes of address space: error {code}")]
+    #[error(
+        "cannot reserve {bytes} bytes of address space: {}; give it less memory, or the process more \
+         (`ulimit -v`)",
+        std::io::Error::from_raw_os_error(*code)
+    )]
     LocalReserve {
         /// What was to be reserved.
         bytes: u64,
