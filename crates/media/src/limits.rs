@@ -36,6 +36,9 @@ pub const LATER_MAX: usize = 16;
 /// last differently long.
 pub const SERIES_RUNS_MAX: usize = 64;
 
+/// Segments that a timeline lists of which it is said which they are: more than five hours of two seconds.
+pub const LISTED_MAX: usize = 10_000;
+
 /// Runs in all timelines of one MPD, with what each representation inherits counted once.
 pub const RUNS_MAX: usize = 100_000;
 

@@ -53,7 +53,7 @@ impl Progress {
     /// playlists have times on the clock, by a later end; where they have none, by a higher
     /// discontinuity number that has just become so, or by an edge before all that the other lists. An
     /// MPD is behind whose timelines end earlier on the clock; without timelines, which was published
-    /// earlier and starts no later. O(1).
+    /// earlier and starts no later; one whose time begins after all of the other is another. O(1).
     pub fn after(&self, before: &Self) -> Standing {
         match (*self, *before) {
             (
@@ -86,6 +86,13 @@ impl Progress {
                     published: published_before,
                 },
             ) => {
+                // Its time begins when that of the version before is over.
+                let over = until_before.or(published_before);
+                if start > start_before
+                    && start.zip(over).is_some_and(|(start, over)| start >= over)
+                {
+                    return Standing::Anew;
+                }
                 let is_behind = match (until.zip(until_before), published.zip(published_before)) {
                     (Some((until, until_before)), _) => until < until_before,
                     _ if start > start_before => false,
@@ -173,10 +180,12 @@ mod tests {
     fn timelines_are_compared_on_the_clock_and_else_what_was_published() {
         let mpd = |start: u64, published: u64, runs: &str| {
             let text = format!(
-                "<MPD type='dynamic' availabilityStartTime='2026-01-01T00:00:{start:02}Z' \
+                "<MPD type='dynamic' availabilityStartTime='2026-01-01T00:{:02}:{:02}Z' \
                  publishTime='2026-01-01T01:00:{published:02}Z'><Period><AdaptationSet>\
                  <SegmentTemplate timescale='10' media='$Time$' presentationTimeOffset='5'>{runs}\
-                 </SegmentTemplate><Representation/></AdaptationSet></Period></MPD>"
+                 </SegmentTemplate><Representation/></AdaptationSet></Period></MPD>",
+                start / 60,
+                start % 60
             );
             read(Format::Mpd, text.as_bytes()).unwrap().progress.unwrap()
         };
@@ -188,6 +197,9 @@ mod tests {
         assert_eq!(mpd(0, 40, &runs(1000, 3)).after(&before), Standing::Behind);
         // The other began two seconds later, and is as far with a segment less.
         assert_eq!(mpd(2, 10, &runs(980, 4)).after(&before), Standing::Onward);
+        // And one that begins when the other is over is another: that ends after 109.5 seconds.
+        assert_eq!(mpd(109, 40, &runs(5, 0)).after(&before), Standing::Onward);
+        assert_eq!(mpd(110, 40, &runs(5, 0)).after(&before), Standing::Anew);
         let before = mpd(0, 30, "");
         assert_eq!(mpd(0, 31, "").after(&before), Standing::Onward);
         assert_eq!(mpd(0, 29, "").after(&before), Standing::Behind);

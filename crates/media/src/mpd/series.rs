@@ -1,6 +1,7 @@
 //! Which segments a template stands for, one after the other, and from when on they can be asked for.
 
 use super::presentation::{Representation, Run};
+use crate::limits::LISTED_MAX;
 use freshet_base::clock::UnixMillis;
 use std::time::Duration;
 
@@ -120,6 +121,20 @@ impl Sequel {
         }
     }
 
+    /// The numbers or times that are listed, [`LISTED_MAX`] at most; none of what a clock says. O(listed).
+    pub fn listed(&self) -> Vec<u64> {
+        let Self::Listed { first, runs } = self else { return Vec::new() };
+        let of = |run: &Run| {
+            let (start, duration) = (run.start, run.duration);
+            (0..run.count).map(move |at| start.saturating_add(at.saturating_mul(duration)))
+        };
+        let times = runs.iter().flat_map(of).take(LISTED_MAX);
+        match first {
+            Some(first) => times.zip(*first..).map(|(_, number)| number).collect(),
+            None => times.collect(),
+        }
+    }
+
     /// What comes after the segment with this number or time, and from when on it can be asked for; what
     /// is listed can be from the beginning. `None` where it is not listed yet. O(runs).
     pub fn after(&self, value: u64) -> Option<(u64, UnixMillis)> {
@@ -174,6 +189,18 @@ mod tests {
         let read = presentation(text.as_bytes()).unwrap();
         let frame = Frame { start: Some(START), length: None, runs_max: SERIES_RUNS_MAX };
         Series::of(&read.representations[0], frame)
+    }
+
+    #[test]
+    fn what_a_timeline_lists_is_told_by_numbers_and_times() {
+        let runs = "<SegmentTimeline><S t='40' d='20' r='2'/><S d='30'/></SegmentTimeline>";
+        let listed =
+            |attributes: &str, runs: &str| series(attributes, runs).unwrap().sequel.listed();
+        assert_eq!(listed("media='$Number$' startNumber='7'", runs), [7, 8, 9, 10]);
+        assert_eq!(listed("media='$Time$'", runs), [40, 60, 80, 100]);
+        assert_eq!(listed("media='$Number$' duration='20'", ""), Vec::<u64>::new());
+        let long = "<SegmentTimeline><S t='0' d='1' r='4000000000'/></SegmentTimeline>";
+        assert_eq!(listed("media='$Time$'", long).len(), crate::limits::LISTED_MAX);
     }
 
     #[test]

@@ -18,7 +18,9 @@ use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::hls::Given;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
-use freshet_media::{Class, Course, Format, Kind, Manifest, Name, Unreadable, cmsd, read_given};
+use freshet_media::{
+    Class, Course, Format, Kind, Manifest, Name, Unreadable, cmsd, mpd, read_given,
+};
 use freshet_store::{Body, Next};
 use freshet_wire::h1::Framing;
 use std::cell::Cell;
@@ -308,9 +310,14 @@ impl Asked {
             begins_again,
             now,
         };
-        let Noted { new, may_be_stored } = channels.note(&version);
+        let Noted { new, may_be_stored, listed } = channels.note(&version);
         if may_be_stored {
-            self.forget_before(new.iter().filter_map(|at| version.names.get(*at)));
+            let named = new.iter().filter_map(|at| version.names.get(*at)).cloned();
+            let segment = |(at, value): (usize, u64)| {
+                let template = &manifest.series.get(at)?.template;
+                Some(resolved(&mpd::expand(&mpd::expand(template, "Number", value), "Time", value)))
+            };
+            self.forget_before(named.chain(listed.into_iter().filter_map(segment)));
         }
         let new = new.iter().filter_map(|at| manifest.names.get(*at));
         let new: Vec<_> = new.map(|name| (name, manifest.reference(name, bytes))).collect();
@@ -320,9 +327,9 @@ impl Asked {
 
     /// Forgets what is stored under new names of a packager that has started again: it gives to what is new
     /// names that it has given before.
-    fn forget_before<'a>(&self, names: impl Iterator<Item = &'a Key>) {
+    fn forget_before(&self, names: impl Iterator<Item = Key>) {
         for key in names {
-            let _ = self.worker.shared.purge(key, Purge::Hard);
+            let _ = self.worker.shared.purge(&key, Purge::Hard);
         }
     }
 

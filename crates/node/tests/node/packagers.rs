@@ -273,3 +273,43 @@ fn a_packager_that_starts_again_gives_its_names_to_something_new() {
         }
     });
 }
+
+#[test]
+fn the_same_holds_for_segments_that_a_template_names() {
+    run(async {
+        let (began, first) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(1)));
+        let (time, now) = (Arc::clone(&began), Arc::clone(&first));
+        let origin = Origin::serve(move |asked: &Request| {
+            let (time, first) = (time.load(SeqCst), now.load(SeqCst));
+            if !asked.target().ends_with(".mpd") {
+                let body = format!("{} of {time}", asked.target());
+                return response("200 OK", &["Cache-Control: max-age=3600"], body);
+            }
+            let text = format!(
+                "<MPD type='dynamic' availabilityStartTime='2026-01-01T0{time}:00:00Z' \
+                 timeShiftBufferDepth='PT1M' minimumUpdatePeriod='PT1S'><Period start='PT0S'>\
+                 <AdaptationSet><SegmentTemplate media='$Number$.m4s' initialization='init.mp4' \
+                 startNumber='{first}'><SegmentTimeline><S t='{}' d='10' r='4'/></SegmentTimeline>\
+                 </SegmentTemplate><Representation id='v'/></AdaptationSet></Period></MPD>",
+                first * 10
+            );
+            let kind = "Content-Type: application/dash+xml";
+            response("200 OK", &["Cache-Control: max-age=0", kind], text)
+        });
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+        for time in 0..2 {
+            began.store(time, SeqCst);
+            for at in 1..4 {
+                first.store(at, SeqCst);
+                assert_eq!(get(&node, "/c/v.mpd").await.status, 200);
+                let segments = (at..at + 5).map(|number| format!("/c/{number}.m4s"));
+                for target in segments.chain(["/c/init.mp4".to_owned()]) {
+                    assert_eq!(get(&node, &target).await.text(), format!("{target} of {time}"));
+                    assert!(get(&node, &target).await.cache().contains("hit"), "{target}");
+                }
+            }
+        }
+        assert_eq!(node.count("media_set_back"), 1);
+        assert_eq!(origin.count(), 2 * (3 + 7 + 1));
+    });
+}

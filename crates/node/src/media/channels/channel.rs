@@ -107,6 +107,8 @@ pub(crate) struct Noted {
     pub(crate) new: Vec<usize>,
     /// Whether something else may be stored under these, of before its packager started again.
     pub(crate) may_be_stored: bool,
+    /// The same of templates, with the number or time of each that is newly listed; nothing otherwise.
+    pub(crate) listed: Vec<(usize, u64)>,
 }
 
 impl Channel {

@@ -85,11 +85,13 @@ impl Table {
         let new = self.name(id, &mut channel, version);
         channel.templates =
             version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
+        let may_be_stored = channel.has_begun_again;
+        let listed = if may_be_stored { newly_listed(&channel, version) } else { Vec::new() };
         let series = version.series.iter();
         channel.series =
             series.map(|(key, series)| (text_of(key).into(), series.clone())).collect();
         channel.folders = folders_of(&text, &channel.templates, &version.names);
-        let noted = Noted { new, may_be_stored: channel.has_begun_again };
+        let noted = Noted { new, may_be_stored, listed };
         self.put(id, channel);
         self.make_room(id);
         noted
@@ -280,6 +282,20 @@ impl Table {
             }
         }
     }
+}
+
+/// What series of a version list, by their places, that those of the version before did not.
+fn newly_listed(channel: &Channel, version: &Version<'_>) -> Vec<(usize, u64)> {
+    let all = version.series.iter().enumerate();
+    let of = |(at, (key, series)): (usize, &(Key, Series))| {
+        let before = channel.series.get(text_of(key)).map(|before| before.sequel.listed());
+        let last = before.and_then(|listed| listed.last().copied());
+        let listed = series.sequel.listed().into_iter();
+        listed
+            .filter(move |value| last.is_none_or(|last| *value > last))
+            .map(move |value| (at, value))
+    };
+    all.flat_map(of).collect()
 }
 
 /// The folders in which a channel has something.
