@@ -310,15 +310,13 @@ impl Asked {
             begins_again,
             now,
         };
-        let Noted { new, may_be_stored, listed } = channels.note(&version);
-        if may_be_stored {
-            let named = new.iter().filter_map(|at| version.names.get(*at)).cloned();
-            let segment = |(at, value): (usize, u64)| {
-                let template = &manifest.series.get(at)?.template;
-                Some(resolved(&mpd::expand(&mpd::expand(template, "Number", value), "Time", value)))
-            };
-            self.forget_before(named.chain(listed.into_iter().filter_map(segment)));
-        }
+        let Noted { new, reused, listed } = channels.note(&version);
+        let segment = |(at, value): (usize, u64)| {
+            let template = &manifest.series.get(at)?.template;
+            Some(resolved(&mpd::expand(&mpd::expand(template, "Number", value), "Time", value)))
+        };
+        let named = reused.iter().filter_map(|at| version.names.get(*at)).cloned();
+        self.forget_before(named.chain(listed.into_iter().filter_map(segment)));
         let new = new.iter().filter_map(|at| manifest.names.get(*at));
         let new: Vec<_> = new.map(|name| (name, manifest.reference(name, bytes))).collect();
         self.fetch_ahead(&new, manifest.edge().is_none());

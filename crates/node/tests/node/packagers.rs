@@ -257,7 +257,8 @@ fn a_packager_that_starts_again_gives_its_names_to_something_new() {
         };
         plays(1).await;
         // It has crashed, and begins with lower numbers; others are listed later.
-        (began.store(2, SeqCst), first.store(1, SeqCst));
+        began.store(2, SeqCst);
+        first.store(1, SeqCst);
         plays(2).await;
         for at in 2..5 {
             first.store(at, SeqCst);
@@ -266,7 +267,9 @@ fn a_packager_that_starts_again_gives_its_names_to_something_new() {
         // It ends, which changes no segment, and is on air again.
         has_ended.store(true, SeqCst);
         plays(2).await;
-        (began.store(3, SeqCst), first.store(0, SeqCst), has_ended.store(false, SeqCst));
+        began.store(3, SeqCst);
+        first.store(0, SeqCst);
+        has_ended.store(false, SeqCst);
         for at in 0..4 {
             first.store(at, SeqCst);
             plays(3).await;

@@ -105,9 +105,9 @@ pub(crate) struct Version<'a> {
 pub(crate) struct Noted {
     /// The places of the names that are new, in their order.
     pub(crate) new: Vec<usize>,
-    /// Whether something else may be stored under these, of before its packager started again.
-    pub(crate) may_be_stored: bool,
-    /// The same of templates, with the number or time of each that is newly listed; nothing otherwise.
+    /// Those of them under which something else may be stored, of before its packager started again.
+    pub(crate) reused: Vec<usize>,
+    /// The same of templates, with the number or time that is newly listed.
     pub(crate) listed: Vec<(usize, u64)>,
 }
 

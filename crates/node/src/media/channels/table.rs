@@ -82,25 +82,33 @@ impl Table {
             },
         };
         channel.newer(version);
-        let new = self.name(id, &mut channel, version);
+        let (new, reused) = self.name(id, &mut channel, version);
         channel.templates =
             version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
-        let may_be_stored = channel.has_begun_again;
-        let listed = if may_be_stored { newly_listed(&channel, version) } else { Vec::new() };
+        let listed = match channel.has_begun_again {
+            true => newly_listed(&channel, version),
+            false => Vec::new(),
+        };
         let series = version.series.iter();
         channel.series =
             series.map(|(key, series)| (text_of(key).into(), series.clone())).collect();
         channel.folders = folders_of(&text, &channel.templates, &version.names);
-        let noted = Noted { new, may_be_stored, listed };
+        let noted = Noted { new, reused, listed };
         self.put(id, channel);
         self.make_room(id);
         noted
     }
 
-    /// Registers what a version names that was not named before, and says where that is in it.
-    fn name(&mut self, id: u128, channel: &mut Channel, version: &Version<'_>) -> Vec<usize> {
+    /// Registers what a version names that was not named before, and says where that is in it; and what of
+    /// it may have been named before the packager started again.
+    fn name(
+        &mut self,
+        id: u128,
+        channel: &mut Channel,
+        version: &Version<'_>,
+    ) -> (Vec<usize>, Vec<usize>) {
         let (manifest, now) = (version.manifest, version.now);
-        let mut added = Vec::new();
+        let (mut added, mut reused) = (Vec::new(), Vec::new());
         while let Some((_, name)) = channel.names.pop_front_if(|(until, _)| *until <= now) {
             match self.named.get(&name).filter(|known| known.channel == id) {
                 // A file of which later segments are parts.
@@ -151,10 +159,13 @@ impl Table {
                     self.named.insert(hash, new);
                     channel.names.push_back((new.until, hash));
                     added.push(at);
+                    if channel.has_begun_again {
+                        reused.push(at);
+                    }
                 }
             }
         }
-        added
+        (added, reused)
     }
 
     pub(super) fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {

@@ -184,12 +184,14 @@ fn a_channel_of_parts_of_files_is_fetched_ahead_by_parts() {
     });
 }
 
+/// Segments of a file when its playlist ends.
+const LAST: u64 = 6;
+
 #[test]
 fn a_file_that_a_packager_writes_on_to_is_as_long_as_its_playlist_says() {
     run(async {
         let newest = Arc::new(AtomicU64::new(2));
         let count = Arc::clone(&newest);
-        const LAST: u64 = 6;
         let origin = Origin::serve(move |asked: &Request| {
             let count = count.load(SeqCst);
             if !asked.target().ends_with(".m3u8") {
