@@ -108,6 +108,7 @@ fn ask(bytes: &[u8], step: usize) -> (Vec<String>, Vec<u8>) {
                 Err(failed) => {
                     seen.push(format!("{failed:?}"));
                     said.append(connection.control());
+                    said.append(connection.releases());
                     assert!(!connection.is_usable());
                     return (seen, said);
                 }
@@ -141,6 +142,7 @@ fn ask(bytes: &[u8], step: usize) -> (Vec<String>, Vec<u8>) {
             }
             assert!(connection.streams() <= 4);
             said.append(connection.control());
+            said.append(connection.releases());
         }
     }
     (seen, said)
@@ -207,6 +209,7 @@ fn serve(bytes: &[u8], step: usize, is_loose: bool) -> (Vec<String>, Vec<u8>) {
                 Err(failed) => {
                     seen.push(format!("{failed:?}"));
                     said.append(connection.control());
+                    said.append(connection.releases());
                     assert!(connection.is_done());
                     return (seen, said);
                 }
@@ -219,6 +222,7 @@ fn serve(bytes: &[u8], step: usize, is_loose: bool) -> (Vec<String>, Vec<u8>) {
             }
             assert!(connection.streams() <= 4);
             said.append(connection.control());
+            said.append(connection.releases());
         }
     }
     (seen, said)

@@ -6,9 +6,11 @@ use crate::h2;
 use crate::h3_client::H3Client;
 use crate::harness::{Setup, TestNode, proxied, run, until};
 use crate::origin::{Origin, fresh, head, response};
+use crate::skip;
 use freshet_limits::{Block, Cause};
 use freshet_net::handover::Inherited;
 use freshet_node::node::Node;
+use std::process::Command;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -440,6 +442,43 @@ fn a_balancer_on_a_unix_socket_has_clients_that_are_counted_apart() {
         for (mut client, asked) in open {
             asked.send(response("200 OK", &["Cache-Control: no-store"], "b"));
             assert_eq!(client.answer("GET").await.status, 200);
+        }
+    });
+}
+
+#[test]
+fn curl_hears_that_its_upload_over_http_2_is_refused() {
+    if Command::new("curl").arg("--version").output().is_err() {
+        return skip::missing("curl");
+    }
+    run(async {
+        let origin = Origin::serve(|_| fresh("a"));
+        let authority = Authority::new();
+        let mut setup = Setup::of(&origin);
+        setup.listen.push_str("tls = true\n");
+        let setup = setup.and(&authority.issue("a", &["example.test"]));
+        let node = setup.and("[[rate_limit]]\nrate = \"1/d\"\n").start();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("upload");
+        std::fs::write(&file, vec![b'a'; 3_000_000]).unwrap();
+        let url = format!("https://{}/a", node.address());
+        let said = |arguments: Vec<std::ffi::OsString>| {
+            let mut curl = Command::new("curl");
+            curl.args(["-sSk", "--http2", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}"]);
+            curl.arg(&url).args(arguments);
+            async {
+                let output = tokio::task::spawn_blocking(move || curl.output()).await;
+                let output = output.unwrap().unwrap();
+                (
+                    String::from_utf8(output.stdout).unwrap(),
+                    String::from_utf8(output.stderr).unwrap(),
+                )
+            }
+        };
+        assert_eq!(said(Vec::new()).await, ("200".to_owned(), String::new()));
+        for _ in 0..10 {
+            let refused = said(vec!["-T".into(), file.clone().into()]).await;
+            assert_eq!(refused, ("429".to_owned(), String::new()));
         }
     });
 }

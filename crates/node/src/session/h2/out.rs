@@ -74,6 +74,12 @@ impl Out {
         if self.bytes < PLANNED_BYTES_MAX {
             self.take_control(state);
         }
+        if self.parts.is_empty() {
+            let releases = std::mem::take(state.connection.releases());
+            if !releases.is_empty() {
+                return self.push(Part::Control(releases));
+            }
+        }
         while self.bytes < PLANNED_BYTES_MAX {
             let Some(frame) = state.connection.next_data(self.data_bytes_max) else {
                 return state.note_shut();

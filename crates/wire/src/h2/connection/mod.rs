@@ -54,6 +54,8 @@ pub struct Connection {
     queued: usize,
     /// Our frames but for DATA, in order.
     control: Vec<u8>,
+    /// Our RST_STREAM frames behind whole responses.
+    releases: Vec<u8>,
     calm: Calm,
     leaving: Leaving,
     is_peer_leaving: bool,
@@ -194,6 +196,7 @@ impl Connection {
             scheduler: Scheduler::default(),
             queued: 0,
             control,
+            releases: Vec::new(),
             calm: Calm::new(),
             leaving: Leaving::No,
             is_peer_leaving: false,
@@ -336,7 +339,7 @@ impl Connection {
 
     /// Whether the client reads what is said to it, so that another head may be added.
     pub fn has_control_room(&self) -> bool {
-        self.control.len() < CONTROL_BYTES_MAX
+        self.control.len() + self.releases.len() < CONTROL_BYTES_MAX
     }
 
     /// When the first frame came of a head whose last one has not, in time since the connection began.
@@ -352,6 +355,21 @@ impl Connection {
     /// The frames to be sent before any DATA frame that is asked for later; the caller takes them out.
     pub fn control(&mut self) -> &mut Vec<u8> {
         &mut self.control
+    }
+
+    /// The frames that say of answered requests that the rest of their bodies need not come (RFC 9113
+    /// §8.1), to be sent in a write of their own behind all else; the caller takes them out. curl, and
+    /// others that read response and reset at once, take the request for failed.
+    pub fn releases(&mut self) -> &mut Vec<u8> {
+        &mut self.releases
+    }
+
+    /// A stream is answered of whose body nobody wants the rest.
+    fn release(&mut self, number: u32) {
+        let code = (Code::NoError as u32).to_be_bytes();
+        let frames = if self.is_client { &mut self.control } else { &mut self.releases };
+        write(kind::RST_STREAM, 0, number, &code, frames);
+        self.close(number, Closed::ByUs);
     }
 
     fn write_goaway(&mut self, last_stream: u32, code: Code) {

@@ -326,9 +326,7 @@ impl Connection {
         stream.is_body_wanted = false;
         let untaken = stream.untaken;
         if stream.is_answered() {
-            // The client need not send the rest (RFC 9113 §8.1).
-            self.write_rst(number, Code::NoError);
-            return self.close(number, Closed::ByUs);
+            return self.release(number);
         }
         self.take_body(number, untaken);
     }

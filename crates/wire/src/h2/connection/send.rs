@@ -178,9 +178,7 @@ impl Connection {
         stream.body.sent();
         self.calm.response();
         if stream.is_remote_open && !stream.is_body_wanted {
-            // The client need not send the rest (RFC 9113 §8.1).
-            self.write_rst(number, Code::NoError);
-            return self.close(number, Closed::ByUs);
+            return self.release(number);
         }
         self.close_if_answered(number);
     }

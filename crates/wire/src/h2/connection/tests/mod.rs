@@ -126,6 +126,7 @@ impl Peer {
     /// What the connection said since the last time.
     fn seen(&mut self) -> Vec<Seen> {
         let control = std::mem::take(self.connection.control());
+        let control = [control, std::mem::take(self.connection.releases())].concat();
         let mut rest = &control[..];
         let mut frames = Vec::new();
         while let Some(header) = Header::parse(rest) {
