@@ -17,6 +17,7 @@ mod directors;
 mod door_service;
 mod doors;
 mod errors;
+mod fence;
 mod forwarded;
 mod geo;
 mod h2;

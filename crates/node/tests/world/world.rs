@@ -219,8 +219,9 @@ impl World {
     /// Whether a node does not hear of a purge, which it has to carry out later then.
     fn misses(&self, node: SocketAddr, site: usize, path: usize) -> bool {
         let mut cut_off = self.cut_off.borrow_mut();
-        let missed = cut_off.get_mut(&node);
-        missed.map(|missed| missed.push((site, path))).is_some()
+        let Some(missed) = cut_off.get_mut(&node) else { return false };
+        missed.push((site, path));
+        true
     }
 
     /// The next purge that a node has missed; none where it is at the end, and is cut off no more.
