@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(listed("media='$Time$'", runs), [40, 60, 80, 100]);
         assert_eq!(listed("media='$Number$' duration='20'", ""), Vec::<u64>::new());
         let long = "<SegmentTimeline><S t='0' d='1' r='4000000000'/></SegmentTimeline>";
-        assert_eq!(listed("media='$Time$'", long).len(), crate::limits::LISTED_MAX);
+        assert_eq!(listed("media='$Time$'", long).len(), LISTED_MAX);
     }
 
     #[test]

@@ -185,9 +185,9 @@ fn a_soft_purge_keeps_the_object_for_when_the_origin_fails() {
         assert_eq!(get(&node, "/a").await.text(), "0");
         let cache = &node.node.shared.cache;
         let key = cache.key(crate::client::HOST, "/a");
-        assert_eq!(cache.purge(&key, freshet_cache::Purge::Soft(UnixMillis::now())), 1);
+        assert_eq!(cache.purge(&key, Purge::Soft(UnixMillis::now())), 1);
         assert_eq!(get(&node, "/a").await.text(), "1");
-        assert_eq!(cache.purge(&key, freshet_cache::Purge::Soft(UnixMillis::now())), 1);
+        assert_eq!(cache.purge(&key, Purge::Soft(UnixMillis::now())), 1);
         origin.kill();
         assert_eq!(get(&node, "/a").await.text(), "1");
     });
@@ -210,7 +210,7 @@ fn a_purge_by_tag_removes_all_that_carry_it() {
         }
         let cache = &node.node.shared.cache;
         let tag = freshet_cache::tag(b"news");
-        assert_eq!(cache.purge_tag(tag, freshet_cache::Purge::Hard), 2);
+        assert_eq!(cache.purge_tag(tag, Purge::Hard), 2);
         for target in ["/1", "/2", "/3"] {
             get(&node, target).await;
         }
