@@ -192,6 +192,12 @@ http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_re
         shutil.rmtree(getattr(self, "cache", ""), ignore_errors=True)
 
 
+class NginxNew(Nginx):
+    """nginx with its module for HTTP/3, as built from source."""
+    program = os.environ.get("NGINX_NEW", "")
+    has_http3 = True
+
+
 class Varnish(Server):
     """Varnish with malloc storage, and hitch in front of it for TLS over a Unix socket."""
     name, package = "varnish", "varnish hitch"
