@@ -60,7 +60,7 @@ impl Ended {
     /// What has all is the answer to who would leave out what is known, too.
     pub(super) fn reload(&self, id: &Key, asked: Directives) -> Reload {
         let Some([whole, shortened]) = self.stored(id.hash()) else { return Reload::Unknown };
-        let known = whole.as_ref().or(shortened.as_ref().filter(|_| asked.skips));
+        let known = whole.as_ref().or_else(|| shortened.as_ref().filter(|_| asked.skips));
         known.cloned().map_or(Reload::Unknown, Reload::Has)
     }
 
