@@ -102,10 +102,10 @@ impl Pacer {
 
     /// When a burst of at least so many bytes may go out again.
     pub(super) fn next(&self, pace: &Pace, least: u64) -> Duration {
-        // One more, as parts of bytes and of nanoseconds are left out: it is there then.
+        // One more of both, as parts of bytes and of nanoseconds are left out: it is there then, and time has passed.
         let missing = pace.quantum.max(least).saturating_sub(self.bytes) + 1;
         let wait = missing as f64 / pace.rate.max(1.0);
-        self.filled + Duration::from_secs_f64(wait.min(1.0))
+        self.filled + Duration::from_secs_f64(wait.min(1.0)) + Duration::from_nanos(1)
     }
 }
 
@@ -142,12 +142,14 @@ mod tests {
 
     #[test]
     fn what_is_waited_for_is_there_in_time() {
-        for rate in [999_983, 7_777_777, 64_000_003, 3_141_592_653_u64] {
+        for rate in [999_983, 7_777_777, 64_000_003, 5_522_340_000_u64] {
             let pace = Pace::of_rate(rate as f64);
             let mut pacer = Pacer::new();
-            for _ in 0..1000 {
+            for turn in 0..1000 {
                 pacer.spend(BURST_BYTES_MAX as usize);
                 let wanted = pace.gathered().max(pace.quantum);
+                // Also where only one byte is missing.
+                pacer.bytes = [0, wanted - 1][turn % 2];
                 let next = pacer.next(&pace, wanted);
                 pacer.fill(next, &pace, false);
                 assert!(pacer.has(wanted), "{rate}: {} of {wanted}", pacer.bytes);
