@@ -154,6 +154,11 @@ impl Cache {
         }
     }
 
+    /// Whether the fence holds for everything, also for what is yet to come.
+    pub fn trusts_nothing(&self, now: UnixMillis) -> bool {
+        self.fenced_below(now) == u64::MAX
+    }
+
     /// From which number in the order on something has to be for a request that comes now. Where the fence
     /// holds for everything, that is what is asked for or validated from now on: a fetch that is under way may
     /// have been asked for before a purge that this request comes after. So each fetch has a number of its
@@ -167,10 +172,7 @@ impl Cache {
 
     /// The place in the order of a fetch that begins.
     pub(crate) fn place_of_fetch(&self, now: UnixMillis) -> Seq {
-        match self.fenced_below(now) {
-            u64::MAX => self.next_in_order(),
-            _ => self.purge_seq(),
-        }
+        if self.trusts_nothing(now) { self.next_in_order() } else { self.purge_seq() }
     }
 
     pub(crate) fn note_crowded(&self) {

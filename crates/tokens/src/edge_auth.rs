@@ -41,13 +41,12 @@ impl EdgeAuth {
     ) -> Result<Grant, Denied> {
         let token = self.source.token(question)?;
         let path = question.path();
-        let urls = self.urls(question);
         // Generators may escape early: then what is signed has its escapes, as it was sent.
         let sent = self.source.parameter.as_deref().map(|name| question.parameter(name));
         let sent = sent.transpose()?.flatten();
         let sent = sent.filter(|sent| **sent != *token && sent.len() <= TOKEN_BYTES_MAX);
-        let parts = sent.and_then(|sent| self.signed(sent, &urls, keys).ok());
-        let parts = parts.map_or_else(|| self.signed(&token, &urls, keys), Ok)?;
+        let parts = sent.and_then(|sent| self.signed(sent, question, keys).ok());
+        let parts = parts.map_or_else(|| self.signed(&token, question, keys), Ok)?;
         let times = Times {
             not_before_s: parts.start.map(|from| from as f64),
             expires_s: Some(parts.until.ok_or(Denied::Endless)? as f64),
@@ -91,14 +90,14 @@ impl EdgeAuth {
     fn signed<'a>(
         &self,
         token: &'a str,
-        urls: &[String],
+        question: &Question<'_>,
         keys: &Keys,
     ) -> Result<Parts<'a>, Denied> {
         let (signed, mac) = token.rsplit_once("~hmac=").ok_or(Denied::Malformed)?;
         let mac = hex(mac).filter(|mac| mac.len() == 32).ok_or(Denied::Malformed)?;
         let parts = Parts::read(signed)?;
-        let urls = parts.acl.is_none().then_some(urls);
-        let is_signed = self.is_signed(signed, &mac, urls, keys);
+        let urls = parts.acl.is_none().then(|| self.urls(question));
+        let is_signed = self.is_signed(signed, &mac, urls.as_deref(), keys);
         if is_signed { Ok(parts) } else { Err(Denied::Signature) }
     }
 

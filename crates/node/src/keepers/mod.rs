@@ -219,9 +219,8 @@ impl Keepers {
         for keeper in self.0.iter().filter(|keeper| keeper.may_have(wanted.key)) {
             if let Some(found) = keeper.restore(worker, wanted).await {
                 let Restored { spec, is_doubted } = found;
-                let cache = &worker.shared.cache;
                 // What holds for all that is stored holds for what was stored elsewhere.
-                let is_fenced = cache.fenced_below(UnixMillis::now()) == u64::MAX;
+                let is_fenced = worker.shared.cache.trusts_nothing(UnixMillis::now());
                 let content_seq = if is_doubted || is_fenced { 0 } else { ticket.born_seq() };
                 ticket.insert_older(spec, content_seq);
                 return Ok(());

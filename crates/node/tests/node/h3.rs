@@ -11,9 +11,7 @@ use quinn_proto::{AckFrequencyConfig, Dir, TransportConfig, VarInt};
 use std::time::Duration;
 
 fn setup(origin: &Origin, authority: &Authority) -> Setup {
-    let mut setup = Setup::of(origin);
-    setup.listen.push_str("tls = true\nhttp3 = true\n");
-    setup.and(&authority.issue("a", &["example.test"]))
+    Setup::of(origin).encrypted(authority, "http3 = true\n")
 }
 
 struct World {

@@ -16,9 +16,7 @@ use std::sync::{Arc, Mutex};
 use tokio::net::UdpSocket;
 
 fn setup(origin: &Origin, authority: &Authority) -> Setup {
-    let mut setup = Setup::of(origin);
-    setup.listen.push_str("tls = true\nhttp3 = true\nearly_data = true\n");
-    setup.and(&authority.issue("a", &["example.test"]))
+    Setup::of(origin).encrypted(authority, "http3 = true\nearly_data = true\n")
 }
 
 /// Sessions that a client could continue.

@@ -1,5 +1,6 @@
 //! A node on ephemeral ports, a runtime for a test, and waiting for things to happen.
 
+use crate::authority::Authority;
 use crate::origin::Origin;
 use freshet_config::Settings;
 use freshet_config::document::Document;
@@ -78,6 +79,13 @@ impl Setup {
         self.rest.push_str(rest);
         self.rest.push('\n');
         self
+    }
+
+    /// Listens with TLS, as `example.test`, and with these further keys of a listener.
+    pub(crate) fn encrypted(mut self, authority: &Authority, more: &str) -> Self {
+        self.listen.push_str("tls = true\n");
+        self.listen.push_str(more);
+        self.and(&authority.issue("a", &["example.test"]))
     }
 
     pub(crate) fn origin(mut self, url: &str) -> Self {

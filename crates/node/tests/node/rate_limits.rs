@@ -72,10 +72,8 @@ fn a_limit_is_the_same_over_all_versions_of_http() {
     run(async {
         let origin = Origin::serve(|_| fresh("a"));
         let authority = Authority::new();
-        let mut setup = Setup::of(&origin);
-        setup.listen.push_str("tls = true\nhttp3 = true\n");
-        setup.listen.push_str("[[listen]]\naddress = \"127.0.0.1:0\"\n");
-        let node = setup.and(&authority.issue("a", &["example.test"])).and(THREE).start();
+        let more = "http3 = true\n[[listen]]\naddress = \"127.0.0.1:0\"\n";
+        let node = Setup::of(&origin).encrypted(&authority, more).and(THREE).start();
         let clear = node.node.socket_addresses()[1];
         let mut over_3 = H3Client::connect(node.address(), &authority).await;
         assert_eq!(over_3.get("/a").await.status, 200);
@@ -350,9 +348,7 @@ fn connections_over_http_3_count_too() {
     run(async {
         let origin = Origin::serve(|_| fresh("a"));
         let authority = Authority::new();
-        let mut setup = Setup::of(&origin);
-        setup.listen.push_str("tls = true\nhttp3 = true\n");
-        let setup = setup.and(&authority.issue("a", &["example.test"]));
+        let setup = Setup::of(&origin).encrypted(&authority, "http3 = true\n");
         let node = setup.and("[limits]\nconnections_network_max = 1\n").start();
         let mut one = H3Client::connect(node.address(), &authority).await;
         assert_eq!(one.get("/a").await.status, 200);
@@ -454,9 +450,7 @@ fn curl_hears_that_its_upload_over_http_2_is_refused() {
     run(async {
         let origin = Origin::serve(|_| fresh("a"));
         let authority = Authority::new();
-        let mut setup = Setup::of(&origin);
-        setup.listen.push_str("tls = true\n");
-        let setup = setup.and(&authority.issue("a", &["example.test"]));
+        let setup = Setup::of(&origin).encrypted(&authority, "");
         let node = setup.and("[[rate_limit]]\nrate = \"1/d\"\n").start();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("upload");

@@ -4,7 +4,7 @@
 use super::{Choice, Director, Rule, copied, hash32};
 use crate::modules::{Arguments, NOTHING, fault};
 use crate::policy::{Object, lock};
-use crate::program::{BackendRef, Value};
+use crate::program::{BackendRef, Program, Value};
 use crate::runtime::{Event, Result, Run};
 use crate::types::State;
 use std::collections::HashMap;
@@ -125,7 +125,11 @@ fn wrong<T>(run: &Run<'_>, object: u32, what: &str) -> Result<T> {
 }
 
 fn object_name<'a>(run: &Run<'a>, object: u32) -> &'a str {
-    run.program.objects.get(object as usize).map_or("", |object| &object.name)
+    name_in(run.program, object)
+}
+
+fn name_in(program: &Program, object: u32) -> &str {
+    program.objects.get(object as usize).map_or("", |object| &object.name)
 }
 
 /// What the task knows about the parameters of shard directors that choose later.
@@ -402,8 +406,7 @@ pub(super) fn choose(
 /// Logs what is wrong where a member is chosen.
 fn complain(choice: &mut Choice<'_>, object: u32, what: &str) {
     if choice.host.is_traced() {
-        let name = choice.policy.program().objects.get(object as usize);
-        let name = name.map_or("", |object| &object.name);
+        let name = name_in(choice.policy.program(), object);
         let text = &format!("vmod_directors: shard {name}: {what}");
         choice.host.trace(Event::Said { is_error: true, text });
     }
