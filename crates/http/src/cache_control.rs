@@ -59,6 +59,11 @@ impl CacheControl {
         out
     }
 
+    /// Whether a shared cache may store a response although its request had `Authorization` (RFC 9111 §3.5).
+    pub const fn permits_authorized(&self) -> bool {
+        self.public || self.must_revalidate || self.s_maxage.is_some()
+    }
+
     /// The directives of the first targeted field in `names` that is there, parses as a dictionary
     /// and is not empty, with its name (RFC 9213 §2.2). They stand in the place of `Cache-Control`
     /// and `Expires`. A field that does not parse, or has a directive of the wrong type, is passed

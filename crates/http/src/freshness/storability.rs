@@ -255,9 +255,8 @@ fn check_directives(
     if settings.shared && control.private {
         return Err(Reason::Private);
     }
-    let permits_authorized =
-        control.public || control.must_revalidate || control.s_maxage.is_some();
-    if settings.shared && !permits_authorized && received.request.contains("Authorization") {
+    let is_authorized = received.request.contains("Authorization");
+    if settings.shared && is_authorized && !control.permits_authorized() {
         return Err(Reason::Authorization);
     }
     if Vary::is_any(received.response) {

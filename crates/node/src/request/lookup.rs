@@ -13,7 +13,7 @@ use crate::shares::TRANSIENT;
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
-use freshet_http::cache_control::RequestCacheControl;
+use freshet_http::cache_control::{CacheControl, RequestCacheControl};
 use freshet_http::freshness::Reuse;
 use freshet_http::message::Method;
 use freshet_http::range::{RangeRequest, RangeSpec, Resolved};
@@ -475,9 +475,19 @@ impl<'a> Asked<'a> {
         object.is_some_and(|object| object.born_seq() < self.fence)
     }
 
+    /// Whether what is fetched for this request may join an object that all get: not where the request says who
+    /// it is for and the object's origin does not want such responses to be shared (RFC 9111 §3.5).
+    fn may_add_to(&self, object: &Object) -> bool {
+        let is_authorized = self.task.request.fields.contains("authorization");
+        let is_shared = || {
+            object.with_head(|head| CacheControl::from_fields(&head.fields).permits_authorized())
+        };
+        !self.only_if_cached && (!is_authorized || is_shared())
+    }
+
     /// Whether a partial object can answer: with a strong validator what is missing can be fetched
-    /// and put together with what is there (RFC 9110 §15.3.7.3). Without one, or for a client that
-    /// wants only what is cached, only a range that is all there.
+    /// and put together with what is there (RFC 9110 §15.3.7.3). Without one, or where nothing may be
+    /// fetched for it, only a range that is all there.
     fn can_use_part(&self, object: &Object) -> bool {
         let body = object.body();
         let wanted = self.task.request.fields.get("range").and_then(RangeRequest::parse);
@@ -489,8 +499,9 @@ impl<'a> Asked<'a> {
             return self.task.request.method == Method::Get
                 && body.will_hold(first..last.saturating_add(1));
         };
-        let may_fetch = !self.only_if_cached;
-        if may_fetch && object.with_head(|head| has_strong_validator(head.etag.as_deref())) {
+        if self.may_add_to(object)
+            && object.with_head(|head| has_strong_validator(head.etag.as_deref()))
+        {
             return true;
         }
         match wanted.map(|wanted| wanted.resolve(total)) {

@@ -392,3 +392,31 @@ fn every_byte_of_a_response_comes_from_one_origins_one_representation() {
         assert!(checked.load(SeqCst) > 1_000_000, "too little was served to say anything");
     });
 }
+
+#[test]
+fn what_one_gets_does_not_join_what_all_get() {
+    run(async {
+        // Who says who it is gets another representation; `public` would make it everybody's.
+        for (control, is_shared) in [(FRESH, false), ("Cache-Control: public, max-age=3600", true)]
+        {
+            let origin = Origin::serve(move |asked| {
+                let is_own = asked.field("authorization").is_some() && !is_shared;
+                let (seed, etag) = if is_own { (2, "\"own\"") } else { (1, "\"all\"") };
+                ranged(asked, &pattern(seed, 0..TOTAL), etag, &[control])
+            });
+            let node = TestNode::before(&origin);
+            get_with(&node, "/a", &["Range: bytes=0-999"]).await;
+            let who = "Authorization: Bearer x";
+            let answer = get_with(&node, "/a", &[who]).await;
+            assert_eq!((answer.status, answer.complete), (200, true));
+            let seed = if is_shared { 1 } else { 2 };
+            assert!(answer.body == pattern(seed, 0..TOTAL), "{control}");
+            let asked = origin.requests()[1].range();
+            assert_eq!(asked, is_shared.then_some((1000, TOTAL - 1)), "{control}");
+            // What is there already is for all.
+            let answer = get_with(&node, "/a", &[who, "Range: bytes=0-999"]).await;
+            assert!(answer.body == pattern(1, 0..1000), "{control}");
+            assert!(get(&node, "/a").await.body == pattern(1, 0..TOTAL), "{control}");
+        }
+    });
+}
