@@ -8,6 +8,11 @@ use std::time::Duration;
 /// Sites, each with an origin of its own and with the same paths.
 pub(crate) const SITES: [&str; 2] = ["a.example", "b.example"];
 
+/// Paths of each site.
+pub(crate) const PATHS: usize = 6;
+/// Tags that responses have, and purges are for.
+pub(crate) const TAGS: usize = 3;
+
 /// Whose bytes: a site's, of a path, in a version, for a user (0: for everybody).
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Identity {
@@ -156,4 +161,14 @@ pub(crate) fn target(path: usize) -> String {
 /// The number in a path.
 pub(crate) fn path_of(target: &str) -> Option<usize> {
     target.strip_prefix("/e")?.parse().ok()
+}
+
+/// A tag, as responses say it.
+pub(crate) fn tag(number: usize) -> String {
+    format!("t{number}")
+}
+
+/// Whether what is at a path has a tag: each has one that others have as well, and every second one more.
+pub(crate) fn has_tag(path: usize, number: usize) -> bool {
+    path % TAGS == number || (path % 2 == 1 && number == 0)
 }

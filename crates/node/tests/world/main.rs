@@ -16,6 +16,7 @@ mod entity;
 mod message;
 mod oracle;
 mod origin;
+mod purging;
 mod random;
 mod time;
 mod world;

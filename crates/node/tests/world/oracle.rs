@@ -3,6 +3,7 @@
 use crate::client::{Got, Request};
 use crate::entity::{Identity, Nature, Sharing};
 use crate::message::Ended;
+use crate::purging::What;
 use crate::world::World;
 use std::ops::Range;
 use std::time::Duration;
@@ -40,8 +41,7 @@ pub(crate) struct Confirmed {
 /// A purge that was carried out by all nodes, but for those that are fenced: begun and ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Purge {
-    pub(crate) site: usize,
-    pub(crate) path: usize,
+    pub(crate) what: What,
     /// The one edge it is about, where it is about one.
     pub(crate) edge: Option<usize>,
     /// Whether a node has not heard of it yet.
@@ -73,6 +73,9 @@ impl Truth {
     ) -> Result<Option<Identity>, String> {
         let nature = &world.natures[request.path];
         let status = got.head.status();
+        if got.head.field("surrogate-key").is_some() {
+            return Err("a client is told of tags".into());
+        }
         match status {
             200 | 206 => {}
             304 => return self.judge_unchanged(world, request, got).map(|()| None),
@@ -157,7 +160,7 @@ impl Truth {
             same.any(|one| one.at >= since)
         };
         let purged = self.purges.iter().find(|purge| {
-            (purge.site, purge.path) == (request.site, request.path)
+            purge.what.meets(request.site, request.path)
                 && purge.edge.is_none_or(|edge| edge == request.edge)
                 && purge.ended < request.sent
                 && sent.at < purge.begun

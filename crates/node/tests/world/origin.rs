@@ -1,6 +1,6 @@
 //! An origin of the world: honest about whose bytes it sends, and about little else.
 
-use crate::entity::{Framing, Identity, Nature, SITES, Sharing, path_of};
+use crate::entity::{Framing, Identity, Nature, SITES, Sharing, TAGS, has_tag, path_of, tag};
 use crate::message::{Head, Reader};
 use crate::oracle::Sent;
 use crate::time;
@@ -164,6 +164,8 @@ impl Answer<'_> {
             if let Some((name, value)) = self.nature.validator_field(self.identity) {
                 head.push_str(&format!("{name}: {value}\r\n"));
             }
+            let tags = (0..TAGS).filter(|number| has_tag(path, *number)).map(tag);
+            head.push_str(&format!("Surrogate-Key: {}\r\n", tags.collect::<Vec<_>>().join(" ")));
         }
         self.body(head, (method, more), range.unwrap_or(0..total), reader).await
     }

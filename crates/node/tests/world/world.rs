@@ -2,9 +2,10 @@
 
 use crate::client::{self, Got, Request};
 use crate::disks::{self, Disks};
-use crate::entity::{Identity, Nature, SITES, target};
+use crate::entity::{Identity, Nature, PATHS, SITES, target};
 use crate::oracle::{Confirmed, Purge, Sent, Truth};
 use crate::origin;
+use crate::purging::{self, What};
 use crate::random::Random;
 use crate::time;
 use freshet_config::Settings;
@@ -22,8 +23,6 @@ use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::sleep;
 
-/// Paths of each site.
-const PATHS: usize = 6;
 /// How soon a node is started again that did not start.
 const RESTART_EVERY: Duration = Duration::from_secs(2);
 
@@ -49,8 +48,8 @@ pub(crate) struct World {
     pub(crate) faults_permille: u64,
     truth: RefCell<Truth>,
     posts: RefCell<BTreeMap<String, u64>>,
-    /// Nodes that hear of no purges at present, and which they have missed: site and path.
-    cut_off: RefCell<BTreeMap<SocketAddr, Vec<(usize, usize)>>>,
+    /// Nodes that hear of no purges at present, and which they have missed.
+    cut_off: RefCell<BTreeMap<Role, Vec<What>>>,
     requests: RefCell<Vec<String>>,
     next_request: Cell<u64>,
     transcript: RefCell<Vec<String>>,
@@ -124,9 +123,10 @@ async fn live(seed: u64, size: Size) -> Outcome {
     let clients: Vec<_> = (1..=size.clients)
         .map(|user| spawn_local(client::run(Rc::clone(&world), user, size.requests)))
         .collect();
-    let purging = spawn_local(purge_now_and_then(Rc::clone(&world), nodes.addresses()));
+    let purging = spawn_local(purging::now_and_then(Rc::clone(&world), Rc::clone(&nodes)));
     let disturbing = spawn_local(disturb(Rc::clone(&world), Rc::clone(&nodes)));
-    let cutting = spawn_local(cut_off_now_and_then(Rc::clone(&world), Rc::clone(&nodes), seed));
+    let cutting = purging::cut_off_now_and_then(Rc::clone(&world), Rc::clone(&nodes), seed);
+    let cutting = spawn_local(cutting);
     let failing = spawn_local(disks::fail_now_and_then(Rc::clone(&world)));
     let all = async {
         for client in clients {
@@ -217,15 +217,15 @@ impl World {
     }
 
     /// Whether a node does not hear of a purge, which it has to carry out later then.
-    fn misses(&self, node: SocketAddr, site: usize, path: usize) -> bool {
+    pub(crate) fn misses(&self, node: Role, what: What) -> bool {
         let mut cut_off = self.cut_off.borrow_mut();
         let Some(missed) = cut_off.get_mut(&node) else { return false };
-        missed.push((site, path));
+        missed.push(what);
         true
     }
 
     /// The next purge that a node has missed; none where it is at the end, and is cut off no more.
-    fn catches_up(&self, node: SocketAddr) -> Option<(usize, usize)> {
+    fn catches_up(&self, node: Role) -> Option<What> {
         let mut cut_off = self.cut_off.borrow_mut();
         let missed = cut_off.get_mut(&node)?;
         if missed.is_empty() {
@@ -233,6 +233,17 @@ impl World {
             return None;
         }
         Some(missed.remove(0))
+    }
+
+    pub(crate) fn note_purge(&self, purge: Purge) {
+        self.say(format!("{purge:?}"));
+        self.truth.borrow_mut().purges.push(purge);
+    }
+
+    /// All nodes, parents first.
+    pub(crate) fn roles(&self) -> Vec<Role> {
+        let parents = self.has_parent.then_some(Role::Parent);
+        parents.into_iter().chain((0..self.edges.len()).map(Role::Edge)).collect()
     }
 
     pub(crate) fn note_post(&self, number: &str) {
@@ -270,8 +281,7 @@ impl World {
                     || got.head.field("cache-status").is_some_and(|it| it.starts_with("parent"));
                 if is_done && is_heard {
                     self.truth.borrow_mut().purges.push(Purge {
-                        site: request.site,
-                        path: request.path,
+                        what: What::Path { site: request.site, path: request.path },
                         edge: Some(request.edge),
                         is_missed: false,
                         begun: request.sent,
@@ -308,8 +318,8 @@ impl std::fmt::Debug for Running {
 }
 
 /// What a node is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Role {
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Role {
     Parent,
     Edge(usize),
 }
@@ -319,7 +329,7 @@ impl Role {
         format!("{self:?}").to_lowercase().replace(['(', ')'], "")
     }
 
-    fn address(self, world: &World) -> SocketAddr {
+    pub(crate) fn address(self, world: &World) -> SocketAddr {
         match self {
             Self::Parent => SocketAddr::from(([10, 4, 0, 0], 80)),
             Self::Edge(edge) => world.edges[edge],
@@ -329,10 +339,8 @@ impl Role {
 
 impl Nodes {
     fn start(world: &Rc<World>) -> Rc<Self> {
-        let parents = world.has_parent.then_some(Role::Parent);
-        let edges = (0..world.edges.len()).map(Role::Edge);
         let nodes = Self { world: Rc::clone(world), all: RefCell::default() };
-        for role in parents.into_iter().chain(edges) {
+        for role in world.roles() {
             let running = nodes.begin(role).expect("a node starts");
             nodes.all.borrow_mut().push(running);
         }
@@ -348,7 +356,7 @@ impl Nodes {
             let _guard = tasks.enter();
             Node::start_in_world(settings)?
         };
-        let is_cut_off = self.world.cut_off.borrow().contains_key(&role.address(&self.world));
+        let is_cut_off = self.world.cut_off.borrow().contains_key(&role);
         node.shared.cache.fence(if is_cut_off { u64::MAX } else { 0 });
         let killed = Rc::clone(&kill);
         spawn_local(async move {
@@ -361,9 +369,10 @@ impl Nodes {
         Ok(Running { role, node, kill })
     }
 
-    /// The parents' addresses first.
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.all.borrow().iter().map(|one| one.role.address(&self.world)).collect()
+    /// A node, where it runs.
+    pub(crate) fn node(&self, role: Role) -> Option<Arc<Node>> {
+        let all = self.all.borrow();
+        all.iter().find(|running| running.role == role).map(|running| Arc::clone(&running.node))
     }
 
     fn len(&self) -> usize {
@@ -407,25 +416,23 @@ impl Nodes {
 
     /// Raises the fence of a node, or takes it down.
     fn fence(&self, role: Role, fence: u64) {
-        let all = self.all.borrow();
         // One that is not there begins as it has to.
-        if let Some(running) = all.iter().find(|running| running.role == role) {
-            running.node.shared.cache.fence(fence);
+        if let Some(node) = self.node(role) {
+            node.shared.cache.fence(fence);
         }
     }
 
     /// Lets a node hear of no purges, which it is fenced for.
-    fn cut_off(&self, role: Role) {
+    pub(crate) fn cut_off(&self, role: Role) {
         self.world.say(format!("{role:?} is cut off"));
-        self.world.cut_off.borrow_mut().insert(role.address(&self.world), Vec::new());
+        self.world.cut_off.borrow_mut().insert(role, Vec::new());
         self.fence(role, u64::MAX);
     }
 
     /// Lets a node carry out what it has missed, before it trusts what it has stored.
-    async fn reconnect(&self, role: Role) {
-        let address = role.address(&self.world);
-        while let Some((site, path)) = self.world.catches_up(address) {
-            client::purge(&self.world, address, site, path).await;
+    pub(crate) async fn reconnect(&self, role: Role) {
+        while let Some(what) = self.world.catches_up(role) {
+            purging::carry_out(&self.world, self, role, what).await;
         }
         self.world.say(format!("{role:?} has caught up"));
         self.fence(role, 0);
@@ -447,6 +454,10 @@ fn settings(world: &World, role: Role) -> Settings {
          [cache]\nname = \"{name}\"\nloop_id = \"{name}\"\nstale_if_error = \"0s\"\n",
         role.address(world)
     );
+    if role == Role::Parent {
+        // Nodes ask from there; clients are elsewhere.
+        text.push_str("peers = [\"127.0.0.1\"]\n");
+    }
     let _ = write!(
         text,
         "[fleet]\nservers = [\"nats://10.5.0.1\"]\nnode = \"{name}\"\nwhen_cut_off = \"refuse\"\n"
@@ -466,48 +477,6 @@ fn settings(world: &World, role: Role) -> Settings {
     }
     let document = Document::parse(&text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
     Settings::from_document(&document).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"))
-}
-
-/// Purges paths at all nodes, those in front of others last.
-async fn purge_now_and_then(world: Rc<World>, nodes: Vec<SocketAddr>) {
-    loop {
-        let (pause, site, path) = {
-            let mut random = world.random.borrow_mut();
-            let site = random.within(0..SITES.len() as u64) as usize;
-            (random.within(1..8000), site, random.within(0..PATHS as u64) as usize)
-        };
-        sleep(Duration::from_millis(pause)).await;
-        let begun = time::now();
-        let mut is_missed = false;
-        for node in &nodes {
-            if world.misses(*node, site, path) {
-                is_missed = true;
-            } else {
-                client::purge(&world, *node, site, path).await;
-            }
-        }
-        let purge = Purge { site, path, edge: None, is_missed, begun, ended: time::now() };
-        world.say(format!("{purge:?}"));
-        world.truth.borrow_mut().purges.push(purge);
-    }
-}
-
-/// Cuts nodes off from what is purged, one at a time. What is drawn for it is drawn apart: a world without is
-/// the same as if there never were any.
-async fn cut_off_now_and_then(world: Rc<World>, nodes: Rc<Nodes>, seed: u64) {
-    let mut random = Random(seed ^ 0x666c_6565);
-    if random.chance(500) {
-        return;
-    }
-    let parents = world.has_parent.then_some(Role::Parent);
-    let roles: Vec<_> = parents.into_iter().chain((0..world.edges.len()).map(Role::Edge)).collect();
-    loop {
-        sleep(Duration::from_millis(random.within(1..15_000))).await;
-        let role = random.of(&roles);
-        nodes.cut_off(role);
-        sleep(Duration::from_millis(random.within(1..30_000))).await;
-        nodes.reconnect(role).await;
-    }
 }
 
 /// Reloads nodes, and kills them where something may go wrong.
