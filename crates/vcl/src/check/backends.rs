@@ -154,10 +154,14 @@ impl Checker<'_> {
                         return None;
                     }
                 }
-                let (host, written) = crate::modules::split_port(&host);
-                // Without a name it is this machine.
-                let host = if host.is_empty() { "localhost" } else { host };
-                let (host, written) = (host.to_owned(), written.map(str::to_owned));
+                // A port of its own is the only one that is looked for.
+                let (name, written) = match crate::modules::split_port(&host) {
+                    (_, Some(_)) if port.is_some() => (&*host, None),
+                    split => split,
+                };
+                // Only a port is one of this machine.
+                let name = if name.is_empty() && written.is_some() { "localhost" } else { name };
+                let (host, written) = (name.to_owned(), written.map(str::to_owned));
                 let port_text = port.as_ref().map_or(written.as_deref(), |(port, _)| Some(port));
                 let number = match port_text {
                     None | Some("http") => Some(80),

@@ -1,7 +1,7 @@
 //! Imports, access lists, and the names of all that is declared.
 
 use super::uses::SubUses;
-use super::{Checker, Symbol};
+use super::{Checker, Symbol, words};
 use crate::acl::{self, Acl};
 use crate::diagnostic::nearest;
 use crate::modules;
@@ -9,15 +9,6 @@ use crate::program::{Backend, BackendRef, Probe, Sub};
 use crate::source::Span;
 use crate::syntax::{self, Declaration, Name};
 use crate::types::State;
-
-const RESERVED: [&str; 14] = [
-    "acl", "backend", "call", "default", "else", "if", "import", "include", "new", "none", "probe",
-    "return", "set", "sub",
-];
-
-/// Words that statements begin with; nothing is called by one of them.
-pub(super) const ACTIONS: [&str; 9] =
-    ["ban", "call", "hash_data", "if", "new", "return", "set", "synthetic", "unset"];
 
 impl Checker<'_> {
     /// Takes note of all names, so that they can be used before they are declared.
@@ -72,16 +63,13 @@ impl Checker<'_> {
     }
 
     fn declare_sub(&mut self, name: &Name, is_builtin: bool) {
-        let reserved = name.text.to_ascii_lowercase().starts_with("vcl_");
+        let reserved = words::is_of_states(&name.text);
         let is_joined =
             self.builtin_names.iter().any(|known| known.eq_ignore_ascii_case(&name.text));
         if reserved && !is_joined {
             let near = nearest(&name.text, self.builtin_names.iter().map(|name| &**name));
             let help = near.map(|near| format!("did you mean `{near}`?"));
-            let message =
-                "Symbols named 'vcl_*' are reserved.\nThe names 'vcl_*' are reserved for \
-                           subroutines."
-                    .to_owned();
+            let message = "The names 'vcl_*' are reserved for subroutines.".to_owned();
             self.report.error(name.span, message).help = help;
             return;
         }
@@ -119,29 +107,23 @@ impl Checker<'_> {
     }
 
     fn add(&mut self, name: &Name, symbol: Symbol, what: &str) {
-        if name.text.starts_with("vcl_") {
-            self.error(
-                name.span,
-                "Symbols named 'vcl_*' are reserved.\nThe names 'vcl_*' are reserved for \
-                 subroutines.",
-            );
+        if words::is_of_states(&name.text) {
+            self.error(name.span, "Symbols named 'vcl_*' are reserved.");
             return;
         }
-        if ACTIONS.contains(&&*name.text) {
+        let may_be_default = matches!(symbol, Symbol::Backend(_) | Symbol::Probe(_));
+        let is_default = may_be_default && &*name.text == "default";
+        if let Some(kind) = words::kind_of(&name.text).filter(|_| !is_default) {
             let text = &name.text;
             let message = match symbol {
-                Symbol::Sub(_) => format!("Symbol '{text}' has wrong type (action), expected sub:"),
-                _ => format!("Name {text} must have type 'action'."),
+                Symbol::Sub(_) => format!("Symbol '{text}' has wrong type ({kind}), expected sub:"),
+                _ => format!("Name {text} must have type '{kind}'."),
             };
             self.error(name.span, message);
             return;
         }
-        let may_be_default = matches!(symbol, Symbol::Backend(_) | Symbol::Probe(_));
-        let is_reserved = RESERVED.contains(&&*name.text)
-            || (name.text.contains('.') || crate::variables::find(&name.text).is_some());
-        let may_be_none = matches!(symbol, Symbol::Sub(_)) && &*name.text == "none";
-        if is_reserved && !(may_be_default && &*name.text == "default") && !may_be_none {
-            self.error(name.span, format!("Symbol '{}' is a reserved word.", name.text));
+        if name.text.contains('.') {
+            // It was said where it is read.
             return;
         }
         // A probe and a backend may both be the default one.
@@ -152,16 +134,17 @@ impl Checker<'_> {
         if let Some(before) = self.known(&key) {
             let same_kind = before.symbol.kind() == symbol.kind();
             let message = if same_kind && &*name.text == "default" {
-                format!("{what} 'default' redefined\nOnly one default director possible.")
+                "Only one default director possible.".to_owned()
             } else if same_kind {
-                format!("{what} '{}' redefined", name.text)
+                format!("{what} '{}' redefined.", name.text)
             } else {
-                let (kind, wanted) = (before.symbol.kind(), symbol.kind());
-                format!(
-                    "Name '{}' already defined.\nSymbol '{}' has wrong type ({kind}), expected \
-                     {wanted}:",
-                    name.text, name.text
-                )
+                let (kind, text) = (before.symbol.kind(), &name.text);
+                match symbol {
+                    Symbol::Sub(_) => {
+                        format!("Symbol '{text}' has wrong type ({kind}), expected sub:")
+                    }
+                    _ => format!("Name '{text}' already defined."),
+                }
             };
             let span = before.span;
             let diagnostic = self.report.error(name.span, message);
@@ -234,19 +217,24 @@ impl Checker<'_> {
             return;
         };
         let name = alias.unwrap_or(module);
+        if words::is_of_states(&name.text) {
+            self.error(name.span, "Symbols named 'vcl_*' are reserved.");
+            return;
+        }
+        let wrong =
+            |kind: &str| format!("Symbol '{}' has wrong type ({kind}), expected vmod:", name.text);
+        if let Some(kind) = words::kind_of(&name.text) {
+            self.error(name.span, wrong(kind));
+            return;
+        }
         if let Some(entry) = self.known(&name.text) {
             match entry.symbol {
                 Symbol::Module(before) if before.name == found.name => return,
                 Symbol::Module(_) => {
-                    let message = format!("Another module already imported as {}", name.text);
+                    let message = format!("Another module already imported as {}.", name.text);
                     self.error(name.span, message);
                 }
-                other => {
-                    let kind = other.kind();
-                    let message =
-                        format!("Symbol '{}' has wrong type ({kind}), expected vmod:", name.text);
-                    self.error(name.span, message);
-                }
+                other => self.error(name.span, wrong(other.kind())),
             }
             return;
         }

@@ -9,6 +9,7 @@ mod expressions;
 mod names;
 mod statements;
 mod uses;
+mod words;
 
 pub use backends::{BACKEND_FIELDS, PROBE_FIELDS};
 

@@ -3,7 +3,7 @@
 
 use super::expressions::Typed;
 use super::uses::Access;
-use super::{Checker, Symbol};
+use super::{Checker, Symbol, words};
 use crate::diagnostic::nearest;
 use crate::program::{BackendRef, Expr, StorageFact, Text, Value};
 use crate::source::Span;
@@ -242,13 +242,8 @@ impl Checker<'_> {
     pub(super) fn unknown(&mut self, path: &Path) {
         let name = path.text();
         let first = path.names.first().map_or("", |name| &*name.text).to_owned();
-        let kind = match (&*first, self.known(&first)) {
-            ("acl" | "backend" | "import" | "probe" | "sub" | "vcl", _) => Some("reserved"),
-            ("call" | "if" | "new" | "return" | "set" | "unset", _) => Some("action"),
-            ("ban" | "hash_data" | "synthetic", _) => Some("action"),
-            (_, Some(entry)) if entry.is_ready => Some(entry.symbol.kind()),
-            _ => None,
-        };
+        let declared = self.known(&first).filter(|entry| entry.is_ready);
+        let kind = words::kind_of(&first).or(declared.map(|entry| entry.symbol.kind()));
         if let (Some(kind), 1) = (kind, path.names.len()) {
             let message = format!("Symbol '{first}' type ({kind}) can not be used in expression.");
             self.error(path.span, message);

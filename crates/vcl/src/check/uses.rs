@@ -1,6 +1,6 @@
 //! What each subroutine uses, compared with the states it can be reached from.
 
-use super::declarations::ACTIONS;
+use super::words::ACTIONS;
 use super::{Checker, Symbol};
 use crate::source::Span;
 use crate::types::{Action, State, States};

@@ -262,7 +262,6 @@ impl Parser<'_> {
         self.sign("=")?;
         if &*name.text == "probe" && self.is_sign("{") {
             let fields = self.nested(|parser| parser.fields("probe"))?;
-            self.take_sign(";");
             let probe = Probe { name: Name { text: "".into(), span: name.span }, fields };
             return Ok(Field { name, value: FieldValue::Probe(Box::new(probe)) });
         }
