@@ -1,6 +1,6 @@
 //! A policy in use: a program with the state its objects keep.
 
-use crate::modules::directors::Director;
+use crate::modules::directors::{self, Director, DirectorStanding};
 use crate::modules::throttle::Throttle;
 use crate::program::{BackendRef, Program, Value};
 use crate::runtime::{self, Failure, Host, Outcome, Places, Session, Task, View};
@@ -41,7 +41,7 @@ pub(crate) enum Object {
     Blob(Arc<[u8]>),
     Debug(Arc<crate::modules::debug::Made>),
     Places(Arc<dyn Places>),
-    Shard(crate::modules::directors::ShardParameters),
+    Shard(directors::ShardParameters),
 }
 
 /// Names of `var.global_set`; more are refused.
@@ -147,17 +147,11 @@ impl Policy {
         runtime::resolve(self, backend, view, task, host)
     }
 
-    /// Its directors by name.
-    pub fn directors(&self) -> impl Iterator<Item = (&str, BackendRef)> {
-        self.program.objects.iter().zip(0..).filter_map(|(slot, index)| {
-            let is_director = matches!(self.object(index), Some(Object::Director(_)));
-            is_director.then_some((&*slot.name, BackendRef::Director(index)))
-        })
-    }
-
-    /// Whether a backend, or any of a director's, is healthy.
-    pub fn is_healthy(&self, backend: BackendRef, host: &dyn Host, now: f64) -> bool {
-        crate::modules::directors::health(self, backend, host, now, 0).0
+    /// Its directors by name, and how each is doing.
+    pub fn directors(&self, host: &dyn Host, now: f64) -> Vec<(&str, DirectorStanding)> {
+        let slots = self.program.objects.iter().zip(0..);
+        let standing = |index| directors::standing(self, index, host, now);
+        slots.filter_map(|(slot, index)| Some((&*slot.name, standing(index)?))).collect()
     }
 
     /// Runs `vcl_fini`.

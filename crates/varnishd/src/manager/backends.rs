@@ -1,6 +1,6 @@
 //! Commands about backends.
 
-use super::State;
+use super::{State, directors};
 use crate::cli::{Reply, Status, table};
 use crate::glob;
 use freshet_base::clock::UnixMillis;
@@ -8,7 +8,8 @@ use freshet_http::date;
 use freshet_origin::Origin;
 use freshet_origin::health::{Health, Override, Window};
 use freshet_origin::probe_history::{History, Step};
-use serde_json::{Map, json};
+use freshet_vcl::{DirectorStanding, Turn};
+use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -45,11 +46,20 @@ fn matching(state: &State, pattern: Option<&str>) -> Vec<(String, Arc<Origin>)> 
 struct Row {
     name: String,
     admin: &'static str,
-    /// Good probes and probes looked at; of a director, healthy backends and all.
+    kind: &'static str,
+    /// Good probes and probes looked at; of a director, healthy members and all.
     probes: (u32, u32),
     is_healthy: bool,
     changed: UnixMillis,
-    window: Option<(Window, History)>,
+    details: Details,
+}
+
+/// What is behind a row.
+enum Details {
+    /// Nothing is known of it.
+    Unknown,
+    Probes(Window, History),
+    Director(DirectorStanding),
 }
 
 impl Row {
@@ -66,20 +76,74 @@ impl Row {
                 Override::Auto | Override::Up => "healthy",
                 Override::Down => "sick",
             },
+            kind: "backend",
             probes: window.as_ref().map_or((0, 0), |(window, _)| (window.good(), window.size())),
             is_healthy: origin.health.health(now) != Health::Down,
             changed,
-            window,
+            details: match window {
+                Some((window, history)) => Details::Probes(window, history),
+                None => Details::Unknown,
+            },
+        }
+    }
+
+    fn of_director(name: String, director: DirectorStanding, made: UnixMillis) -> Self {
+        Self {
+            name,
+            // Of one by hash it is not said how its members are.
+            admin: if director.turn == Turn::Hash { "healthy" } else { "probe" },
+            kind: directors::kind(&director),
+            probes: directors::healthy(&director),
+            is_healthy: director.is_healthy || director.turn == Turn::Hash,
+            changed: made,
+            details: Details::Director(director),
         }
     }
 
     fn health(&self) -> &'static str {
         if self.is_healthy { "healthy" } else { "sick" }
     }
+
+    /// As it is in a table, with what is behind it where that is wanted.
+    fn show(&self, with_details: bool, out: &mut String) {
+        let (good, size) = self.probes;
+        let Self { name, admin, changed, .. } = self;
+        let health = self.health();
+        let _ = writeln!(out, "{name}\t{admin}\t{good}/{size}\t{health}\t{}", shown(*changed));
+        match &self.details {
+            Details::Probes(window, history) if with_details => show_window(window, history, out),
+            Details::Director(director) if with_details => out.push_str(&directors::rows(director)),
+            _ => {}
+        }
+    }
+
+    /// The same as JSON.
+    fn json(&self, with_details: bool) -> Json {
+        #[allow(clippy::cast_precision_loss, reason = "a time of this millennium")]
+        let seconds = self.changed.0 as f64 / 1000.0;
+        let (good, size) = self.probes;
+        let mut out = json!({
+            "type": self.kind,
+            "admin_health": self.admin,
+            "probe_message": [good, size, self.health()],
+            "last_change": seconds,
+        });
+        if with_details {
+            let details = match &self.details {
+                Details::Unknown => Some(json!({})),
+                Details::Probes(window, history) => Some(window_json(window, history)),
+                Details::Director(director) => directors::details(director),
+            };
+            if let Some(details) = details {
+                out["probe_details"] = details;
+            }
+        }
+        out
+    }
 }
 
 /// Directors whose name fits.
-fn directors(state: &State, pattern: Option<&str>, now: UnixMillis) -> Vec<Row> {
+fn matching_directors(state: &State, pattern: Option<&str>, now: UnixMillis) -> Vec<Row> {
     let active = state.policies.active_name();
     let (policy, name) = match pattern {
         None | Some("") => (active, "*"),
@@ -93,16 +157,10 @@ fn directors(state: &State, pattern: Option<&str>, now: UnixMillis) -> Vec<Row> 
         if !policy.is_some_and(|policy| glob::matches(policy, known)) {
             continue;
         }
-        for (director, is_healthy) in program.policy().directors(now) {
-            if glob::matches(name, director) {
-                rows.push(Row {
-                    name: format!("{known}.{director}"),
-                    admin: "probe",
-                    probes: (u32::from(is_healthy), 1),
-                    is_healthy,
-                    changed: state.started_at(),
-                    window: None,
-                });
+        for (called, director) in program.policy().directors(now) {
+            if glob::matches(name, called) {
+                let called = format!("{known}.{called}");
+                rows.push(Row::of_director(called, director, state.started_at()));
             }
         }
     }
@@ -128,48 +186,24 @@ pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
         .iter()
         .map(|(name, origin)| Row::of_backend(name, origin, started, now))
         .collect();
-    found.extend(directors(state, pattern, now));
+    found.extend(matching_directors(state, pattern, now));
     let mut rows = "Backend name\tAdmin\tProbe\tHealth\tLast change\n".to_owned();
-    let mut windows = String::new();
     let mut all = Map::new();
     for row in &found {
-        let (good, size) = row.probes;
-        let Row { name, admin, changed, .. } = row;
-        let _ =
-            writeln!(rows, "{name}\t{admin}\t{good}/{size}\t{}\t{}", row.health(), shown(*changed));
-        if let Some((window, history)) = row.window.as_ref().filter(|_| with_probes) {
-            show_window(name, window, history, &mut windows);
-        }
-        #[allow(clippy::cast_precision_loss, reason = "a time of this millennium")]
-        let seconds = changed.0 as f64 / 1000.0;
-        let mut object = json!({
-            "type": "backend",
-            "admin_health": admin,
-            "probe_message": [good, size, row.health()],
-            "last_change": seconds,
-        });
-        if let Some((window, _)) = row.window.as_ref().filter(|_| with_probes) {
-            object["probe_details"] = json!({
-                "bits_clear": window.size() - window.good(),
-                "good": window.good(),
-                "threshold": window.threshold(),
-                "window": window.size(),
-            });
-        }
-        all.insert(name.clone(), object);
+        row.show(with_probes, &mut rows);
+        all.insert(row.name.clone(), row.json(with_probes));
     }
     if is_json {
         return Reply::json(3, words, &[all.into()]);
     }
-    Reply::text(table(&rows) + &windows)
+    Reply::text(table(&rows))
 }
 
 /// The last probes of a backend, oldest first: a line for each step that one of them reached.
-fn show_window(name: &str, window: &Window, history: &History, out: &mut String) {
+fn show_window(window: &Window, history: &History, out: &mut String) {
     let (good, threshold, size) = (window.good(), window.threshold(), window.size());
-    let _ = writeln!(out, "{name}");
     let _ =
-        writeln!(out, "  Current states  good: {good:2} threshold: {threshold:2} window: {size:2}");
+        writeln!(out, " Current states  good: {good:2} threshold: {threshold:2} window: {size:2}");
     let average = history.average_seconds();
     let _ = writeln!(out, "  Average response time of good probes: {average:.6}");
     let _ = writeln!(out, "  Oldest {} Newest", "=".repeat(50));
@@ -181,6 +215,20 @@ fn show_window(name: &str, window: &Window, history: &History, out: &mut String)
         let marks = (0..u64::BITS).rev().map(|bit| if row >> bit & 1 == 1 { mark } else { '-' });
         let _ = writeln!(out, "  {} {name}", String::from_iter(marks));
     }
+    out.push('\n');
+}
+
+/// The same as JSON: a number for each step, with a bit for each probe that reached it.
+fn window_json(window: &Window, history: &History) -> Json {
+    let mut out = json!({
+        "good": window.good(),
+        "threshold": window.threshold(),
+        "window": window.size(),
+    });
+    for (step, mark, _) in Step::ALL {
+        out[format!("bits_{mark}")] = history.row(step).into();
+    }
+    out
 }
 
 /// A time as HTTP writes it.

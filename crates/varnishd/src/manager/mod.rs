@@ -3,6 +3,7 @@
 mod backends;
 mod bans;
 mod commands;
+mod directors;
 mod misc;
 mod policies;
 mod serving;

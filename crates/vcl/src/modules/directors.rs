@@ -12,8 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 mod shard;
+mod standing;
 
 pub(crate) use shard::{Gathered, ShardParameters};
+pub(crate) use standing::standing;
+pub use standing::{DirectorStanding, MemberStanding, Rampup, Turn};
 
 /// Directors within one another.
 const DEPTH_MAX: u32 = 8;

@@ -93,7 +93,12 @@ impl Host for NodeHost<'_> {
             return (false, 0.0);
         };
         let healthy = origin.health.health(self.now) != Health::Down;
-        (healthy, super::seconds(origin.health.changed()))
+        // As it was when the policy came, if nothing has happened since.
+        let changed = match origin.health.changed() {
+            UnixMillis(0) => self.policy.loaded,
+            changed => changed,
+        };
+        (healthy, super::seconds(changed))
     }
 
     fn random(&mut self) -> u64 {

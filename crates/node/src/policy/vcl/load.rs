@@ -104,6 +104,7 @@ impl VclPolicy {
             passes: super::passes::Passes::default(),
             misses: super::passes::Passes::default(),
             identity,
+            loaded: now,
             hostname,
             warnings: report.render_vcc_warnings(),
             said,

@@ -33,7 +33,7 @@ use freshet_config::bans::BanSettings;
 use freshet_http::message::ResponseHead;
 use freshet_origin::Origin;
 use freshet_origin::probe::ProbeSettings;
-use freshet_vcl::{Defaults, Failure};
+use freshet_vcl::{Defaults, DirectorStanding, Failure};
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock, Weak};
@@ -63,6 +63,8 @@ pub struct VclPolicy {
     passes: passes::Passes,
     /// Responses that were not kept, for those who watch: fetches do not wait for one another.
     misses: passes::Passes,
+    /// When it was loaded.
+    loaded: UnixMillis,
     hostname: String,
     /// `server.identity`
     identity: String,
@@ -101,11 +103,10 @@ impl VclPolicy {
         pairs.filter_map(|(backend, origin)| Some((&*backend.name, origin.as_ref()?)))
     }
 
-    /// Its directors by name, and whether any backend of each is healthy.
-    pub fn directors(&self, now: UnixMillis) -> Vec<(&str, bool)> {
+    /// Its directors by name, and how each is doing.
+    pub fn directors(&self, now: UnixMillis) -> Vec<(&str, DirectorStanding)> {
         let host = host::NodeHost::new(self, now, None);
-        let healthy = |director| self.policy.is_healthy(director, &host, seconds(now));
-        self.policy.directors().map(|(name, director)| (name, healthy(director))).collect()
+        self.policy.directors(&host, seconds(now))
     }
 
     /// How its origins are checked; those without a probe are not.

@@ -29,11 +29,28 @@ pub(crate) struct Shard {
     ring: Mutex<Arc<Ring>>,
     /// Held while a ring is made.
     turn: Mutex<()>,
-    warmup: Mutex<f64>,
-    rampup: Mutex<f64>,
+    pub(super) warmup: Mutex<f64>,
+    pub(super) rampup: Mutex<f64>,
     associated: Mutex<Option<u32>>,
     /// What `.debug()` asked to be told, as bits.
     told: AtomicI64,
+}
+
+/// A member's name on the ring, and in how many seconds it takes its full load again.
+pub(super) struct Ramp {
+    pub(super) ident: Option<Box<str>>,
+    pub(super) seconds: f64,
+}
+
+impl Shard {
+    /// Of each member, in their order.
+    pub(super) fn ramps(&self) -> Vec<Ramp> {
+        let usual = *lock(&self.rampup);
+        let ring = Arc::clone(&lock(&self.ring));
+        let ramp =
+            |host: &Host| Ramp { ident: host.ident.clone(), seconds: host.rampup.unwrap_or(usual) };
+        ring.hosts.iter().map(ramp).collect()
+    }
 }
 
 /// Arguments of `.backend()`.
