@@ -1,7 +1,7 @@
 //! From an origin to a stream that can carry a request: name, TCP, TLS.
 
 use crate::definition::{Origin, OriginAddress};
-use crate::error::OriginError;
+use crate::error::{FailureKind, OriginError};
 use crate::race::{Lost, race};
 use freshet_base::clock::UnixMillis;
 use freshet_net::address::Address;
@@ -23,6 +23,9 @@ pub(crate) enum Offer {
 
 /// Opens a connection within the origin's connect timeout and tells health and counters.
 pub(crate) async fn connect(origin: &Origin, offer: Offer) -> Result<Stream, OriginError> {
+    if origin.hold.is_on(UnixMillis::now()) {
+        return Err(OriginError::OriginHeldDown { address: origin.authority() });
+    }
     let started = Instant::now();
     let result = establish(origin, offer, started + origin.settings.timeouts.connect).await;
     match &result {
@@ -33,6 +36,9 @@ pub(crate) async fn connect(origin: &Origin, offer: Offer) -> Result<Stream, Ori
             origin.health.connected(UnixMillis::now());
         }
         Err(error) if error.marks_down() => {
+            if matches!(error.kind(), FailureKind::Refused | FailureKind::Unreachable) {
+                origin.hold.begin(UnixMillis::now());
+            }
             origin.health.connect_failed(origin.settings.passive, UnixMillis::now());
         }
         Err(_) => {}

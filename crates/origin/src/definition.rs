@@ -4,6 +4,7 @@ use crate::base_path::BasePath;
 use crate::capacity::Capacity;
 use crate::error::OriginError;
 use crate::health::{HealthCell, PassiveRule};
+use crate::hold::Hold;
 use crate::outage::Outage;
 use crate::resolve::Resolver;
 use crate::share::{Party, Shares};
@@ -282,6 +283,8 @@ pub struct Origin {
     pub health: HealthCell,
     /// Counters.
     pub stats: OriginStats,
+    /// Whether it is left alone after it refused a connection.
+    pub hold: Hold,
     pub(crate) outage: Outage,
     pub(crate) capacity: Capacity,
     pub(crate) shares: Shares,
@@ -389,6 +392,7 @@ impl Origin {
             id: OriginId::next(),
             health: HealthCell::default(),
             stats: OriginStats::default(),
+            hold: Hold::default(),
             outage: Outage::default(),
             capacity: Capacity::new(settings.connections_max),
             shares: Shares::default(),

@@ -56,6 +56,7 @@ pub mod director;
 pub mod error;
 mod exchange;
 pub mod health;
+pub mod hold;
 pub mod hot;
 mod http2;
 mod idle;

@@ -107,6 +107,10 @@ impl Program {
         let labels: HashMap<_, _> =
             labels.map(|(name, program)| (name.into(), Arc::clone(&program.0))).collect();
         self.0.set_labels(labels);
+        let hold = state.parameters.seconds("backend_remote_error_holddown");
+        for (_, origin) in self.0.origins() {
+            origin.hold.set(Duration::from_secs_f64(hold));
+        }
         let settings = settings(state)?;
         let mut site = Site::with_vcl(Arc::new(settings.site.clone()), Arc::clone(&self.0));
         let bytes = |name| usize::try_from(state.parameters.integer(name)).unwrap_or(usize::MAX);

@@ -263,7 +263,7 @@ impl Counts {
             ("backend_reuse", of_origins(|origin| origin.stats.reuses.value())),
             ("backend_retry", of_origins(|origin| origin.stats.retries.value())),
             ("backend_req", of_origins(|origin| origin.stats.requests.value())),
-            ("backend_fail", of_origins(connections_failed)),
+            ("backend_fail", of_origins(opens_failed)),
             (
                 "backend_busy",
                 of_origins(|origin| origin.stats.failures(FailureKind::ConnectionLimit)),
@@ -379,6 +379,7 @@ fn fill(group: &mut Group, origin: &Origin, traffic: Traffic) {
         ("busy", failed(FailureKind::ConnectionLimit)),
         ("fail", connections_failed),
         ("fail_econnrefused", failed(FailureKind::Refused)),
+        ("helddown", failed(FailureKind::HeldDown)),
         ("fail_enetunreach", failed(FailureKind::Unreachable)),
         ("fail_etimedout", failed(FailureKind::ConnectTimeout)),
         ("fail_other", failed(FailureKind::LocalResources) + failed(FailureKind::Name)),
@@ -386,6 +387,11 @@ fn fill(group: &mut Group, origin: &Origin, traffic: Traffic) {
     for (name, value) in values {
         group.set(name, value);
     }
+}
+
+/// Connections that were wanted and not made, tried or not.
+fn opens_failed(origin: &Origin) -> u64 {
+    connections_failed(origin) + origin.stats.failures(FailureKind::HeldDown)
 }
 
 fn connections_failed(origin: &Origin) -> u64 {

@@ -71,7 +71,9 @@ impl Cause {
 fn reason_of(kind: FailureKind) -> Reason {
     match kind {
         FailureKind::Name | FailureKind::NameTimeout => Reason::OriginNameUnknown,
-        FailureKind::Refused | FailureKind::Unreachable => Reason::OriginRefused,
+        FailureKind::Refused | FailureKind::HeldDown | FailureKind::Unreachable => {
+            Reason::OriginRefused
+        }
         FailureKind::ConnectTimeout => Reason::OriginConnectTimeout,
         FailureKind::Tls | FailureKind::Certificate => Reason::OriginTls,
         FailureKind::ConnectionLimit => Reason::LocalLimit,

@@ -71,6 +71,7 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
         FailureKind::Refused => {
             note(format_args!("backend {origin}: fail errno 111 (Connection refused)"));
         }
+        FailureKind::HeldDown => note(format_args!("backend {origin}: fail errno 0 (Success)")),
         FailureKind::ConnectTimeout => {
             note(format_args!("backend {origin}: fail errno 110 (Connection timed out)"));
         }

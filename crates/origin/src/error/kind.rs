@@ -12,6 +12,8 @@ pub enum FailureKind {
     NameTimeout,
     /// Connection refused.
     Refused,
+    /// Not tried, for it refused a connection a moment ago.
+    HeldDown,
     /// No route.
     Unreachable,
     /// Connecting timed out.
@@ -56,7 +58,7 @@ struct Row(FailureKind, &'static str, ProxyError, u16, &'static str);
 /// recommends with three exceptions: a client that broke its own request gets 400, and what RFC
 /// 9209 would answer with 500 (configuration, our resources) is 503, because another node or a
 /// later try may well answer.
-const TABLE: [Row; 20] = [
+const TABLE: [Row; 21] = [
     Row(
         FailureKind::Name,
         "name",
@@ -74,6 +76,13 @@ const TABLE: [Row; 20] = [
     Row(
         FailureKind::Refused,
         "refused",
+        ProxyError::ConnectionRefused,
+        502,
+        "does it run, and listen on that port?",
+    ),
+    Row(
+        FailureKind::HeldDown,
+        "held-down",
         ProxyError::ConnectionRefused,
         502,
         "does it run, and listen on that port?",

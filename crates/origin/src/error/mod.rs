@@ -85,6 +85,12 @@ pub enum OriginError {
         /// The address.
         address: String,
     },
+    /// It refused a connection a moment ago, and was not tried again.
+    #[error("the origin at {address} refused a connection a moment ago and is not tried yet")]
+    OriginHeldDown {
+        /// The address.
+        address: String,
+    },
     /// No route to the origin, or its network said no.
     #[error("the origin at {address} cannot be reached: {reason}")]
     OriginUnreachable {
@@ -236,6 +242,7 @@ impl OriginError {
             Self::OriginNameUnknown { .. } => FailureKind::Name,
             Self::OriginNameTimeout { .. } => FailureKind::NameTimeout,
             Self::OriginRefused { .. } => FailureKind::Refused,
+            Self::OriginHeldDown { .. } => FailureKind::HeldDown,
             Self::OriginUnreachable { .. } => FailureKind::Unreachable,
             Self::OriginConnectTimeout { .. } | Self::OriginTlsTimeout { .. } => {
                 FailureKind::ConnectTimeout
@@ -283,7 +290,10 @@ impl OriginError {
     pub fn not_sent(&self) -> bool {
         matches!(
             self.kind(),
-            FailureKind::LocalResources | FailureKind::ConnectionLimit | FailureKind::Config
+            FailureKind::LocalResources
+                | FailureKind::ConnectionLimit
+                | FailureKind::Config
+                | FailureKind::HeldDown
         ) || self.marks_down()
             // RFC 9113 §8.7
             || matches!(self, Self::OriginUnseen { .. })

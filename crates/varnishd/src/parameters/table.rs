@@ -84,7 +84,7 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
     p("backend_idle_timeout", Duration, "seconds", "60.000", "1.000", "",
         &[], "How long an idle connection to an origin is kept."),
     p("backend_local_error_holddown", Duration, "seconds", "10.000", "0.000", "",
-        &["experimental"], "How long no connection is tried after one failed for a reason of this machine."),
+        &["experimental"], "Not used here: what this machine lacked is tried for again at once."),
     p("backend_remote_error_holddown", Duration, "seconds", "0.250", "0.000", "",
         &["experimental"], "How long no connection is tried after the origin refused one."),
     p("ban_cutoff", Integer, "bans", "0", "0", "",
