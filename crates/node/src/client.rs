@@ -4,6 +4,7 @@ use crate::certificates::Shown;
 use crate::ledger::network::Network;
 use crate::site::Site;
 use crate::transcript::{Tag, Transcript};
+use freshet_config::limits::Limits;
 use freshet_net::address::PeerAddress;
 use freshet_net::controls::Controls;
 use freshet_net::proxy::{Header, Tlvs};
@@ -192,6 +193,18 @@ pub struct Timeouts {
     pub send: Cell<Option<Duration>>,
     /// A whole response.
     pub response: Cell<Option<Duration>>,
+}
+
+impl Timeouts {
+    /// How long the client may take nothing.
+    pub(crate) fn to_send(&self, limits: &Limits) -> Duration {
+        self.send.get().unwrap_or(limits.send_timeout)
+    }
+
+    /// How long a response may take in all.
+    pub(crate) fn to_respond(&self, limits: &Limits) -> Option<Duration> {
+        self.response.get().or(limits.response_timeout)
+    }
 }
 
 /// A client's address and the listener it came through, as records show them.

@@ -201,14 +201,12 @@ struct Session {
 impl Session {
     /// How long a client may take nothing.
     fn send_timeout(&self) -> Duration {
-        let configured = || self.worker.snapshot().settings.limits.send_timeout;
-        self.client.timeouts.send.get().unwrap_or_else(configured)
+        self.client.timeouts.to_send(&self.worker.snapshot().settings.limits)
     }
 
     /// How long a response may take in all.
     fn response_timeout(&self) -> Option<Duration> {
-        let configured = || self.worker.snapshot().settings.limits.response_timeout;
-        self.client.timeouts.response.get().or_else(configured)
+        self.client.timeouts.to_respond(&self.worker.snapshot().settings.limits)
     }
 
     /// Reads one request and answers it.

@@ -1,6 +1,6 @@
 //! HTTP/2, as who serves streams knows it.
 
-use crate::session::streams::{Multiplexed, State};
+use crate::session::streams::{Multiplexed, State, Why};
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
 use freshet_wire::h2::{Code, Connection, FRAME_HEADER_BYTES};
@@ -48,8 +48,12 @@ impl Multiplexed for Connection {
         Self::finish(self, narrow(stream), trailers);
     }
 
-    fn reset(&mut self, stream: u64) {
-        Self::reset(self, narrow(stream), Code::InternalError);
+    fn reset(&mut self, stream: u64, why: Why) {
+        let code = match why {
+            Why::Failed => Code::InternalError,
+            Why::TooSlow => Code::Cancel,
+        };
+        Self::reset(self, narrow(stream), code);
     }
 
     fn abandon(&mut self, stream: u64) {

@@ -1,7 +1,7 @@
 //! HTTP/3, as who serves streams knows it.
 
 use crate::delivery::Chunk;
-use crate::session::streams::Multiplexed;
+use crate::session::streams::{Multiplexed, Why};
 use bytes::Bytes;
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
@@ -63,8 +63,12 @@ impl Multiplexed for Connection<Piece> {
         Self::finish(self, stream, trailers);
     }
 
-    fn reset(&mut self, stream: u64) {
-        Self::reset(self, stream, Code::InternalError);
+    fn reset(&mut self, stream: u64, why: Why) {
+        let code = match why {
+            Why::Failed => Code::InternalError,
+            Why::TooSlow => Code::RequestCancelled,
+        };
+        Self::reset(self, stream, code);
     }
 
     fn abandon(&mut self, stream: u64) {

@@ -1,7 +1,7 @@
 //! One stream, to who serves it.
 
 use super::upload::{BodyHandle, UploadState};
-use super::{Multiplexed, STREAM_BYTES_MAX, State};
+use super::{Multiplexed, STREAM_BYTES_MAX, State, Why};
 use crate::delivery::Chunk;
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
@@ -188,9 +188,9 @@ impl<C: Multiplexed> StreamHandle<C> {
     }
 
     /// Ends the stream.
-    pub(in crate::session) fn reset(&self) {
+    pub(in crate::session) fn reset(&self, why: Why) {
         let state = &mut *self.state.borrow_mut();
-        state.connection.reset(self.number);
+        state.connection.reset(self.number, why);
         state.break_off(self.number, false);
         state.wake();
     }

@@ -26,6 +26,15 @@ const STREAM_BYTES_MAX: usize = 256 << 10;
 /// Bytes of requests' bodies that a connection may always have waiting.
 const WAITING_BYTES_FREE: usize = 16 << 10;
 
+/// Why a stream is ended before its response is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Why {
+    /// There is no more of the response.
+    Failed,
+    /// Its client takes too long for it.
+    TooSlow,
+}
+
 /// What a protocol with streams brings. Streams go by their numbers; one that is over is none.
 pub(super) trait Multiplexed: 'static {
     /// Bytes in front of the fields of a head.
@@ -57,10 +66,10 @@ pub(super) trait Multiplexed: 'static {
     /// What is queued is all of the body, and `trailers` are behind it.
     fn finish(&mut self, stream: u64, trailers: Option<Fields>);
 
-    /// Ends a stream that is not done, for a failure of ours.
-    fn reset(&mut self, stream: u64);
+    /// Ends a stream that is not done.
+    fn reset(&mut self, stream: u64, why: Why);
 
-    /// As [`reset`](Self::reset), unless the whole response was sent.
+    /// The same for a failure of ours, unless the whole response was sent.
     fn abandon(&mut self, stream: u64);
 
     /// Bytes of a response's body that are there and not sent.

@@ -1,7 +1,7 @@
 //! One request of a connection and its response.
 
 use super::body::StreamBody;
-use super::{Multiplexed, Progress, StreamHandle};
+use super::{Multiplexed, Progress, StreamHandle, Why};
 use crate::body::RequestBody;
 use crate::client::Client;
 use crate::delivery::ResponseBody;
@@ -14,6 +14,7 @@ use crate::session::finish::Sent;
 use crate::session::keeping::{Keeping, Settled};
 use crate::session::patience::Terms;
 use crate::session::refusal::Refusal;
+use crate::transcript::{Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead};
@@ -101,6 +102,9 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
         keeping: Keeping::default(),
         has_gone_back: false,
         deadline: None,
+        until: client.timeouts.to_respond(limits).map(|limit| Instant::now() + limit),
+        transcript: Rc::clone(&sent.transcript),
+        is_late: false,
     };
     let head_room = sending.within_limit(&mut body, |stream, cx| stream.poll_head_room(cx));
     let head_bytes = match head_room.await {
@@ -115,7 +119,7 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
         Some(_) => sending.body(&mut body).await,
     };
     if result.is_err() {
-        stream.reset();
+        stream.reset(if sending.is_late { Why::TooSlow } else { Why::Failed });
     }
     sent.body_bytes = stream.sent_bytes();
     sent.request_body_bytes = stream.received_bytes();
@@ -157,6 +161,11 @@ struct Sending<'a, C: Multiplexed> {
     has_gone_back: bool,
     /// Made when something has to be waited for.
     deadline: Option<Deadline>,
+    /// When all of it has to be sent, where that is limited.
+    until: Option<Instant>,
+    transcript: Rc<Transcript>,
+    /// Whether the client took too long.
+    is_late: bool,
 }
 
 impl<C: Multiplexed> Sending<'_, C> {
@@ -224,7 +233,7 @@ impl<C: Multiplexed> Sending<'_, C> {
         if let Some(done) = first {
             return Ok(done);
         }
-        let limit = self.worker.snapshot().settings.limits.send_timeout;
+        let limit = self.client.timeouts.to_send(&self.worker.snapshot().settings.limits);
         // Since when the client is known to be waited for, and what it had taken by then.
         let mut stalled = None;
         let mut is_settled = false;
@@ -237,11 +246,15 @@ impl<C: Multiplexed> Sending<'_, C> {
                 Poll::Pending => keeping.poll_lost(cx).map(|()| None),
             });
             let deadline = self.deadline.get_or_insert_with(Deadline::new);
-            let waited = deadline.within(limit, wait).await;
+            let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+            let waited = deadline.within(left.map_or(limit, |left| left.min(limit)), wait).await;
             let is_slow = stalled.is_some_and(|since| self.is_slow(since, limit));
-            let is_late = waited.is_err() && stream.progress() == before;
-            if is_slow || is_late {
+            let is_over = self.until.is_some_and(|until| until <= Instant::now());
+            if is_slow || (waited.is_err() && (is_over || stream.progress() == before)) {
                 self.worker.stats.timeouts.increment();
+                self.is_late = true;
+                let limit = if is_over { "send_timeout" } else { "idle_send_timeout" };
+                self.transcript.note(Tag::Debug, format_args!("Hit {limit}"));
                 return Err(());
             }
             match waited {
