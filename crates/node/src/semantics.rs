@@ -45,6 +45,8 @@ pub struct Semantics {
     pub keeps_fresh_over_stale: bool,
     /// Bodies under gzip are unpacked for who does not take it, where nothing else is said.
     pub codes_gzip: bool,
+    /// A response has a date, whatever the policy made of it (RFC 9110 §6.6.1).
+    pub dates_responses: bool,
     /// Responses with cookies are kept where the policy says so; otherwise `cache.set_cookie` does.
     pub keeps_cookies: bool,
 }
@@ -66,6 +68,7 @@ pub const RFC_9111: Semantics = Semantics {
     asks_again_without_range: true,
     keeps_fresh_over_stale: false,
     codes_gzip: false,
+    dates_responses: true,
     keeps_cookies: false,
 };
 
@@ -86,6 +89,7 @@ pub const VCL: Semantics = Semantics {
     asks_again_without_range: false,
     keeps_fresh_over_stale: true,
     codes_gzip: true,
+    dates_responses: false,
     keeps_cookies: true,
 };
 

@@ -119,11 +119,13 @@ impl Machine<'_> {
         if (shape.is_unpacked() && !is_told) || matches!(shape, Shape::Page { .. }) {
             weaken_etag(&mut head.fields);
         }
-        if matches!(body, ResponseBody::Empty) || !self.task.wants_content {
-            return body;
-        }
-        if shape.is_unpacked() {
+        let is_sent = !matches!(body, ResponseBody::Empty) && self.task.wants_content;
+        // Who has a policy counts as Varnish does: heads of what would be unpacked as well.
+        if shape.is_unpacked() && (is_sent || is_told) {
             self.worker.stats.gunzips.increment();
+        }
+        if !is_sent {
+            return body;
         }
         let stages = match shape {
             Shape::AsKept => return body,

@@ -18,7 +18,7 @@ use freshet_http::coding::Coding;
 use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
-use freshet_http::message::{RequestHead, ResponseHead, Version};
+use freshet_http::message::{Method, RequestHead, ResponseHead, Version};
 use freshet_http::reason::Reason;
 use freshet_origin::Waits;
 use freshet_vcl::{BackendRef, FetchKnobs, Outcome, Session, State, Task, View};
@@ -274,6 +274,7 @@ pub(super) fn backend_response(
             note_lifetime(task, (&knobs, whole, state.knobs.uncacheable), head, (now, dates));
         }
         knobs.was_304 = answer.was_not_modified;
+        let is_empty = !knobs.was_304 && has_no_body(&task.request.method, head);
         if let Some(advice) = &answer.media {
             advice.shorten_knobs(&mut knobs);
         }
@@ -339,6 +340,14 @@ pub(super) fn backend_response(
                 BackendResponse::Error(503, Some("Backend fetch failed".into()))
             }
             Outcome::Deliver => {
+                if is_empty {
+                    answer.filters.clear();
+                    let fields = &mut answer.head.fields;
+                    if let Some(coding) = fields.get("content-encoding") {
+                        task.transcript.field(Tag::BerespUnset, b"Content-Encoding", coding);
+                        fields.remove("content-encoding");
+                    }
+                }
                 // What is kept for others is found before what said that they are passed.
                 if answer.uncacheable.is_none() && task.kind != FetchKind::Pass {
                     policy.passes.forget(state.key);
@@ -360,6 +369,13 @@ pub(super) fn backend_response(
             _ => BackendResponse::Abandon,
         }
     })
+}
+
+/// Whether nothing is behind a head, so that no coding is either.
+fn has_no_body(method: &Method, head: &ResponseHead) -> bool {
+    *method == Method::Head
+        || matches!(head.status, 204 | 304)
+        || head.fields.get("content-length") == Some(b"0")
 }
 
 /// Records how long a response would be kept, before the policy says more.

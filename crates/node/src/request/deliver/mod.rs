@@ -188,7 +188,9 @@ impl Machine<'_> {
         origin: Option<Arc<str>>,
         made: Option<&Made>,
     ) -> State {
-        super::synth::ensure_date(&mut head, self.task.now);
+        if self.task.site.semantics.dates_responses {
+            super::synth::ensure_date(&mut head, self.task.now);
+        }
         self.add_cache_status(None, reason, false, &mut head);
         let name = &self.task.site.settings.cache.name;
         head.fields.append_to_list("Via", format!("1.1 {name}").as_bytes());
