@@ -4,6 +4,7 @@
 mod calls;
 mod declarations;
 mod expressions;
+mod pieces;
 mod running;
 mod statements;
 mod usual;

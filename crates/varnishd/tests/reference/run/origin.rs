@@ -10,7 +10,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What it says, by the last digits of the hash of what it is asked for.
-const ANSWERS: [&str; 29] = [
+const ANSWERS: [&str; 40] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: s-maxage=60\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
@@ -39,7 +39,51 @@ const ANSWERS: [&str; 29] = [
     "HTTP/1.1 410 Gone\r\nCache-Control: max-age=5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nxkey: cat_1\r\nContent-Length: 9\r\n\r\n<p>tagged",
     "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 12\r\n\r\n<p>broken",
+    "HTTP/1.1 200 OK\r\nCache-Control: max-age=0, stale-while-revalidate=60\r\nETag: \"tag\"\r\nContent-Length: 5\r\n\r\nstale",
+    "HTTP/1.1 200 OK\r\nCache-Control: public, s-maxage=0, max-age=60\r\nPragma: no-cache\r\nContent-Length: 6\r\n\r\nshared",
+    "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-3/9\r\nContent-Length: 4\r\n\r\npart",
+    "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"x\"\r\nContent-Length: 2\r\n\r\nno",
+    "HTTP/1.1 403 Forbidden\r\nCache-Control: max-age=20\r\nContent-Length: 9\r\n\r\nforbidden",
+    "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://example.com:8080/x\r\nCache-Control: max-age=9\r\nContent-Length: 0\r\n\r\n",
+    "HTTP/1.1 200 OK\r\nSurrogate-Control: max-age=30, content=\"ESI/1.0\"\r\nCache-Control: no-cache\r\nContent-Type: text/html\r\nContent-Length: 10\r\n\r\n<p>capable",
+    "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nLast-Modified: Thu, 01 Jan 2015 00:00:00 GMT\r\nETag: W/\"weak\"\r\nVary: Accept-Encoding\r\nContent-Length: 4\r\n\r\n{\"a\"",
+    "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 3\r\n\r\nhop",
+    // Pages whose parts are drawn by what is asked for.
+    ESI,
+    ESI_PACKED,
     "",
+];
+/// Heads of pages that are made of pieces.
+const ESI: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n";
+const ESI_PACKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nVary: Accept-Encoding\r\n";
+/// What such a page is made of, right and wrong.
+const ESI_PIECES: [&str; 26] = [
+    "<p>text</p>",
+    " - -- ",
+    "<esi:include src=\"/esi/1\"/>",
+    "<esi:include src='/a/2.png' onerror=\"continue\" />",
+    "<esi:include src=\"inner?b=1&amp;c=2\"/>",
+    "<esi:include src=\"http://example.org/3\"/>",
+    "<esi:include src=\"https://example.org/4\"/>",
+    "<esi:include src=\"/5\">",
+    "<esi:include src=/6 />",
+    "<esi:include src=\"/7\" src=\"/8\"/>",
+    "<esi:include source=\"/9\"/>",
+    "<esi:include src=\"/a b\"/>",
+    "<esi:include src=\"/10/>",
+    "<esi:includes src=\"/11\"/>",
+    "<esi:include k?=1 src=\"/12\"/>",
+    "</esi:include>",
+    "<esi:remove>",
+    "</esi:remove>",
+    "<esi:remove/>",
+    "<esi:comment text=\"x\"/>",
+    "<esi:comment text>",
+    "<esi:vars>$(HTTP_HOST)</esi:vars>",
+    "<!--esi",
+    "-->",
+    "<!-- <esi:include src=\"/13\"/> -->",
+    "<![CDATA[<esi:remove>]]>",
 ];
 
 pub(super) struct Origin {
@@ -84,13 +128,17 @@ fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
         } else {
             answer
         };
+        let made = made_of_pieces(answer, target);
+        let answer = made.as_deref().unwrap_or(answer);
         let (top, body) = answer.split_at(answer.find("\r\n\r\n").map_or(0, |at| at + 4));
-        let body = if method == "HEAD" || top.contains(" 304 ") { "" } else { body };
-        let (top, body) = if top.contains("Vary: Accept-Encoding") && head.contains("gzip") {
+        let (top, mut body) = if top.contains("Vary: Accept-Encoding") && head.contains("gzip") {
             packed(top, body)
         } else {
             (top.to_owned(), body.as_bytes().to_vec())
         };
+        if method == "HEAD" || top.contains(" 304 ") {
+            body.clear();
+        }
         let ends = !top.contains("Content-Length")
             && !top.contains("chunked")
             && !top.contains(" 304 ")
@@ -136,13 +184,26 @@ pub(super) fn says_length(target: &str) -> bool {
     !(answer.starts_with("HTTP/1.0") || answer.contains("chunked"))
 }
 
+/// A page of pieces, where that is the answer.
+fn made_of_pieces(top: &str, target: &str) -> Option<String> {
+    if !matches!(top, ESI | ESI_PACKED) {
+        return None;
+    }
+    let mut draw = crate::draw::Draw::seeded(hash(target).into());
+    let count = 1 + draw.below(7);
+    let pieces: String = (0..count).map(|_| draw.of(&ESI_PIECES)).collect();
+    let body = format!("<html>{pieces}end");
+    Some(format!("{top}Content-Length: {}\r\n\r\n{body}", body.len()))
+}
+
 /// An answer with its body packed.
 fn packed(top: &str, body: &str) -> (String, Vec<u8>) {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(body.as_bytes()).unwrap();
     let packed = encoder.finish().unwrap();
     let length = format!("Content-Encoding: gzip\r\nContent-Length: {}", packed.len());
-    (top.replace("Content-Length: 4", &length), if body.is_empty() { Vec::new() } else { packed })
+    let plain = format!("Content-Length: {}", body.len());
+    (top.replace(&plain, &length), packed)
 }
 
 fn is_fresh(head: &str) -> bool {

@@ -14,7 +14,7 @@ const METHODS: [&str; 14] = [
     "GET", "GET", "GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE",
     "OPTIONS", "PURGE",
 ];
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 33] = [
     "Cookie: a=1",
     "Cookie: a=1; b=2; a=3",
     "Cookie:",
@@ -41,6 +41,13 @@ const FIELDS: [&str; 26] = [
     "x_y: 10s",
     "Connection: A",
     "Content-Type: text/plain",
+    "Range: bytes=-2",
+    "Range: bytes=0-0,2-3",
+    "Range: bytes=3-1",
+    "Range: lines=1-2",
+    "If-Modified-Since: yesterday",
+    "X-Forwarded-For: 192.0.2.9, 10.0.0.1",
+    "TE: trailers",
 ];
 /// What policies that operators write look at.
 const USUAL_METHODS: [&str; 12] = [
@@ -72,7 +79,7 @@ const USUAL_TARGETS: [&str; 24] = [
     "/ping",
     "/varnish-status",
 ];
-const USUAL_FIELDS: [&str; 34] = [
+const USUAL_FIELDS: [&str; 44] = [
     "Cookie: has_js=1; __utma=1.2.3; _ga=GA1.2; SESS0123456789abcdef0123456789abcdef=abc",
     "Cookie: wordpress_logged_in_0=admin; wp-settings-1=x",
     "Cookie: PHPSESSID=abc; lang=de",
@@ -107,6 +114,16 @@ const USUAL_FIELDS: [&str; 34] = [
     "If-None-Match: \"tag\"",
     "If-Modified-Since: Fri, 02 Jan 2015 00:00:00 GMT",
     "Range: bytes=0-1",
+    "Range: bytes=-2",
+    "Accept: text/html,image/webp;q=0.9,*/*;q=0.1",
+    "Save-Data: on",
+    "Upgrade-Insecure-Requests: 1",
+    "X-Restart: 1",
+    "X-Hash: h2",
+    "If-None-Match: W/\"weak\"",
+    "Accept-Language: fr;q=0.1, en-GB, de;q=0.7",
+    "User-Agent: ",
+    "X-Forwarded-For: fe80::1",
 ];
 const USUAL_HOSTS: [&str; 4] =
     ["example.com", "www.example.com", "example.org:8080", "static.example.com"];
