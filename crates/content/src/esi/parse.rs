@@ -62,7 +62,8 @@ enum Mode {
 }
 
 /// What begins with `<` and means something.
-const STARTS: [&[u8]; 5] = [b"<esi:", b"</esi:", b"<!--esi", b"<!--", b"<![CDATA["];
+const STARTS: [&[u8]; 6] = [b"<esi:", b"</esi:", b"<!--esi", b"<!--", EMPTY_COMMENT, b"<![CDATA["];
+const EMPTY_COMMENT: &[u8] = b"<!---->";
 
 /// Looks for includes.
 pub struct Parser {
@@ -72,6 +73,7 @@ pub struct Parser {
     offset: u64,
     in_ours: bool,
     in_remove: bool,
+    has_found: bool,
     /// Where the last run of text or of markup began.
     run: u64,
     run_is_markup: bool,
@@ -85,17 +87,19 @@ impl Parser {
     /// Parses a page at this path.
     pub fn new(settings: EsiSettings, page: &str) -> Self {
         let path = page.split('?').next().unwrap_or("");
-        let base = path.rfind('/').and_then(|slash| path.get(..=slash)).unwrap_or("/");
+        let folder = path.rfind('/').and_then(|slash| path.get(..slash));
         Self {
             mode: Mode::Text,
             held: Vec::new(),
             offset: 0,
             in_ours: false,
             in_remove: false,
+            has_found: false,
             run: 0,
             run_is_markup: false,
             settings,
-            base: base.into(),
+            // A path that has none is one, as Varnish takes it.
+            base: format!("{}/", folder.unwrap_or(path)).into(),
             complaints: Vec::new(),
         }
     }
@@ -103,6 +107,12 @@ impl Parser {
     /// What was wrong since the last call.
     pub fn take_complaints(&mut self) -> Vec<Complaint> {
         std::mem::take(&mut self.complaints)
+    }
+
+    /// Whether there was anything that makes it another page: one of our tags, or what is between
+    /// `<!--esi` and its end.
+    pub fn has_found(&self) -> bool {
+        self.has_found
     }
 
     /// The next bytes of the page.
@@ -138,7 +148,7 @@ impl Parser {
     /// The page is over.
     pub fn end(&mut self, found: &mut dyn FnMut(Found<'_>)) {
         if !matches!(self.mode, Mode::Text | Mode::Dashes) {
-            let offset = self.run;
+            let offset = if matches!(self.mode, Mode::Tag) { self.place() } else { self.run };
             self.complain_at(offset, "VEP ended inside a tag");
         }
         let held = std::mem::take(&mut self.held);
@@ -210,7 +220,7 @@ impl Parser {
                 match (held.as_slice(), byte) {
                     (b"--", _) => self.held = held,
                     ([b'-', b'-', b'>'], _) => {
-                        self.in_ours = false;
+                        (self.in_ours, self.has_found) = (false, true);
                         self.mode = Mode::Text;
                         self.markup(&held, found);
                     }
@@ -245,15 +255,14 @@ impl Parser {
         let held = std::mem::take(&mut self.held);
         match held.as_slice() {
             b"<esi:" | b"</esi:" => {
-                self.mode = Mode::Tag;
+                (self.mode, self.has_found) = (Mode::Tag, true);
                 self.held = held;
             }
             b"<!--esi" => {
                 if self.in_remove {
                     self.complain("ESI 1.0 Nested <!--esi element in <esi:remove>");
-                } else {
-                    self.in_ours = true;
                 }
+                self.in_ours = true;
                 self.mode = Mode::Text;
                 self.markup(&held, found);
             }
@@ -261,10 +270,16 @@ impl Parser {
                 self.mode = Mode::Cdata(0);
                 self.pass(&held, found);
             }
+            EMPTY_COMMENT => {
+                self.mode = Mode::Text;
+                self.pass(&held, found);
+            }
             text if STARTS.iter().any(|start| start.starts_with(text)) => self.held = held,
             text if text.starts_with(b"<!--") => {
                 let after = text.get(4..).unwrap_or(&[]).to_vec();
                 self.mode = Mode::Comment(0);
+                // Its end is that of both.
+                self.in_ours = false;
                 self.pass(b"<!--", found);
                 self.section(&after, found);
             }
@@ -292,97 +307,88 @@ impl Parser {
             None => (false, inner),
         };
         let inner = inner.strip_prefix(b"esi:").unwrap_or(inner);
-        let name_bytes = inner
-            .iter()
-            .position(|byte| byte.is_ascii_whitespace() || *byte == b'/')
-            .unwrap_or(inner.len());
-        let (name, rest) = inner.split_at(name_bytes);
-        let include = match (name, is_end) {
-            (b"include", false) => self.include(rest),
-            (b"remove", _) => {
-                self.remove(is_end, rest, tag, found);
-                return;
+        let is_named = |name: &[u8]| inner.strip_prefix(name);
+        let place = self.place();
+        let mut include = None;
+        let judged = if let Some(rest) = is_named(b"include") {
+            self.include(is_end, rest).map(|found| include = found)
+        } else if let Some(rest) = is_named(b"remove") {
+            // The tag that begins it is not in it.
+            self.markup(tag, found);
+            let was_in_remove = self.in_remove;
+            let judged = self.remove(is_end, rest);
+            if !was_in_remove {
+                self.run = place;
             }
-            (b"comment", false) => {
-                if self.in_remove {
-                    self.complain("ESI 1.0 <esi:comment> element nested in <esi:remove>");
-                } else if !rest.ends_with(b"/") {
-                    self.complain("ESI 1.0 <esi:comment> needs final '/'");
-                } else if !has_slash_at_end_only(rest) {
-                    self.complain("XML 1.0 '>' does not follow '/' in tag");
-                }
-                None
-            }
-            (b"include", true) => {
-                self.complain("ESI 1.0 </esi:include> illegal end-tag");
-                None
-            }
-            (b"comment", true) => {
-                self.complain("ESI 1.0 </esi:comment> illegal end-tag");
-                None
-            }
-            _ => {
-                self.complain("ESI 1.0 <esi:bogus> element");
-                None
-            }
+            return judged.unwrap_or_else(|wrong| self.complain_at(place, wrong));
+        } else if let Some(rest) = is_named(b"comment") {
+            self.comment(is_end, rest)
+        } else {
+            Err("ESI 1.0 <esi:bogus> element")
         };
+        judged.unwrap_or_else(|wrong| self.complain_at(place, wrong));
         self.markup(tag, found);
         if let Some(include) = include {
             found(Found::Include(include));
         }
     }
 
-    fn remove(&mut self, is_end: bool, rest: &[u8], tag: &[u8], found: &mut dyn FnMut(Found<'_>)) {
-        match (is_end, self.in_remove) {
-            (false, _) if rest.ends_with(b"/") => self.complain("ESI 1.0 <esi:remove/> not legal"),
-            (false, true) => self.complain("ESI 1.0 <esi:remove> already open"),
-            (true, false) => self.complain("ESI 1.0 <esi:remove> not open"),
-            (false, false) => {
-                self.markup(tag, found);
-                self.in_remove = true;
-                return;
-            }
-            (true, true) => self.in_remove = false,
+    fn comment(&self, is_end: bool, rest: &[u8]) -> Result<(), &'static str> {
+        if self.in_remove {
+            return Err("ESI 1.0 <esi:comment> element nested in <esi:remove>");
         }
-        self.markup(tag, found);
+        if is_end {
+            return Err("ESI 1.0 </esi:comment> illegal end-tag");
+        }
+        if !read_attributes(rest, |_, _| Ok(()))? {
+            return Err("ESI 1.0 <esi:comment> needs final '/'");
+        }
+        Ok(())
     }
 
-    /// What an include asks for; `None` where that cannot be told.
-    fn include(&mut self, attributes: &[u8]) -> Option<Include> {
-        let list = match read_attributes(attributes) {
-            Ok(list) => list,
-            Err(wrong) => {
-                self.complain(wrong);
-                return None;
-            }
-        };
-        if self.in_remove {
-            self.complain("ESI 1.0 <esi:include> element nested in <esi:remove>");
-            return None;
+    fn remove(&mut self, is_end: bool, rest: &[u8]) -> Result<(), &'static str> {
+        let is_empty = read_attributes(rest, |_, _| Ok(()))?;
+        match (is_end, self.in_remove) {
+            _ if is_empty => return Err("ESI 1.0 <esi:remove/> not legal"),
+            (false, true) => return Err("ESI 1.0 <esi:remove> already open"),
+            (true, false) => return Err("ESI 1.0 <esi:remove> not open"),
+            _ => self.in_remove = !is_end,
         }
-        if !list.is_closed {
+        Ok(())
+    }
+
+    /// What an include asks for; `None` where it is not asked for.
+    fn include(
+        &mut self,
+        is_end: bool,
+        attributes: &[u8],
+    ) -> Result<Option<Include>, &'static str> {
+        if self.in_remove {
+            return Err("ESI 1.0 <esi:include> element nested in <esi:remove>");
+        }
+        if is_end {
+            return Err("ESI 1.0 </esi:include> illegal end-tag");
+        }
+        let (mut source, mut may_fail) = (None, false);
+        let is_closed = read_attributes(attributes, |name, value| {
+            let Some(value) = value else { return Ok(()) };
+            match name {
+                b"src" if source.is_some() => {
+                    return Err("ESI 1.0 <esi:include> has multiple src= attributes");
+                }
+                b"src" if value.iter().any(u8::is_ascii_whitespace) => {
+                    return Err("ESI 1.0 <esi:include> has whitespace in src= attribute");
+                }
+                b"src" => source = Some(value),
+                b"onerror" => may_fail = value == b"continue",
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if !is_closed {
             self.warn("ESI 1.0 <esi:include> lacks final '/'");
         }
-        let mut sources = list.pairs.iter().filter(|(name, _)| *name == b"src");
-        let source = match (sources.next(), sources.next()) {
-            (Some((_, Some(source))), None) => source,
-            (Some(_), Some(_)) => {
-                self.complain("ESI 1.0 <esi:include> has multiple src= attributes");
-                return None;
-            }
-            _ => {
-                self.complain("ESI 1.0 <esi:include> lacks src attr");
-                return None;
-            }
-        };
-        if source.iter().any(u8::is_ascii_whitespace) {
-            self.complain("ESI 1.0 <esi:include> has whitespace in src= attribute");
-            return None;
-        }
-        let may_fail = list
-            .pairs
-            .iter()
-            .any(|(name, value)| *name == b"onerror" && *value == Some(&b"continue"[..]));
+        let source = source.ok_or("ESI 1.0 <esi:include> lacks src attr")?;
         let source = unescape(source);
         let after = |prefix: &[u8]| {
             let (start, rest) = source.split_at_checked(prefix.len())?;
@@ -393,7 +399,7 @@ impl Parser {
         } else if let Some(rest) = after(b"https://") {
             if !self.settings.https_as_http {
                 self.warn("ESI 1.0 <esi:include> with https:// ignored");
-                return None;
+                return Ok(None);
             }
             self.warn("ESI 1.0 <esi:include> https:// treated as http://");
             Some(rest)
@@ -402,10 +408,7 @@ impl Parser {
         };
         let (host, target) = match with_host {
             Some(rest) => {
-                let Some(slash) = rest.iter().position(|byte| *byte == b'/') else {
-                    self.complain("ESI 1.0 <esi:include> invalid src= URL");
-                    return None;
-                };
+                let slash = rest.iter().position(|byte| *byte == b'/').ok_or(NO_URL)?;
                 let (host, target) = rest.split_at(slash);
                 (host.to_vec(), target.to_vec())
             }
@@ -415,10 +418,9 @@ impl Parser {
         // What is no target in a request's first line cannot be asked for.
         let is_plain = |bytes: &[u8]| bytes.iter().all(u8::is_ascii_graphic);
         if !is_plain(&host) || !target.iter().all(|byte| *byte > b' ' && *byte != 0x7f) {
-            self.complain("ESI 1.0 <esi:include> invalid src= URL");
-            return None;
+            return Err(NO_URL);
         }
-        Some(Include { host, target, may_fail })
+        Ok(Some(Include { host, target, may_fail }))
     }
 
     /// Bytes that are text, or markup within what is removed.
@@ -462,59 +464,46 @@ impl Parser {
         self.complaints.push(Complaint { offset, is_warning: false, text });
     }
 
-    /// What people are told as the place: the beginning of the markup the tag belongs to.
+    /// What people are told as the place: where a tag begins, or what is removed around it.
     fn place(&self) -> u64 {
-        if self.run_is_markup { self.run } else { self.offset }
+        if self.in_remove { self.run } else { self.offset }
     }
 }
 
-/// Attributes of a tag.
-struct Attributes<'a> {
-    /// Names and values; a name may stand alone.
-    pairs: Vec<(&'a [u8], Option<&'a [u8]>)>,
-    is_closed: bool,
-}
+const NO_URL: &str = "ESI 1.0 <esi:include> invalid src= URL";
 
-fn has_slash_at_end_only(text: &[u8]) -> bool {
-    text.iter().position(|byte| *byte == b'/') == Some(text.len().saturating_sub(1))
-}
-
-/// Attributes between the name of a tag and its `>`.
-fn read_attributes(text: &[u8]) -> Result<Attributes<'_>, &'static str> {
-    let mut out = Attributes { pairs: Vec::new(), is_closed: false };
-    let mut rest = text;
+/// Reads attributes between the name of a tag and its `>`, one after the other; a name may stand
+/// alone. Whether the tag is its own end.
+fn read_attributes<'a>(
+    text: &'a [u8],
+    mut each: impl FnMut(&'a [u8], Option<&'a [u8]>) -> Result<(), &'static str>,
+) -> Result<bool, &'static str> {
+    const NO_START: &str = "XML 1.0 Illegal attribute start char";
+    let is_apart = text.first().is_none_or(|first| first.is_ascii_whitespace() || *first == b'/');
+    let mut rest = if is_apart { text } else { return Err(NO_START) };
     loop {
         rest = rest.trim_ascii_start();
-        let Some(first) = rest.first() else { return Ok(out) };
+        let Some(first) = rest.first() else { return Ok(false) };
         if *first == b'/' {
-            if rest.len() > 1 {
-                return Err("XML 1.0 '>' does not follow '/' in tag");
-            }
-            out.is_closed = true;
-            return Ok(out);
+            let is_last = rest.len() == 1;
+            return if is_last { Ok(true) } else { Err("XML 1.0 '>' does not follow '/' in tag") };
         }
         if !is_name_start(*first) {
-            return Err("XML 1.0 Illegal attribute start char");
+            return Err(NO_START);
         }
         let name_bytes = rest.iter().position(|byte| !is_name(*byte)).unwrap_or(rest.len());
         let (name, after) = rest.split_at(name_bytes);
-        match after.first() {
-            Some(b'=') => {
-                let after = after.get(1..).unwrap_or(&[]);
+        let (value, after) = match after.split_first() {
+            Some((b'=', after)) => {
                 let (value, after) = read_value(after)?;
-                out.pairs.push((name, Some(value)));
-                rest = after;
+                (Some(value), after)
             }
-            None | Some(b'/') => {
-                out.pairs.push((name, None));
-                rest = after;
-            }
-            Some(byte) if byte.is_ascii_whitespace() => {
-                out.pairs.push((name, None));
-                rest = after;
-            }
+            None | Some((b'/', _)) => (None, after),
+            Some((byte, _)) if byte.is_ascii_whitespace() => (None, after),
             Some(_) => return Err("XML 1.0 Illegal attr char"),
-        }
+        };
+        each(name, value)?;
+        rest = after;
     }
 }
 

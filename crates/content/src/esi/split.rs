@@ -32,21 +32,20 @@ struct Scout {
     parser: Parser,
     /// How much of what is held it has seen.
     seen: usize,
-    has_found: bool,
 }
 
 impl Scout {
     /// Whether there is an element in what is held; `None` while that is not known.
     fn look(&mut self, held: &[u8], is_last: bool) -> Option<bool> {
-        let Self { parser, seen, has_found } = self;
-        let mut note = |found: Found<'_>| *has_found |= !matches!(found, Found::Text(_));
-        parser.feed(held.get(*seen..).unwrap_or(&[]), &mut note);
+        let Self { parser, seen } = self;
+        parser.feed(held.get(*seen..).unwrap_or(&[]), &mut |_| ());
         if is_last {
-            parser.end(&mut note);
+            parser.end(&mut |_| ());
         }
         *seen = held.len();
+        let has_found = parser.has_found();
         let is_long = held.len() > LOOKED_THROUGH_BYTES_MAX;
-        (*has_found || is_last || is_long).then_some(*has_found || !is_last)
+        (has_found || is_last || is_long).then_some(has_found || !is_last)
     }
 }
 
@@ -69,7 +68,7 @@ impl Splitter {
     #[must_use]
     pub fn looking_through(self, page: &str) -> Self {
         let parser = Parser::new(self.settings.clone(), page);
-        Self { scout: Some(Scout { parser, seen: 0, has_found: false }), ..self }
+        Self { scout: Some(Scout { parser, seen: 0 }), ..self }
     }
 
     /// Whether it is a page at all; `None` while that is not known. Nothing comes out before.
@@ -356,6 +355,7 @@ mod tests {
         assert_eq!(decided(&["<p>", "a", "</p>"]), [None, None, Some(false)]);
         assert_eq!(decided(&["<p>a<es", "i:remove>"]), [None, Some(true)]);
         assert_eq!(decided(&["<p>a<!--es", "i b-->", "c"]), [None, Some(true), Some(true)]);
+        assert_eq!(decided(&["<p>a<!--esi", " b"]), [None, Some(false)]);
         // What begins as no page is not looked through, and nothing more of it is taken.
         assert_eq!(decided(&["a<esi:remove>"]), [Some(false)]);
         let long = "<p>".repeat(LOOKED_THROUGH_BYTES_MAX / 3 + 1);

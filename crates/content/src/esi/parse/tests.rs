@@ -62,6 +62,23 @@ fn what_is_in_our_comment_is_parsed_and_what_is_in_others_is_not() {
     assert_eq!(page.text, "<x> a[]- -- -c<!-- <esi:include/> --><![CDATA[<esi:x>]]>");
     assert_eq!(parse("<!---->a<!-->b-->").text, "<!---->a<!-->b-->");
     assert_eq!(page.complaints, [""; 0]);
+    let page = parse("<x><!--esi a<!---->b-->c<!--esi d<!-- e -->f-->g");
+    assert_eq!(page.text, "<x> a<!---->bc d<!-- e -->f-->g");
+}
+
+#[test]
+fn it_is_known_whether_anything_was_found() {
+    let has_found = |page: &[u8]| {
+        let mut parser = Parser::new(EsiSettings::default(), "/");
+        parser.feed(page, &mut |_| ());
+        parser.has_found()
+    };
+    for page in ["<a><esi:comment", "<a></esi:x>", "<a><!--esi b-->"] {
+        assert!(has_found(page.as_bytes()), "{page}");
+    }
+    for page in ["<a><!--esi b", "<a>--><!-- c -->", "<es:include src=\"/\"/>"] {
+        assert!(!has_found(page.as_bytes()), "{page}");
+    }
 }
 
 #[test]
@@ -75,7 +92,21 @@ fn addresses_are_of_the_page_or_of_another_host() {
         page.includes,
         [words("h.example:81", "/a?b=1&c=2"), words("", "/dir/d"), words("i", "/e")]
     );
-    assert_eq!(page.complaints, ["0 ESI 1.0 <esi:include> with https:// ignored"]);
+    assert_eq!(page.complaints, ["102 ESI 1.0 <esi:include> with https:// ignored"]);
+}
+
+#[test]
+fn a_page_whose_path_has_no_folder_is_one() {
+    for (page, target) in [("/a?x=/y", "/b"), ("/a/", "/a/b"), ("a", "a/b"), ("", "/b")] {
+        let mut parser = Parser::new(EsiSettings::default(), page);
+        let mut targets = Vec::new();
+        parser.feed(b"<esi:include src='b'/>", &mut |found| {
+            if let Found::Include(include) = found {
+                targets.push(include.target);
+            }
+        });
+        assert_eq!(targets, [target.as_bytes()], "{page}");
+    }
 }
 
 #[test]
@@ -87,7 +118,19 @@ fn mistakes_are_told_with_their_place() {
     assert_eq!(of("<a><esi:include k?=x/>"), "3 XML 1.0 Illegal attr char");
     assert_eq!(of("<a><esi:include src=/>"), "3 XML 1.0 Missing end attribute delimiter");
     assert_eq!(of("<a><esi:include src= />"), "3 XML 1.0 Illegal attribute delimiter");
+    let one_by_one = "6 ESI 1.0 <esi:bogus> element; 13 ESI 1.0 <esi:bogus> element";
+    assert_eq!(of("<a>b c<esi:x><esi:y>"), one_by_one);
+    assert_eq!(
+        of("<a><esi:remove>b<esi:comment/>"),
+        "3 ESI 1.0 <esi:comment> element nested in <esi:remove>"
+    );
     assert_eq!(of("<a><esi:remove><b"), "3 VEP ended inside a tag");
+    assert_eq!(of("<a><esi:includes src='/'/>"), "3 XML 1.0 Illegal attribute start char");
+    let has_two = "3 ESI 1.0 <esi:include> has multiple src= attributes";
+    assert_eq!(of("<a><esi:include src='/' src='/' k?=x/>"), has_two);
+    assert_eq!(of("<a><esi:comment / >"), "3 XML 1.0 '>' does not follow '/' in tag");
+    assert_eq!(of("<a><esi:comment doo>"), "3 ESI 1.0 <esi:comment> needs final '/'");
+    assert_eq!(of("<a><esi:remove x='y'/>"), "3 ESI 1.0 <esi:remove/> not legal");
     assert_eq!(of("<a></esi:remove>"), "3 ESI 1.0 <esi:remove> not open");
     assert_eq!(of("<a><esi:include src='/'>"), "3 ESI 1.0 <esi:include> lacks final '/'");
     assert_eq!(parse("<a><esi:include src='/x\ny'/>b").text, "<a>b");
