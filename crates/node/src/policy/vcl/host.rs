@@ -9,6 +9,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_http::message::{RequestHead, reason_phrase};
 use freshet_media::cmcd::{self, Cmcd};
+use freshet_origin::Origin;
 use freshet_origin::health::Health;
 use freshet_vcl::{
     ConnectionFacts, Control, Event, Host, Message, Purge, StorageQuestion, status_phrase,
@@ -87,18 +88,24 @@ pub(super) struct NodeHost<'a> {
     pub(super) durability: Durability,
 }
 
+/// Whether a backend is healthy, and since when; of one that nothing was heard of since `loaded`, from then on.
+pub(super) fn health_of(
+    origins: &[Option<Arc<Origin>>],
+    backend: u32,
+    loaded: UnixMillis,
+    now: UnixMillis,
+) -> (bool, f64) {
+    let Some(Some(origin)) = origins.get(backend as usize) else { return (false, 0.0) };
+    let changed = match origin.health.changed() {
+        UnixMillis(0) => loaded,
+        changed => changed,
+    };
+    (origin.health.health(now) != Health::Down, super::seconds(changed))
+}
+
 impl Host for NodeHost<'_> {
     fn backend_health(&self, backend: u32) -> (bool, f64) {
-        let Some(Some(origin)) = self.policy.origins.get(backend as usize) else {
-            return (false, 0.0);
-        };
-        let healthy = origin.health.health(self.now) != Health::Down;
-        // As it was when the policy came, if nothing has happened since.
-        let changed = match origin.health.changed() {
-            UnixMillis(0) => self.policy.loaded,
-            changed => changed,
-        };
-        (healthy, super::seconds(changed))
+        health_of(&self.policy.origins, backend, self.policy.loaded, self.now)
     }
 
     fn random(&mut self) -> u64 {

@@ -87,7 +87,13 @@ impl VclPolicy {
             }
         }
         let identity = settings.identity.clone().unwrap_or_else(|| hostname.clone());
-        let mut alone = Alone { hostname: &hostname, identity: &identity, said: Vec::new() };
+        let mut alone = Alone {
+            hostname: &hostname,
+            identity: &identity,
+            origins: &origins,
+            now,
+            said: Vec::new(),
+        };
         let policy = Policy::load(name, program, timeouts, super::seconds(now), &mut alone)
             .map_err(LoadError::Init)?;
         let said = alone.said;
@@ -125,17 +131,20 @@ impl VclPolicy {
 
     /// Runs `vcl_fini`; what it logged.
     pub fn unload(&self) -> Vec<(Tag, String)> {
-        let (hostname, identity) = (&self.hostname, &self.identity);
-        let mut alone = Alone { hostname, identity, said: Vec::new() };
-        self.policy.unload(super::seconds(UnixMillis::now()), &mut alone);
+        let (hostname, identity, origins) = (&self.hostname, &self.identity, &self.origins);
+        let now = UnixMillis::now();
+        let mut alone = Alone { hostname, identity, origins, now, said: Vec::new() };
+        self.policy.unload(super::seconds(now), &mut alone);
         alone.said
     }
 }
 
-/// The node while a policy is being loaded or dropped: every backend counts as healthy.
+/// The node while a policy is being loaded or dropped.
 struct Alone<'a> {
     hostname: &'a str,
     identity: &'a str,
+    origins: &'a [Option<Arc<Origin>>],
+    now: UnixMillis,
     /// What the policy logs, with the records it is in.
     said: Vec<(Tag, String)>,
 }
@@ -161,8 +170,8 @@ impl freshet_vcl::Host for Alone<'_> {
         }
     }
 
-    fn backend_health(&self, _: u32) -> (bool, f64) {
-        (true, 0.0)
+    fn backend_health(&self, backend: u32) -> (bool, f64) {
+        host::health_of(self.origins, backend, self.now, self.now)
     }
 
     fn random(&mut self) -> u64 {
