@@ -122,6 +122,10 @@ impl Asked {
         mut fields: Fields,
         freshness: Freshness,
     ) -> StoredHead {
+        // A policy had its say on the date that was put there.
+        if !self.plan.site.semantics.dates_responses && !head.fields.contains("date") {
+            fields.remove("Date");
+        }
         let name = &self.plan.site.settings.cache.name;
         // As it was received (RFC 9110 §7.6.3); what is older counts as what this node speaks.
         let via = format!("{} {name}", head.version.max(Version::Http11).number());
