@@ -1,5 +1,6 @@
 //! HTTP/1 connections: requests one after another, each answered before the next is read.
 
+use super::bogus;
 use super::deadline::Deadline;
 use super::finish::Sent;
 use super::h1_body::{BodyState, H1Body, Progress};
@@ -160,18 +161,6 @@ fn note_framing(transcript: &Transcript, framing: Framing, says_nothing_of_its_e
     if !says_nothing_of_its_end {
         transcript.field(Tag::RespHeader, b"Connection", b"close");
     }
-}
-
-/// The byte that a refused head should not have in the name of a field, where that is the reason.
-fn bad_name_byte(head: &[u8], refusal: Refusal) -> Option<u8> {
-    if refusal.error != Some(RequestError::ClientFieldNameInvalid) {
-        return None;
-    }
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    head.split(|byte| *byte == b'\n')
-        .skip(1)
-        .filter_map(|line| line.split(|byte| *byte == b':').next())
-        .find_map(|name| name.iter().copied().find(|byte| !is_token(byte)))
 }
 
 enum Next {
@@ -445,10 +434,9 @@ impl Session {
         let transcript = Transcript::begin(scribe, Side::Client, id, "req", client.id, "rxreq");
         transcript.note_start();
         transcript.timestamp("Req");
-        match self.io.with_input(|input| bad_name_byte(input, refusal)) {
-            Some(byte) => transcript
-                .note(Tag::BogoHeader, format_args!("Illegal char 0x{byte:02x} in header name")),
-            None if refusal.error.is_none() => {}
+        match self.io.with_input(bogus::wrong_with_fields) {
+            _ if refusal.error.is_none() => {}
+            Some(wrong) => transcript.note(Tag::BogoHeader, format_args!("{wrong}")),
             None => transcript.note(Tag::BogoHeader, format_args!("{}", refusal.words)),
         }
         let received = self.io.with_input(<[u8]>::len);

@@ -1,6 +1,7 @@
 //! Sessions turn a connection's bytes into requests and responses into bytes. They know no
 //! caching.
 
+mod bogus;
 mod deadline;
 mod finish;
 mod h1;
