@@ -100,18 +100,9 @@ async fn whole(
     body: Option<&mut dyn BodyProvider>,
 ) -> Result<Raw, AcmeError> {
     let mut response = exchange(pool, origin, head, body, &mut |_interim| {}).await?;
-    let mut bytes = Vec::new();
-    let mut piece = [0; 8192];
-    loop {
-        match response.body.read(&mut piece).await? {
-            0 => break,
-            count => bytes.extend_from_slice(&piece[..count]),
-        }
-        if bytes.len() > ANSWER_BYTES_MAX {
-            let message = format!("the answer is longer than {ANSWER_BYTES_MAX} bytes");
-            return Err(AcmeError::malformed(message));
-        }
-    }
+    let bytes = response.body.read_whole(ANSWER_BYTES_MAX).await?.ok_or_else(|| {
+        AcmeError::malformed(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"))
+    })?;
     Ok(Raw { status: response.head.status, fields: response.head.fields, body: bytes })
 }
 

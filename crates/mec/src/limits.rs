@@ -66,6 +66,11 @@ pub const WATCH_MAX: Duration = Duration::from_secs(30);
 pub const RECORD_BYTES_MAX: usize = 4 << 20;
 /// How long an app may take to answer after its start, in milliseconds.
 pub const ANSWER_MS_MAX: u64 = 30_000;
+/// How long an app may take to run where somebody else has to make room for it and fetch its image, in
+/// milliseconds: a gigabyte over a slow line.
+pub const FETCH_MS_MAX: u64 = 600_000;
+/// How long is waited for who cannot be asked now, in milliseconds, before a step counts as failed.
+pub const AWAY_MS_MAX: u64 = 60_000;
 /// How long an app may take to end after it was asked to by a signal, in milliseconds, where it is not
 /// to end at once.
 pub const STOP_MS: u64 = 10_000;

@@ -139,6 +139,21 @@ impl OriginBody {
         poll_fn(|cx| self.poll_read(cx, out)).await
     }
 
+    /// Reads what is still to come of it, to its end; none where that is more than `bytes_max`.
+    ///
+    /// # Errors
+    /// As [`OriginBody::read`].
+    pub async fn read_whole(&mut self, bytes_max: usize) -> Result<Option<Vec<u8>>, OriginError> {
+        let (mut whole, mut piece) = (Vec::new(), [0; 8192]);
+        loop {
+            match self.read(&mut piece).await? {
+                0 => return Ok(Some(whole)),
+                count if count > bytes_max - whole.len() => return Ok(None),
+                count => whole.extend_from_slice(&piece[..count]),
+            }
+        }
+    }
+
     /// As [`OriginBody::read`], as a poll.
     ///
     /// # Errors

@@ -139,6 +139,9 @@ fn layers_go_over_each_other() {
     }});
     let image = layout.unpack().unwrap();
     assert_eq!(image.command, ["/usr/bin/tool", "-x"]);
+    let index = fs::read_to_string(layout.image().join("index.json")).unwrap();
+    let index: Value = serde_json::from_str(&index).unwrap();
+    assert_eq!(image.digest, index["manifests"][0]["digest"].as_str().unwrap());
     assert_eq!((image.user, image.ports.as_slice()), ([1000, 3000], &[80, 8443][..]));
     assert_eq!((image.folder.as_str(), image.stop_signal.as_str()), ("/a", "SIGQUIT"));
     assert_eq!(

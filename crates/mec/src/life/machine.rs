@@ -112,6 +112,7 @@ pub(crate) fn worked(
         },
         Task::Restart => {
             match found {
+                Ok(Found::NotYet) => return Vec::new(),
                 Ok(_) => (life.restart_ms, life.started_ms) = (None, now_ms),
                 Err(why) => {
                     tracing::warn!(instance, why, "an app cannot be started again");

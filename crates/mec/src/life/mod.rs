@@ -9,8 +9,8 @@ mod place;
 
 pub use machine::{Task, Work};
 pub(crate) use machine::{worked, works};
-pub use place::Place;
-pub(crate) use place::place;
+pub use place::{Place, Reach};
+pub(crate) use place::{disk_mib_max, place};
 
 use crate::tree::{Change, Tree, escape};
 use serde::{Deserialize, Serialize};

@@ -9,8 +9,20 @@ use std::path::PathBuf;
 
 /// What an app has that does not say what it needs, in thousandths of a processor and MiB.
 const DEFAULT: (u64, u64) = (500, 256);
-/// Addresses of a network for one app: its own, the host's, and the two that a network loses.
-const ADDRESSES: u32 = 4;
+/// What an app may write to files that does not say how much, in MiB.
+const DEFAULT_DISK_MIB: u64 = 1024;
+/// MiB of a gigabyte as descriptors have it.
+const MIB_OF_GB: f64 = 1024.0;
+
+/// How apps are reached.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reach {
+    /// By an interface of this machine for each, with a network of four addresses: the app's, the host's,
+    /// and the two that a network loses. The edge router can have it, too.
+    Interface,
+    /// By an address for each that a cluster's network knows.
+    Service,
+}
 
 /// A host's room for apps, as its operator says.
 #[derive(Clone, Debug)]
@@ -21,8 +33,10 @@ pub struct Place {
     pub cpu_milli: u64,
     /// As well, in MiB.
     pub memory_mib: u64,
-    /// Network that apps' own networks of four addresses are of: its first address, and its length.
+    /// Network that apps' own addresses are of: its first address, and its length.
     pub network: (Ipv4Addr, u8),
+    /// How apps are reached at them.
+    pub reach: Reach,
     /// Where packages are.
     pub packages: PathBuf,
     /// Where apps' files are.
@@ -30,17 +44,49 @@ pub struct Place {
 }
 
 impl Place {
-    /// Networks for apps there are.
+    /// Apps there are addresses for.
     fn slots(&self) -> u32 {
         let addresses = 1_u64 << (32 - u32::from(self.network.1.min(32)));
-        u32::try_from(addresses / u64::from(ADDRESSES)).unwrap_or(u32::MAX)
+        let slots = match self.reach {
+            Reach::Interface => addresses / 4,
+            // Without the first and the last, which a cluster may keep.
+            Reach::Service => addresses.saturating_sub(2),
+        };
+        u32::try_from(slots).unwrap_or(u32::MAX)
     }
 
-    /// The host's address in an app's network, and the app's.
-    pub(crate) fn addresses(&self, slot: u32) -> [Ipv4Addr; 2] {
-        let first = u32::from(self.network.0).wrapping_add(slot.wrapping_mul(ADDRESSES));
-        [first.wrapping_add(1).into(), first.wrapping_add(2).into()]
+    /// The address of an app.
+    pub(crate) fn address(&self, slot: u32) -> Ipv4Addr {
+        self.first(slot).wrapping_add(1).into()
     }
+
+    /// The host's address in an app's network: beside it, or that of the network, where apps have none of
+    /// their own.
+    pub(crate) fn host_address(&self, slot: u32) -> Ipv4Addr {
+        match self.reach {
+            Reach::Interface => self.first(slot).into(),
+            Reach::Service => self.network.0,
+        }
+    }
+
+    /// The address before an app's.
+    fn first(&self, slot: u32) -> u32 {
+        let first = u32::from(self.network.0);
+        match self.reach {
+            Reach::Interface => first.wrapping_add(slot.wrapping_mul(4)).wrapping_add(1),
+            Reach::Service => first.wrapping_add(slot),
+        }
+    }
+}
+
+/// What an app may write to files, in MiB.
+pub(crate) fn disk_mib_max(descriptor: &Value) -> u64 {
+    let container = &descriptor["osContainerDescriptor"][0];
+    let gigabytes = container["ephemeralStorageResourceLimit"]
+        .as_f64()
+        .or_else(|| container["requestedEphemeralStorageResources"].as_f64());
+    let mib = gigabytes.map(|gigabytes| (gigabytes * MIB_OF_GB) as u64);
+    mib.filter(|mib| *mib > 0).unwrap_or(DEFAULT_DISK_MIB)
 }
 
 /// What a descriptor asks for: what it counts as, and what it may have at most, each in thousandths of a
@@ -102,5 +148,54 @@ pub(crate) fn place(
             slot,
         }),
         None => refuse(format!("its network has addresses for {} apps", taken.len())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn at(network: &str, length: u8, reach: Reach) -> Place {
+        Place {
+            host: "here".to_owned(),
+            cpu_milli: 0,
+            memory_mib: 0,
+            network: (network.parse().unwrap(), length),
+            reach,
+            packages: PathBuf::new(),
+            apps: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn each_app_has_an_address_of_the_network_and_none_has_its_ends() {
+        for (reach, length, apps) in [(Reach::Interface, 28, 4), (Reach::Service, 28, 14)] {
+            let place = at("10.96.8.16", length, reach);
+            assert_eq!(place.slots(), apps);
+            let mut taken: Vec<_> = (0..apps)
+                .flat_map(|slot| {
+                    let host = (reach == Reach::Interface).then(|| place.host_address(slot));
+                    host.into_iter().chain([place.address(slot)])
+                })
+                .collect();
+            let count = taken.len();
+            taken.sort();
+            taken.dedup();
+            assert_eq!(taken.len(), count, "two have the same");
+            let within = |one: &&Ipv4Addr| (17..=30).contains(&one.octets()[3]);
+            assert_eq!(taken.iter().filter(within).count(), count, "{taken:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_bounded_by_the_descriptor() {
+        let of = |container: Value| disk_mib_max(&json!({ "osContainerDescriptor": [container] }));
+        assert_eq!(of(json!({})), DEFAULT_DISK_MIB);
+        assert_eq!(of(json!({ "requestedEphemeralStorageResources": 0.5 })), 512);
+        let both = json!({
+            "requestedEphemeralStorageResources": 1, "ephemeralStorageResourceLimit": 2,
+        });
+        assert_eq!(of(both), 2048);
     }
 }

@@ -1,15 +1,21 @@
 //! What runs apps. A driver does one thing at a time for an instance and knows no platform: each of its
 //! acts may be done again when it was done before, whole or in part.
 
+pub(crate) mod kubernetes;
 pub(crate) mod oci;
 
+use freshet_package::image::Image;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// How an instance is run.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
-    /// Its name on this machine.
+    /// Its identifier.
+    pub(crate) instance: String,
+    /// Its name for what runs it.
     pub(crate) name: String,
     /// Its image, in a package.
     pub(crate) image: PathBuf,
@@ -19,6 +25,8 @@ pub(crate) struct Spec {
     pub(crate) cpu_milli_max: u64,
     /// As well, in MiB.
     pub(crate) memory_mib_max: u64,
+    /// What it may write to files, in MiB, where what runs it holds it to that.
+    pub(crate) disk_mib_max: u64,
     pub(crate) network: Network,
     /// `NAME=value`, each, besides what the image has.
     pub(crate) environment: Vec<String>,
@@ -64,28 +72,80 @@ pub(crate) enum Health {
     Up,
     /// It runs, and takes none.
     Silent,
+    /// It is about to run, as soon as there is room for it and its image.
+    Coming,
     /// It does not run.
     Gone,
+}
+
+/// Why something is not done.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Trouble {
+    /// It will not be by itself.
+    Lasting(String),
+    /// Who has to do it cannot be asked now, or is about to: it may be done later.
+    Passing(String),
+}
+
+impl From<String> for Trouble {
+    fn from(why: String) -> Self {
+        Self::Lasting(why)
+    }
+}
+
+impl Trouble {
+    /// Why.
+    pub(crate) fn why(&self) -> &str {
+        match self {
+            Self::Lasting(why) | Self::Passing(why) => why,
+        }
+    }
 }
 
 /// Runs instances. Calls may take seconds and block.
 pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
     /// Makes files of the image, and says which ports it serves.
-    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, String>;
+    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, Trouble>;
     /// Gives it a network, in place of what is left of one.
-    fn link(&self, spec: &Spec) -> Result<(), String>;
-    /// Has it run; one that runs stays as it is.
-    fn start(&self, spec: &Spec) -> Result<(), String>;
+    fn link(&self, spec: &Spec) -> Result<(), Trouble>;
+    /// Has it run, and says whether it does already; one that runs stays as it is.
+    fn start(&self, spec: &Spec) -> Result<bool, Trouble>;
     /// Holds what it sends to what it may.
-    fn shape(&self, spec: &Spec) -> Result<(), String>;
+    fn shape(&self, spec: &Spec) -> Result<(), Trouble>;
     /// Looks how it is.
-    fn health(&self, spec: &Spec) -> Result<Health, String>;
+    fn health(&self, spec: &Spec) -> Result<Health, Trouble>;
     /// Has it end, by force where that is said, and says whether nothing of it runs any more.
-    fn stop(&self, spec: &Spec, is_forced: bool) -> Result<bool, String>;
+    fn stop(&self, spec: &Spec, is_forced: bool) -> Result<bool, Trouble>;
     /// Takes its network away.
-    fn unlink(&self, spec: &Spec) -> Result<(), String>;
+    fn unlink(&self, spec: &Spec) -> Result<(), Trouble>;
     /// Removes its files.
-    fn clear(&self, spec: &Spec) -> Result<(), String>;
+    fn clear(&self, spec: &Spec) -> Result<(), Trouble>;
     /// The last words of its output.
     fn last_words(&self, spec: &Spec) -> String;
+}
+
+/// In the folder of an instance: what its image says.
+const IMAGE: &str = "image.json";
+
+/// Keeps what an image says: there or not there, also after the power fails.
+fn keep_image(folder: &Path, image: &Image) -> io::Result<()> {
+    let text = serde_json::to_vec(image).expect("an image is plain data");
+    let beside = folder.join("image.new");
+    let mut file = File::create(&beside)?;
+    file.write_all(&text).and_then(|()| file.sync_all())?;
+    fs::rename(&beside, folder.join(IMAGE))
+}
+
+/// What is kept of an image.
+fn image_of(folder: &Path) -> Result<Image, String> {
+    let path = folder.join(IMAGE);
+    let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn clear(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }

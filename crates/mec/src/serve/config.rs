@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::objective::{Objective, ServiceFile};
 use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE};
 use crate::radio::observed::Stations;
+use crate::runtime::kubernetes::{Cluster, ClusterFile};
 use freshet_base::file::read_text;
 use freshet_base::hexadecimal;
 use freshet_limits::Rate;
@@ -69,6 +70,8 @@ pub struct Runtime {
     pub memory_mib: u64,
     /// Network whose parts are apps' own: its first address and its length.
     pub network: (Ipv4Addr, u8),
+    /// The cluster they are run in; containers of this machine where it is not said.
+    pub(super) cluster: Option<Cluster>,
 }
 
 /// The resolver of DNS rules.
@@ -135,6 +138,7 @@ struct RuntimeFile {
     cpus: f64,
     memory_mib: u64,
     network: String,
+    kubernetes: Option<ClusterFile>,
 }
 
 fn host() -> String {
@@ -158,7 +162,14 @@ impl RuntimeFile {
         if !(self.cpus > 0.0 && self.cpus <= 4096.0) {
             return Err(format!("runtime.cpus: {} must be above 0 and at most 4096", self.cpus));
         }
-        Ok(Runtime { host: self.host, cpus: self.cpus, memory_mib: self.memory_mib, network })
+        let cluster = self.kubernetes.map(ClusterFile::cluster).transpose()?;
+        Ok(Runtime {
+            host: self.host,
+            cpus: self.cpus,
+            memory_mib: self.memory_mib,
+            network,
+            cluster,
+        })
     }
 }
 

@@ -3,7 +3,8 @@
 
 use super::Shared;
 use crate::life::{Found, Step, Task, Work};
-use crate::runtime::{Driver, Health};
+use crate::limits::{AWAY_MS_MAX, FETCH_MS_MAX};
+use crate::runtime::{Driver, Health, Trouble};
 use freshet_base::clock::UnixMillis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +26,8 @@ const SILENT_MAX: u32 = 5;
 struct Looked {
     at: Option<Instant>,
     silent: u32,
+    /// It could not be seen to the last time, and that was logged.
+    is_unseen: bool,
 }
 
 impl Shared {
@@ -37,8 +40,8 @@ impl Shared {
         let mut over = None;
         loop {
             if let Some(Ok((work, found))) = over.take() {
-                let is_waiting = matches!(found, Ok(Seen::Found(Found::NotYet)));
                 let found = judge(&work, found, &mut looked);
+                let is_waiting = found == Ok(Found::NotYet);
                 self.conclude(&work, &found).await;
                 busy.remove(&work.instance);
                 if is_waiting {
@@ -58,7 +61,8 @@ impl Shared {
                     let is_drained = shared.is_drained(&work).await;
                     let for_driver = work.clone();
                     let done = spawn_blocking(move || act(&*driver, &for_driver, is_drained));
-                    (work, done.await.unwrap_or_else(|_| Err("the driver panicked".to_owned())))
+                    let panicked = |_| Err(Trouble::Lasting("the driver panicked".to_owned()));
+                    (work, done.await.unwrap_or_else(panicked))
                 });
             }
             let wait = if is_idle && under_way.is_empty() { IDLE_TURN } else { TURN };
@@ -96,19 +100,27 @@ impl Shared {
     }
 }
 
-/// What a look means, after those before.
+/// What came of something: of a look, after those before; and what cannot be done now is done later, for a
+/// while.
 fn judge(
     work: &Work,
-    found: Result<Seen, String>,
+    found: Result<Seen, Trouble>,
     looked: &mut BTreeMap<String, Looked>,
 ) -> Result<Found, String> {
-    match found? {
-        Seen::Found(found) => Ok(found),
-        Seen::Health(health) => {
+    match found {
+        Ok(Seen::Found(found)) => {
+            if found != Found::NotYet {
+                looked.remove(&work.instance);
+            }
+            Ok(found)
+        }
+        Ok(Seen::Health(health)) => {
             let one = looked.entry(work.instance.clone()).or_default();
+            one.is_unseen = false;
             one.silent = if health == Health::Silent { one.silent + 1 } else { 0 };
             match health {
                 Health::Up => Ok(Found::Done),
+                Health::Coming => Ok(Found::NotYet),
                 Health::Silent if work.is_starting || one.silent < SILENT_MAX => Ok(Found::NotYet),
                 Health::Silent => {
                     one.silent = 0;
@@ -117,16 +129,35 @@ fn judge(
                 Health::Gone => Err("its process is over".to_owned()),
             }
         }
+        Err(trouble) => {
+            let is_later = match work.task {
+                // Nobody knows that it is not as it was.
+                Task::Look => true,
+                Task::Restart => matches!(trouble, Trouble::Passing(_)),
+                Task::Step(_) => {
+                    matches!(trouble, Trouble::Passing(_)) && work.since_ms < AWAY_MS_MAX
+                }
+            };
+            let why = trouble.why();
+            if !is_later {
+                return Err(why.to_owned());
+            }
+            let one = looked.entry(work.instance.clone()).or_default();
+            if !std::mem::replace(&mut one.is_unseen, true) {
+                tracing::warn!(instance = work.instance, why, "is seen to later");
+            }
+            Ok(Found::NotYet)
+        }
     }
 }
 
 /// Whether it is time for it.
 fn is_due(work: &Work, looked: &mut BTreeMap<String, Looked>) -> bool {
+    let one = looked.entry(work.instance.clone()).or_default();
     if work.task != Task::Look {
-        looked.remove(&work.instance);
+        (one.at, one.silent) = (None, 0);
         return true;
     }
-    let one = looked.entry(work.instance.clone()).or_default();
     let is_due = one.at.is_none_or(|at| at.elapsed() >= LOOK);
     if is_due {
         one.at = Some(Instant::now());
@@ -140,27 +171,38 @@ enum Seen {
     Health(Health),
 }
 
-fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, String> {
+fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, Trouble> {
     let spec = &work.spec;
     let done = |is_done: bool| if is_done { Found::Done } else { Found::NotYet };
     let found = match work.task {
         Task::Look => {
-            if let Err(why) = driver.shape(spec) {
+            if let Err(trouble) = driver.shape(spec) {
+                let why = trouble.why();
                 tracing::warn!(instance = work.instance, why, "is not held to what it may send");
             }
             return driver.health(spec).map(Seen::Health);
         }
-        Task::Restart => {
-            driver.stop(spec, true)?;
-            driver.start(spec).map(|()| Found::Done)
-        }
+        Task::Restart => match driver.stop(spec, true)? {
+            // What comes of it is looked at.
+            true => driver.start(spec).map(|_| Found::Done),
+            false => Ok(Found::NotYet),
+        },
         Task::Step(Step::Unpack) => driver.unpack(spec).map(Found::Ports),
         Task::Step(Step::Link) => driver.link(spec).map(|()| Found::Done),
-        Task::Step(Step::Start) => driver.start(spec).map(|()| Found::Done),
+        Task::Step(Step::Start) => match driver.start(spec)? {
+            false if work.since_ms >= FETCH_MS_MAX => Err(Trouble::Lasting(format!(
+                "the app did not run within {} s: {}",
+                FETCH_MS_MAX / 1000,
+                driver.last_words(spec)
+            ))),
+            is_done => Ok(done(is_done)),
+        },
         Task::Step(Step::Answer) => match driver.shape(spec).and_then(|()| driver.health(spec))? {
             Health::Up => Ok(Found::Done),
-            Health::Silent => Ok(Found::NotYet),
-            Health::Gone => Err(format!("the app ended at once: {}", driver.last_words(spec))),
+            Health::Silent | Health::Coming => Ok(Found::NotYet),
+            Health::Gone => {
+                Err(Trouble::Lasting(format!("the app ended at once: {}", driver.last_words(spec))))
+            }
         },
         Task::Step(Step::Leave) => Ok(Found::Done),
         Task::Step(Step::Drain) => Ok(done(is_drained)),

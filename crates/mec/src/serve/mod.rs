@@ -22,7 +22,7 @@ mod router;
 pub use config::{Config, read};
 pub use router::RouterError;
 
-use crate::life::Place;
+use crate::life::{Place, Reach};
 use crate::limits::{DELIVERIES_MAX, PATIENCE, WATCHERS_MAX};
 use crate::notify::{Notice, Notified, Queue};
 use crate::platform::{Answer, Call, Decision, Platform, Setup};
@@ -30,6 +30,7 @@ use crate::problem::Problem;
 use crate::radio::observed::Stations;
 use crate::radio::simulator::Simulator;
 use crate::runtime::Driver;
+use crate::runtime::kubernetes::Kubernetes;
 use crate::runtime::oci::Oci;
 use crate::token::Issuer;
 use aws_lc_rs::rand;
@@ -119,16 +120,23 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     // The runtime goes to its own folder before it reads names.
     let state = std::path::absolute(&config.state)
         .map_err(|error| format!("state: {}: {error}", config.state.display()))?;
+    let cluster = config.runtime.as_ref().and_then(|runtime| runtime.cluster.clone());
     setup.place = config.runtime.map(|runtime| Place {
         host: runtime.host,
         cpu_milli: (runtime.cpus * 1000.0) as u64,
         memory_mib: runtime.memory_mib,
         network: runtime.network,
+        reach: if cluster.is_some() { Reach::Service } else { Reach::Interface },
         packages: state.join("packages"),
         apps: state.join("apps"),
     });
-    let driver = setup.place.as_ref().map(|place| Oci::open(&place.apps));
-    let driver = driver.transpose()?.map(|driver| Arc::new(driver) as Arc<dyn Driver>);
+    let open = |place: &Place| -> Result<Arc<dyn Driver>, String> {
+        Ok(match cluster {
+            Some(cluster) => Arc::new(Kubernetes::open(cluster, &place.apps)?),
+            None => Arc::new(Oci::open(&place.apps)?),
+        })
+    };
+    let driver = setup.place.as_ref().map(open).transpose()?;
     setup.callbacks.own = machine::own_addresses();
     setup.callbacks.allowed = config.callbacks_allowed;
     let callbacks = setup.callbacks.clone();

@@ -2,9 +2,9 @@
 
 use crate::packages::{descriptor, named, receive};
 use crate::radio::kinds;
-use crate::support::{SUPPORT, World, location};
+use crate::support::{SUPPORT, World, location, setup};
 use freshet_mec::notify::Notice;
-use freshet_mec::{Found, Step, Task};
+use freshet_mec::{Found, Platform, Reach, Step, Task};
 use serde_json::{Value, json};
 
 const INSTANCES: &str = "/app_lcm/v1/app_instances";
@@ -324,6 +324,28 @@ fn no_more_is_granted_than_there_is() {
 }
 
 #[test]
+fn packets_are_led_to_no_app_in_a_cluster() {
+    let mut setup = setup();
+    setup.place.as_mut().unwrap().reach = Reach::Service;
+    let mut world = World::with(Platform::new(setup).unwrap());
+    bring(&mut world);
+    let instance = make(&mut world);
+    let path = format!("{instance}/instantiate");
+    let refused = world.ask("operator", "POST", &path, &here()).0;
+    let why = refused.body.unwrap()["detail"].to_string();
+    assert!(refused.status == 403 && why.contains("video") && why.contains("cluster"), "{why}");
+    // Without the rule it has an address of its own, and no other of the network's is lost for it.
+    let configured = json!({"appTrafficRule": []});
+    let configure = format!("{instance}/configure_platform_for_app");
+    assert_eq!(world.ask("operator", "POST", &configure, &configured).0.status, 202);
+    begin(&mut world, &instance, "instantiate", &here());
+    work(&mut world, well);
+    assert!(world.platform.packet_path().apps.is_empty());
+    let ends = world.get("operator", &instance).body.unwrap()["communicationInterface"].clone();
+    assert_eq!(ends["ipAddresses"], json!([{"host": "10.99.0.1", "port": 80}]));
+}
+
+#[test]
 fn an_app_that_ended_by_itself_has_no_rules_until_it_is_back() {
     let mut world = World::new();
     bring(&mut world);
@@ -345,6 +367,8 @@ fn an_app_that_ended_by_itself_has_no_rules_until_it_is_back() {
         world.now_ms += pause_ms;
         let restart = world.platform.works(world.now_ms).remove(0);
         assert_eq!(restart.task, Task::Restart);
+        let waits = world.platform.worked(&restart, &Ok(Found::NotYet), world.now_ms);
+        assert!(waits.is_reading(), "it is started before the one before it is gone");
         let is_starting = |world: &World| world.platform.works(world.now_ms)[0].is_starting;
         for (index, work) in [restart, look].into_iter().enumerate() {
             // What was just started has its time to answer.

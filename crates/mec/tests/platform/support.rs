@@ -3,7 +3,7 @@
 use freshet_mec::notify::Notice;
 use freshet_mec::{
     Access, Answer, App, Call, CallbackPolicy, Client, DeviceApp, Host, Issuer, Neighbour,
-    NeighbourApp, Place, Platform, Setup, Technology,
+    NeighbourApp, Place, Platform, Reach, Setup, Technology,
 };
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -74,6 +74,7 @@ pub(crate) fn setup() -> Setup {
         cpu_milli: 1000,
         memory_mib: 1024,
         network: ([10, 99, 0, 0].into(), 28),
+        reach: Reach::Interface,
         packages: "/nowhere/packages".into(),
         apps: "/nowhere/apps".into(),
     });

@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// How an image says that it is run.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Image {
+    /// Digest of its manifest, such as `sha256:…`: how registries name it.
+    #[serde(default)]
+    pub digest: String,
     /// The program and its arguments.
     pub command: Vec<String>,
     /// `NAME=value`, each.
@@ -69,10 +72,10 @@ fn read(image: &Path, rootfs: &Path) -> Result<Image, PackageError> {
 
 fn of_layout(layout: &Path, rootfs: &Path, room: &mut Room) -> Result<Image, PackageError> {
     let index = json(&layout.join("index.json"), "index.json", None)?;
-    let mut manifest = of_this_machine(layout, &index)?;
+    let (mut digest, mut manifest) = of_this_machine(layout, &index)?;
     if manifest["manifests"].is_array() {
         // An index of an index: one image for several machines.
-        manifest = of_this_machine(layout, &manifest)?;
+        (digest, manifest) = of_this_machine(layout, &manifest)?;
     }
     let (_, config) = part(layout, &manifest["config"])?;
     let layers = manifest["layers"].as_array().map_or(&[][..], Vec::as_slice);
@@ -102,11 +105,11 @@ fn of_layout(layout: &Path, rootfs: &Path, room: &mut Room) -> Result<Image, Pac
             ));
         }
     }
-    run_as(&config, rootfs)
+    Ok(Image { digest, ..run_as(&config, rootfs)? })
 }
 
-/// The manifest of an index that is for this machine.
-fn of_this_machine(layout: &Path, index: &Value) -> Result<Value, PackageError> {
+/// The manifest of an index that is for this machine, and its digest.
+fn of_this_machine(layout: &Path, index: &Value) -> Result<(String, Value), PackageError> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",
@@ -121,14 +124,15 @@ fn of_this_machine(layout: &Path, index: &Value) -> Result<Value, PackageError> 
     let one = all.iter().find(fits).ok_or_else(|| {
         PackageError::client("index.json", format!("has no image for linux/{architecture}"))
     })?;
-    part(layout, one).map(|(_, manifest)| manifest)
+    let (hex, manifest) = part(layout, one)?;
+    Ok((format!("sha256:{hex}"), manifest))
 }
 
-/// A part that is JSON, and its place.
-fn part(layout: &Path, descriptor: &Value) -> Result<(PathBuf, Value), PackageError> {
+/// A part that is JSON, and its SHA-256.
+fn part(layout: &Path, descriptor: &Value) -> Result<(String, Value), PackageError> {
     let (path, hex) = blob(layout, descriptor)?;
     let value = json(&path, &format!("blob {hex}"), Some(&hex))?;
-    Ok((path, value))
+    Ok((hex, value))
 }
 
 /// Where a part is, and its SHA-256.
@@ -186,7 +190,8 @@ fn run_as(config: &Value, rootfs: &Path) -> Result<Image, PackageError> {
     let user = user::resolve(&text("User", "0"), rootfs)?;
     let folder = text("WorkingDir", "/");
     let stop_signal = text("StopSignal", "SIGTERM");
-    Ok(Image { command, environment: texts("Env"), folder, user, ports, stop_signal })
+    let environment = texts("Env");
+    Ok(Image { digest: String::new(), command, environment, folder, user, ports, stop_signal })
 }
 
 fn hex_of(bytes: &[u8]) -> String {

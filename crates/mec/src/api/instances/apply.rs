@@ -4,7 +4,7 @@
 use super::{GRANTS, INSTANCES, OCCURRENCES, state};
 use crate::api::{apps, bounds, packages};
 use crate::client::Client;
-use crate::life::{Kind, Life, Place, Run};
+use crate::life::{Kind, Life, Place, Run, disk_mib_max};
 use crate::platform::Setup;
 use crate::problem::Problem;
 use crate::runtime::{Network, Spec};
@@ -25,7 +25,6 @@ pub(crate) fn spec(
     let descriptor = super::descriptor(tree, life).ok()?;
     let image = &descriptor["swImageDescriptor"][0]["swImage"];
     let image = image.as_str().or_else(|| image["path"].as_str())?;
-    let [host, app] = place.addresses(granted.slot);
     let environment = [
         ("MEC_APP_INSTANCE_ID", instance.to_owned()),
         ("MEC_API", setup.url.clone()),
@@ -33,15 +32,17 @@ pub(crate) fn spec(
         ("MEC_CLIENT_SECRET", setup.secret_of(instance)),
     ];
     Some(Spec {
+        instance: instance.to_owned(),
         name: format!("mec-{}", instance.get(..12).unwrap_or(instance)),
         image: place.packages.join(&life.package).join("unpacked").join(image),
         folder: place.apps.join(instance),
         cpu_milli_max: granted.cpu_milli_max,
         memory_mib_max: granted.memory_mib_max,
+        disk_mib_max: disk_mib_max(descriptor),
         network: Network {
             slot: granted.slot,
-            host,
-            app,
+            host: place.host_address(granted.slot),
+            app: place.address(granted.slot),
             answers_for: answers_for(descriptor, life),
             sends_bps_max: bounds(tree).get(instance).and_then(|[to_clients, _]| *to_clients),
         },
@@ -101,7 +102,7 @@ fn network(text: &str) -> Option<String> {
 }
 
 /// Rules of one kind: the descriptor's, or those that were configured in their place.
-fn rules<'a>(descriptor: &'a Value, life: &'a Life, kind: &str) -> &'a [Value] {
+pub(super) fn rules<'a>(descriptor: &'a Value, life: &'a Life, kind: &str) -> &'a [Value] {
     let configured = life.configured[kind].as_array();
     configured.or_else(|| descriptor[kind].as_array()).map_or(&[], Vec::as_slice)
 }
@@ -115,7 +116,7 @@ pub(super) fn application(
     life: &Life,
 ) -> Result<Vec<Change>, Problem> {
     let descriptor = super::descriptor(tree, life)?;
-    let address = life.granted.as_ref().map(|granted| place.addresses(granted.slot)[1]);
+    let address = life.granted.as_ref().map(|granted| place.address(granted.slot));
     let address = address.map(|address| address.to_string()).unwrap_or_default();
     let mut changes = apps::ended_rules(tree, instance);
     changes.push(apps::begun(instance));
@@ -252,7 +253,7 @@ pub(crate) fn instance(tree: &Tree, setup: &Setup, instance: &str, life: &Life) 
     });
     match (run, &setup.place, &life.granted) {
         (Some(run), Some(place), Some(granted)) => {
-            let address = place.addresses(granted.slot)[1].to_string();
+            let address = place.address(granted.slot).to_string();
             value["instantiationState"] = "INSTANTIATED".into();
             value["instantiatedAppState"] = json!({ "operationalState": run });
             let ends = life.ports.iter().map(|port| json!({ "host": address, "port": port }));

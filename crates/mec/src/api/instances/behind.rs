@@ -1,6 +1,8 @@
 //! Apps that packets are led to: what the edge router has to know of them.
 
-use crate::life::{Life, Place};
+use super::apply::rules;
+use crate::life::{Life, Place, Reach};
+use crate::problem::Problem;
 use crate::runtime::{End, device, mac};
 use crate::tree::{Tree, escape};
 use serde_json::{Value, json};
@@ -9,12 +11,15 @@ use std::collections::BTreeMap;
 /// Apps the edge router is to have, as it is told of them, by their instances: those that have a network and
 /// rules that lead to them, whether these are in force or not.
 pub(crate) fn behind_router(tree: &Tree, place: &Place) -> BTreeMap<String, Value> {
+    if place.reach != Reach::Interface {
+        return BTreeMap::new();
+    }
     let of = |(instance, life): (String, Life)| {
         let granted = life.granted.as_ref().filter(|_| life.is_linked())?;
         let rules =
             format!("/mec_app_support/v1/applications/{}/traffic_rules/", escape(&instance));
         let kind = tree.below(&rules).find_map(|(_, rule)| kind(&rule.value))?;
-        let [_, address] = place.addresses(granted.slot);
+        let address = place.address(granted.slot);
         let mut app = json!({
             "kind": kind,
             "interface": device(granted.slot),
@@ -27,6 +32,23 @@ pub(crate) fn behind_router(tree: &Tree, place: &Place) -> BTreeMap<String, Valu
         Some((instance, app))
     };
     Life::all(tree).filter_map(of).collect()
+}
+
+/// Whether packets can be led to an app as its rules say.
+///
+/// # Errors
+/// Which of its rules leads packets to an app that the edge router does not reach.
+pub(super) fn is_led_to(place: &Place, descriptor: &Value, life: &Life) -> Result<(), Problem> {
+    let mut rules = rules(descriptor, life, "appTrafficRule").iter();
+    let leading = rules.find(|rule| kind(rule).is_some());
+    match leading.filter(|_| place.reach == Reach::Service) {
+        Some(rule) => Err(Problem::forbidden(format!(
+            "no grant on {}: apps there are in a cluster, where the edge router leads no packets, and the rule {} \
+             leads some to this one",
+            place.host, rule["trafficRuleId"]
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// How the app of a rule gets packets; none where the rule leads to no app.

@@ -160,6 +160,7 @@ fn begin(
     let mut changes = Vec::new();
     if kind == Kind::Instantiate {
         is_for(host, body)?;
+        behind::is_led_to(host, descriptor(tree, &life)?, &life)?;
         if life.granted.is_none() {
             let granted = place(tree, host, descriptor(tree, &life)?, &format!("{id}-grant"))?;
             changes.push(grants::document(stage, instance, id, &granted));

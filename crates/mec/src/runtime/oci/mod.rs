@@ -9,7 +9,7 @@ mod bundle;
 mod groups;
 mod network;
 
-use super::{Driver, Health, Spec};
+use super::{Driver, Health, IMAGE, Spec, Trouble, clear, image_of, keep_image};
 use crate::limits::LOG_BYTES_MAX;
 use freshet_package::image::{self, Image};
 use std::fs::{self, File};
@@ -23,8 +23,7 @@ use std::time::Duration;
 const COMMAND_S_MAX: u32 = 30;
 /// How long an app may take to take a connection: it is on this machine.
 const CONNECT: Duration = Duration::from_millis(500);
-/// In the folder of an instance: what the image says, the files, its process, its output.
-const IMAGE: &str = "image.json";
+/// In the folder of an instance, besides what the image says: the files, its process, its output.
 pub(super) const ROOTFS: &str = "rootfs";
 const PROCESS: &str = "process";
 const LOG: &str = "log";
@@ -135,34 +134,29 @@ impl Oci {
 }
 
 impl Driver for Oci {
-    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, String> {
+    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, Trouble> {
         let folder = spec.folder.as_path();
         if folder.join(IMAGE).exists() {
-            return image_of(folder).map(|image| image.ports);
+            return Ok(image_of(folder)?.ports);
         }
         let say = |error: std::io::Error| format!("{}: {error}", folder.display());
         clear(folder).map_err(say)?;
         fs::create_dir(folder).map_err(say)?;
         let image = image::unpack(&spec.image, &folder.join(ROOTFS));
         let image = image.map_err(|error| format!("the image: {error}"))?;
-        let text = serde_json::to_vec(&image).expect("an image is plain data");
-        // There or not there, also after the power fails.
-        let beside = folder.join("image.new");
-        let mut file = File::create(&beside).map_err(say)?;
-        file.write_all(&text).and_then(|()| file.sync_all()).map_err(say)?;
-        fs::rename(&beside, folder.join(IMAGE)).map_err(say)?;
+        keep_image(folder, &image).map_err(say)?;
         Ok(image.ports)
     }
 
-    fn link(&self, spec: &Spec) -> Result<(), String> {
+    fn link(&self, spec: &Spec) -> Result<(), Trouble> {
         self.unlink(spec)?;
         let _ = fs::remove_file(spec.folder.join(SHAPED));
-        network::make(spec, |program, words, input| self.run(program, words, input).map(drop))
+        Ok(network::make(spec, |program, words, input| self.run(program, words, input).map(drop))?)
     }
 
-    fn start(&self, spec: &Spec) -> Result<(), String> {
+    fn start(&self, spec: &Spec) -> Result<bool, Trouble> {
         if process(&spec.folder).is_some() {
-            return Ok(());
+            return Ok(true);
         }
         let image = image_of(&spec.folder)?;
         self.delete(spec)?;
@@ -170,10 +164,11 @@ impl Driver for Oci {
         if !network::path(&spec.name).exists() {
             self.link(spec)?;
         }
-        self.create(spec, &image)
+        self.create(spec, &image)?;
+        Ok(true)
     }
 
-    fn shape(&self, spec: &Spec) -> Result<(), String> {
+    fn shape(&self, spec: &Spec) -> Result<(), Trouble> {
         let (kept, wanted) = (spec.folder.join(SHAPED), network::shape(spec));
         if fs::read_to_string(&kept).unwrap_or_default() == wanted {
             return Ok(());
@@ -186,10 +181,10 @@ impl Driver for Oci {
                 done => drop(done?),
             }
         }
-        fs::write(&kept, wanted).map_err(|error| format!("{}: {error}", kept.display()))
+        Ok(fs::write(&kept, wanted).map_err(|error| format!("{}: {error}", kept.display()))?)
     }
 
-    fn health(&self, spec: &Spec) -> Result<Health, String> {
+    fn health(&self, spec: &Spec) -> Result<Health, Trouble> {
         keep_short(&spec.folder.join(LOG));
         if process(&spec.folder).is_none() {
             return Ok(Health::Gone);
@@ -204,7 +199,7 @@ impl Driver for Oci {
         })
     }
 
-    fn stop(&self, spec: &Spec, is_forced: bool) -> Result<bool, String> {
+    fn stop(&self, spec: &Spec, is_forced: bool) -> Result<bool, Trouble> {
         if process(&spec.folder).is_some() && !is_forced {
             // Asked once: the file says so.
             let asked = spec.folder.join("asked");
@@ -220,12 +215,14 @@ impl Driver for Oci {
         Ok(groups::remove(&spec.name))
     }
 
-    fn unlink(&self, spec: &Spec) -> Result<(), String> {
-        network::remove(spec, |program, words, input| self.run(program, words, input).map(drop))
+    fn unlink(&self, spec: &Spec) -> Result<(), Trouble> {
+        Ok(network::remove(spec, |program, words, input| {
+            self.run(program, words, input).map(drop)
+        })?)
     }
 
-    fn clear(&self, spec: &Spec) -> Result<(), String> {
-        clear(&spec.folder).map_err(|error| format!("{}: {error}", spec.folder.display()))
+    fn clear(&self, spec: &Spec) -> Result<(), Trouble> {
+        Ok(clear(&spec.folder).map_err(|error| format!("{}: {error}", spec.folder.display()))?)
     }
 
     fn last_words(&self, spec: &Spec) -> String {
@@ -242,19 +239,6 @@ impl Driver for Oci {
             _ => "it has said nothing".to_owned(),
         }
     }
-}
-
-fn clear(folder: &Path) -> std::io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-fn image_of(folder: &Path) -> Result<Image, String> {
-    let path = folder.join(IMAGE);
-    let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// The process of an instance that runs: the number may be another's by now, so its beginning counts as

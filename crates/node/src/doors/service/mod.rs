@@ -361,20 +361,12 @@ impl Service {
         if !is_yes && !is_later && !matches!(status, 301 | 302 | 303 | 307 | 308 | 400..=499) {
             return Err(Unknown::Status(status));
         }
-        let (mut page, mut piece) = (Vec::new(), [0; 4096]);
         // Read to its end, so that the connection can be used again.
-        loop {
-            match response.body.read(&mut piece).await.map_err(Unknown::Origin)? {
-                0 => break,
-                count => page.extend_from_slice(piece.get(..count).unwrap_or_default()),
-            }
-            if page.len() > PAGE_BYTES_MAX {
-                return if is_yes { Ok(Ok(response.head.fields)) } else { Err(Unknown::Long) };
-            }
-        }
-        Ok(match is_yes {
-            true => Ok(response.head.fields),
-            false => Err(as_page(response.head, page)),
+        let page = response.body.read_whole(PAGE_BYTES_MAX).await.map_err(Unknown::Origin)?;
+        Ok(match (is_yes, page) {
+            (true, _) => Ok(response.head.fields),
+            (false, Some(page)) => Err(as_page(response.head, page)),
+            (false, None) => return Err(Unknown::Long),
         })
     }
 

@@ -107,14 +107,8 @@ async fn ask(pool: &Pool, origin: &Arc<Origin>, target: &str, known: &str) -> Op
     let terms = Terms { waits, ..Terms::default() };
     let asked = exchange_within(pool, origin, &request, None, &mut |_| {}, terms).await;
     let mut response = asked.ok()?;
-    let (mut bytes, mut piece) = (0, [0; 1024]);
     // Read to its end, so that the connection can be used again.
-    while bytes <= BYTES_MAX {
-        match response.body.read(&mut piece).await.ok()? {
-            0 => break,
-            count => bytes += count,
-        }
-    }
+    response.body.read_whole(BYTES_MAX).await.ok()?;
     match response.head.status {
         304 => Some(known.to_owned()),
         200..=299 => response.head.fields.get_str("etag").map(str::to_owned),
