@@ -74,6 +74,9 @@ pub const AWAY_MS_MAX: u64 = 60_000;
 /// How long an app may take to end after it was asked to by a signal, in milliseconds, where it is not
 /// to end at once.
 pub const STOP_MS: u64 = 10_000;
+/// How long an app may take until nothing of it runs, in milliseconds, before that counts as failed: its
+/// machine may be away. It is tried again.
+pub const END_MS_MAX: u64 = 120_000;
 /// Pause after a step of an app's life that failed, in milliseconds, for each time in a row.
 pub const LIFE_RETRY_MS: u64 = 500;
 /// How often a step is tried that nothing takes back.

@@ -3,7 +3,7 @@
 
 use super::Shared;
 use crate::life::{Found, Step, Task, Work};
-use crate::limits::{AWAY_MS_MAX, FETCH_MS_MAX};
+use crate::limits::{AWAY_MS_MAX, END_MS_MAX, FETCH_MS_MAX};
 use crate::runtime::{Driver, Health, Trouble};
 use freshet_base::clock::UnixMillis;
 use std::collections::{BTreeMap, BTreeSet};
@@ -206,7 +206,14 @@ fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, Troub
         },
         Task::Step(Step::Leave) => Ok(Found::Done),
         Task::Step(Step::Drain) => Ok(done(is_drained)),
-        Task::Step(Step::Stop) => driver.stop(spec, work.is_forced).map(done),
+        Task::Step(Step::Stop) => match driver.stop(spec, work.is_forced)? {
+            false if work.since_ms >= END_MS_MAX => Err(Trouble::Lasting(format!(
+                "the app has not ended within {} s: {}",
+                END_MS_MAX / 1000,
+                driver.last_words(spec)
+            ))),
+            is_done => Ok(done(is_done)),
+        },
         Task::Step(Step::Unlink) => driver.unlink(spec).map(|()| Found::Done),
         Task::Step(Step::Clear) => driver.clear(spec).map(|()| Found::Done),
     };
