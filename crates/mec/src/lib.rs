@@ -54,7 +54,7 @@ mod tree;
 
 pub use callback::CallbackPolicy;
 pub use client::Client;
-pub use life::{Found, Place, Reach, Step, Task, Work};
+pub use life::{Found, Place, Reach, Room, Step, Task, Work};
 pub use platform::{
     Access, Answer, App, Call, Decision, DeviceApp, Host, Identified, Neighbour, NeighbourApp,
     PacketPath, Platform, Resolved, Setup, Technology,

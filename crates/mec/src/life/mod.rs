@@ -9,11 +9,12 @@ mod place;
 
 pub use machine::{Task, Work};
 pub(crate) use machine::{worked, works};
-pub use place::{Place, Reach};
+pub use place::{Place, Reach, Room};
 pub(crate) use place::{disk_mib_max, place};
 
 use crate::tree::{Change, Tree, escape};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Where what the platform knows of lives is. No interface leads there.
 const ROOT: &str = "/life/";
@@ -54,6 +55,9 @@ pub(crate) struct Life {
 pub(crate) struct Granted {
     /// Name of the grant.
     pub(crate) id: String,
+    /// The host's name.
+    #[serde(default)]
+    pub(crate) host: String,
     /// What it counts as, of what the host has.
     pub(crate) cpu_milli: u64,
     /// As well, in MiB.
@@ -62,7 +66,10 @@ pub(crate) struct Granted {
     pub(crate) cpu_milli_max: u64,
     /// As well, in MiB.
     pub(crate) memory_mib_max: u64,
-    /// Which of the host's networks for apps is its own.
+    /// Whole ones that are its own, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) accelerators: BTreeMap<String, u64>,
+    /// Which of the addresses for apps is its own.
     pub(crate) slot: u32,
 }
 

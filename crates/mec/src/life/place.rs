@@ -4,6 +4,7 @@ use super::{Granted, Life};
 use crate::problem::Problem;
 use crate::tree::Tree;
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
@@ -24,15 +25,24 @@ pub enum Reach {
     Service,
 }
 
-/// A host's room for apps, as its operator says.
-#[derive(Clone, Debug)]
-pub struct Place {
+/// A host, or a part of a cluster that counts as one, with the room there is for apps as its operator says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Room {
     /// Its name.
     pub host: String,
     /// What apps may have together, in thousandths of a processor.
     pub cpu_milli: u64,
     /// As well, in MiB.
     pub memory_mib: u64,
+    /// As well, by name: whole ones.
+    pub accelerators: BTreeMap<String, u64>,
+}
+
+/// Where apps are run.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Hosts; at least one.
+    pub rooms: Vec<Room>,
     /// Network that apps' own addresses are of: its first address, and its length.
     pub network: (Ipv4Addr, u8),
     /// How apps are reached at them.
@@ -77,6 +87,51 @@ impl Place {
             Reach::Service => first.wrapping_add(slot),
         }
     }
+
+    /// The names of its hosts.
+    fn hosts(&self) -> String {
+        let names: Vec<&str> = self.rooms.iter().map(|room| room.host.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// Whether what was granted is of a host; what was granted before there were several is of the first.
+    fn is_of(&self, granted: &Granted, room: &Room) -> bool {
+        let is_first = self.rooms.first() == Some(room);
+        granted.host == room.host || (granted.host.is_empty() && is_first)
+    }
+}
+
+impl Room {
+    /// What is left of it, beside what others have.
+    fn left<'a>(&self, others: impl Iterator<Item = &'a Granted>) -> Self {
+        let mut left = self.clone();
+        for granted in others {
+            left.cpu_milli = left.cpu_milli.saturating_sub(granted.cpu_milli);
+            left.memory_mib = left.memory_mib.saturating_sub(granted.memory_mib);
+            for (name, count) in &granted.accelerators {
+                if let Some(one) = left.accelerators.get_mut(name) {
+                    *one = one.saturating_sub(*count);
+                }
+            }
+        }
+        left
+    }
+
+    /// What there is too little of, with the sums.
+    fn lacks(&self, left: &Self, ask: &Ask) -> Option<String> {
+        let of = |asked: u64, left: u64, all: u64, what: &str| {
+            (asked > left)
+                .then(|| format!("it asks for {asked} {what}, and {left} of {all} are left"))
+        };
+        of(ask.cpu_milli, left.cpu_milli, self.cpu_milli, "thousandths of a processor")
+            .or_else(|| of(ask.memory_mib, left.memory_mib, self.memory_mib, "MiB of memory"))
+            .or_else(|| {
+                let count = |room: &Self, name| room.accelerators.get(name).copied().unwrap_or(0);
+                ask.accelerators.iter().find_map(|(name, asked)| {
+                    of(*asked, count(left, name), count(self, name), name)
+                })
+            })
+    }
 }
 
 /// What an app may write to files, in MiB.
@@ -89,66 +144,98 @@ pub(crate) fn disk_mib_max(descriptor: &Value) -> u64 {
     mib.filter(|mib| *mib > 0).unwrap_or(DEFAULT_DISK_MIB)
 }
 
-/// What a descriptor asks for: what it counts as, and what it may have at most, each in thousandths of a
-/// processor and MiB.
-fn ask_of(descriptor: &Value) -> [(u64, u64); 2] {
-    let number = |value: &Value| value.as_f64().filter(|at| *at >= 1.0).map(|at| at as u64);
-    let container = &descriptor["osContainerDescriptor"][0];
-    let machine = &descriptor["virtualComputeDescriptor"];
-    let cpu = number(&container["requestedCpuResources"])
-        .or_else(|| number(&machine["virtualCpu"]["numVirtualCpu"]).map(|cpus| cpus * 1000))
-        .unwrap_or(DEFAULT.0);
-    let memory = number(&container["requestedMemoryResources"])
-        .or_else(|| number(&machine["virtualMemory"]["virtualMemSize"]))
-        .unwrap_or(DEFAULT.1);
-    let cpu_max = number(&container["cpuResourceLimit"]).unwrap_or(cpu).max(cpu);
-    let memory_max = number(&container["memoryResourceLimit"]).unwrap_or(memory).max(memory);
-    [(cpu, memory), (cpu_max, memory_max)]
+/// What a descriptor asks for: what it counts as, and what it may have at most.
+struct Ask {
+    cpu_milli: u64,
+    memory_mib: u64,
+    cpu_milli_max: u64,
+    memory_mib_max: u64,
+    accelerators: BTreeMap<String, u64>,
 }
 
-/// What an instance of a descriptor is granted, beside what others have.
+impl Ask {
+    fn of(descriptor: &Value) -> Result<Self, Problem> {
+        let number = |value: &Value| value.as_f64().filter(|at| *at >= 1.0).map(|at| at as u64);
+        let container = &descriptor["osContainerDescriptor"][0];
+        let machine = &descriptor["virtualComputeDescriptor"];
+        let cpu_milli = number(&container["requestedCpuResources"])
+            .or_else(|| number(&machine["virtualCpu"]["numVirtualCpu"]).map(|cpus| cpus * 1000))
+            .unwrap_or(DEFAULT.0);
+        let memory_mib = number(&container["requestedMemoryResources"])
+            .or_else(|| number(&machine["virtualMemory"]["virtualMemSize"]))
+            .unwrap_or(DEFAULT.1);
+        let cpu_milli_max = number(&container["cpuResourceLimit"]).unwrap_or(cpu_milli);
+        let memory_mib_max = number(&container["memoryResourceLimit"]).unwrap_or(memory_mib);
+        Ok(Self {
+            cpu_milli,
+            memory_mib,
+            cpu_milli_max: cpu_milli_max.max(cpu_milli),
+            memory_mib_max: memory_mib_max.max(memory_mib),
+            accelerators: accelerators(&container["extendedResourceRequests"])?,
+        })
+    }
+}
+
+/// Pairs of names and numbers, in one object or several; numbers may be texts.
+fn accelerators(asked: &Value) -> Result<BTreeMap<String, u64>, Problem> {
+    let pairs = asked.as_array().into_iter().flatten().filter_map(Value::as_object).flatten();
+    let read = |(name, count): (&String, &Value)| {
+        let number = count.as_u64().or_else(|| count.as_str()?.parse().ok());
+        let number = number.ok_or_else(|| {
+            let what = format!("no grant: extendedResourceRequests: `{name}` is no whole number");
+            Problem::forbidden(what)
+        })?;
+        Ok((name.clone(), number))
+    };
+    pairs.map(read).collect()
+}
+
+/// What an instance of a descriptor is granted, beside what others have: on the host of those that are named,
+/// or of all where none is, that has the most processors left.
 ///
 /// # Errors
-/// What there is too little of, with the sums.
+/// What there is too little of on each, with the sums.
 pub(crate) fn place(
     tree: &Tree,
     place: &Place,
     descriptor: &Value,
     id: &str,
+    named: &[&str],
 ) -> Result<Granted, Problem> {
-    let [(cpu_milli, memory_mib), (cpu_milli_max, memory_mib_max)] = ask_of(descriptor);
-    let (mut cpu_left, mut memory_left) = (place.cpu_milli, place.memory_mib);
-    let mut taken = std::collections::BTreeSet::new();
-    for granted in Life::all(tree).filter_map(|(_, life)| life.granted) {
-        cpu_left = cpu_left.saturating_sub(granted.cpu_milli);
-        memory_left = memory_left.saturating_sub(granted.memory_mib);
-        taken.insert(granted.slot);
+    let ask = Ask::of(descriptor)?;
+    let others: Vec<Granted> = Life::all(tree).filter_map(|(_, life)| life.granted).collect();
+    let is_named = |room: &&Room| named.is_empty() || named.contains(&room.host.as_str());
+    let (mut best, mut why) = (None::<Room>, Vec::new());
+    for room in place.rooms.iter().filter(is_named) {
+        let left = room.left(others.iter().filter(|one| place.is_of(one, room)));
+        match room.lacks(&left, &ask) {
+            Some(what) => why.push(format!("on {}: {what}", room.host)),
+            None if best.as_ref().is_none_or(|best| left.cpu_milli > best.cpu_milli) => {
+                best = Some(left);
+            }
+            None => {}
+        }
     }
-    let host = &place.host;
-    let refuse = |what: String| Err(Problem::forbidden(format!("no grant on {host}: {what}")));
-    if cpu_milli > cpu_left {
-        let all = place.cpu_milli;
-        return refuse(format!(
-            "it asks for {cpu_milli} thousandths of a processor, and {cpu_left} of {all} are left"
-        ));
+    let refuse = |what: String| Problem::forbidden(format!("no grant {what}"));
+    if best.is_none() && why.is_empty() {
+        let hosts = place.hosts();
+        return Err(refuse(format!("on hosts that are named: apps are run on {hosts}")));
     }
-    if memory_mib > memory_left {
-        let all = place.memory_mib;
-        return refuse(format!(
-            "it asks for {memory_mib} MiB of memory, and {memory_left} of {all} are left"
-        ));
-    }
-    match (0..place.slots()).find(|slot| !taken.contains(slot)) {
-        Some(slot) => Ok(Granted {
-            id: id.to_owned(),
-            cpu_milli,
-            memory_mib,
-            cpu_milli_max,
-            memory_mib_max,
-            slot,
-        }),
-        None => refuse(format!("its network has addresses for {} apps", taken.len())),
-    }
+    let room = best.ok_or_else(|| refuse(why.join("; ")))?;
+    let taken: BTreeSet<u32> = others.iter().map(|granted| granted.slot).collect();
+    let slot = (0..place.slots()).find(|slot| !taken.contains(slot)).ok_or_else(|| {
+        refuse(format!("on {}: its network has addresses for {} apps", room.host, taken.len()))
+    })?;
+    Ok(Granted {
+        id: id.to_owned(),
+        host: room.host,
+        cpu_milli: ask.cpu_milli,
+        memory_mib: ask.memory_mib,
+        cpu_milli_max: ask.cpu_milli_max,
+        memory_mib_max: ask.memory_mib_max,
+        accelerators: ask.accelerators,
+        slot,
+    })
 }
 
 #[cfg(test)]
@@ -158,9 +245,7 @@ mod tests {
 
     fn at(network: &str, length: u8, reach: Reach) -> Place {
         Place {
-            host: "here".to_owned(),
-            cpu_milli: 0,
-            memory_mib: 0,
+            rooms: Vec::new(),
             network: (network.parse().unwrap(), length),
             reach,
             packages: PathBuf::new(),
@@ -186,6 +271,51 @@ mod tests {
             let within = |one: &&Ipv4Addr| (17..=30).contains(&one.octets()[3]);
             assert_eq!(taken.iter().filter(within).count(), count, "{taken:?}");
         }
+    }
+
+    #[test]
+    fn an_app_comes_where_most_is_left_of_what_it_needs() {
+        let room = |host: &str, cpu_milli, gpus: u64| Room {
+            host: host.to_owned(),
+            cpu_milli,
+            memory_mib: 1024,
+            accelerators: [("nvidia.com/gpu".to_owned(), gpus)].into(),
+        };
+        let mut all = at("10.96.8.0", 24, Reach::Service);
+        all.rooms = vec![room("small", 1000, 0), room("gpu", 2000, 2), room("large", 4000, 0)];
+        let mut tree = Tree::default();
+        let mut number = 0;
+        let mut find = |asked: Value, named: &[&str]| {
+            let descriptor = json!({ "osContainerDescriptor": [asked] });
+            number += 1;
+            let found = place(&tree, &all, &descriptor, &number.to_string(), named);
+            found.map_err(|problem| problem.detail).map(|granted| {
+                let host = granted.host.clone();
+                let life = Life { granted: Some(granted), ..Life::default() };
+                tree.apply(life.put(&number.to_string()));
+                host
+            })
+        };
+        let cpus = |milli: u64| json!({ "requestedCpuResources": milli });
+        let gpus =
+            |count: Value| json!({ "extendedResourceRequests": [{ "nvidia.com/gpu": count }] });
+        assert_eq!(find(cpus(1500), &[]).unwrap(), "large");
+        assert_eq!(find(cpus(1500), &[]).unwrap(), "large");
+        // It is the fullest by now.
+        assert_eq!(find(cpus(1000), &[]).unwrap(), "gpu");
+        assert_eq!(find(cpus(500), &["small", "elsewhere"]).unwrap(), "small");
+        assert_eq!(find(gpus(json!("2")), &[]).unwrap(), "gpu");
+        let full = find(gpus(json!(1)), &[]).unwrap_err();
+        assert!(
+            full.contains("on gpu: it asks for 1 nvidia.com/gpu, and 0 of 2 are left"),
+            "{full}"
+        );
+        assert!(full.contains("on large: it asks for 1 nvidia.com/gpu, and 0 of 0"), "{full}");
+        let elsewhere = find(cpus(1), &["elsewhere"]).unwrap_err();
+        assert!(elsewhere.contains("apps are run on small, gpu, large"), "{elsewhere}");
+        assert!(
+            find(gpus(json!("many")), &[]).unwrap_err().contains("`nvidia.com/gpu` is no whole")
+        );
     }
 
     #[test]

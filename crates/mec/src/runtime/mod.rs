@@ -5,6 +5,7 @@ pub(crate) mod kubernetes;
 pub(crate) mod oci;
 
 use freshet_package::image::Image;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
@@ -27,6 +28,10 @@ pub(crate) struct Spec {
     pub(crate) memory_mib_max: u64,
     /// What it may write to files, in MiB, where what runs it holds it to that.
     pub(crate) disk_mib_max: u64,
+    /// Which host it is to run on, where there are several.
+    pub(crate) host: String,
+    /// Whole ones that are its own, by name, where what runs it has any.
+    pub(crate) accelerators: BTreeMap<String, u64>,
     pub(crate) network: Network,
     /// `NAME=value`, each, besides what the image has.
     pub(crate) environment: Vec<String>,

@@ -1,10 +1,10 @@
 //! The configuration of a platform: a TOML file.
 
+use super::room::{Runtime, RuntimeFile};
 use crate::client::Client;
 use crate::objective::{Objective, ServiceFile};
 use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE};
 use crate::radio::observed::Stations;
-use crate::runtime::kubernetes::{Cluster, ClusterFile};
 use freshet_base::file::read_text;
 use freshet_base::hexadecimal;
 use freshet_limits::Rate;
@@ -12,7 +12,7 @@ use freshet_net::address::Address;
 use freshet_package::Trust;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// Longest file of a certificate, in bytes.
@@ -52,26 +52,11 @@ pub struct Config {
     /// Whose packages are taken; none where it is not said.
     pub packages: Option<Trust>,
     /// What apps of packages may have; none are run where it is not said.
-    pub runtime: Option<Runtime>,
+    pub(super) runtime: Option<Runtime>,
     /// What is promised of services behind the gateway.
     pub objectives: Vec<Objective>,
     /// How many calls of a service may be under way at a gateway.
     pub concurrent: BTreeMap<String, u32>,
-}
-
-/// What apps of packages may have.
-#[derive(Clone, Debug)]
-pub struct Runtime {
-    /// How this host is named.
-    pub host: String,
-    /// Processors, all apps together.
-    pub cpus: f64,
-    /// Memory, all apps together, in MiB.
-    pub memory_mib: u64,
-    /// Network whose parts are apps' own: its first address and its length.
-    pub network: (Ipv4Addr, u8),
-    /// The cluster they are run in; containers of this machine where it is not said.
-    pub(super) cluster: Option<Cluster>,
 }
 
 /// The resolver of DNS rules.
@@ -128,49 +113,6 @@ struct File {
     runtime: Option<RuntimeFile>,
     #[serde(default)]
     service: BTreeMap<String, ServiceFile>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuntimeFile {
-    #[serde(default = "host")]
-    host: String,
-    cpus: f64,
-    memory_mib: u64,
-    network: String,
-    kubernetes: Option<ClusterFile>,
-}
-
-fn host() -> String {
-    "local".to_owned()
-}
-
-impl RuntimeFile {
-    fn runtime(self) -> Result<Runtime, String> {
-        let network = self.network.split_once('/').and_then(|(address, length)| {
-            let address: Ipv4Addr = address.parse().ok()?;
-            let length: u8 = length.parse().ok().filter(|length| (8..=30).contains(length))?;
-            let is_first = u32::from(address) << length == 0;
-            is_first.then_some((address, length))
-        });
-        let network = network.ok_or_else(|| {
-            format!(
-                "runtime.network: `{}` must be such as 10.99.0.0/24, of 8 to 30 bits",
-                self.network
-            )
-        })?;
-        if !(self.cpus > 0.0 && self.cpus <= 4096.0) {
-            return Err(format!("runtime.cpus: {} must be above 0 and at most 4096", self.cpus));
-        }
-        let cluster = self.kubernetes.map(ClusterFile::cluster).transpose()?;
-        Ok(Runtime {
-            host: self.host,
-            cpus: self.cpus,
-            memory_mib: self.memory_mib,
-            network,
-            cluster,
-        })
-    }
 }
 
 #[derive(Deserialize)]

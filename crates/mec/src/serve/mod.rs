@@ -17,6 +17,7 @@ mod metrics;
 mod observe;
 mod packages;
 mod resolver;
+mod room;
 mod router;
 
 pub use config::{Config, read};
@@ -122,9 +123,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         .map_err(|error| format!("state: {}: {error}", config.state.display()))?;
     let cluster = config.runtime.as_ref().and_then(|runtime| runtime.cluster.clone());
     setup.place = config.runtime.map(|runtime| Place {
-        host: runtime.host,
-        cpu_milli: (runtime.cpus * 1000.0) as u64,
-        memory_mib: runtime.memory_mib,
+        rooms: runtime.rooms,
         network: runtime.network,
         reach: if cluster.is_some() { Reach::Service } else { Reach::Interface },
         packages: state.join("packages"),

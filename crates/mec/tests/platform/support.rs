@@ -3,7 +3,7 @@
 use freshet_mec::notify::Notice;
 use freshet_mec::{
     Access, Answer, App, Call, CallbackPolicy, Client, DeviceApp, Host, Issuer, Neighbour,
-    NeighbourApp, Place, Platform, Reach, Setup, Technology,
+    NeighbourApp, Place, Platform, Reach, Room, Setup, Technology,
 };
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -70,9 +70,12 @@ pub(crate) fn setup() -> Setup {
     .into();
     setup.host = host();
     setup.place = Some(Place {
-        host: "here".to_owned(),
-        cpu_milli: 1000,
-        memory_mib: 1024,
+        rooms: vec![Room {
+            host: "here".to_owned(),
+            cpu_milli: 1000,
+            memory_mib: 1024,
+            accelerators: BTreeMap::new(),
+        }],
         network: ([10, 99, 0, 0].into(), 28),
         reach: Reach::Interface,
         packages: "/nowhere/packages".into(),

@@ -39,6 +39,8 @@ pub(crate) fn spec(
         cpu_milli_max: granted.cpu_milli_max,
         memory_mib_max: granted.memory_mib_max,
         disk_mib_max: disk_mib_max(descriptor),
+        host: granted.host.clone(),
+        accelerators: granted.accelerators.clone(),
         network: Network {
             slot: granted.slot,
             host: place.host_address(granted.slot),

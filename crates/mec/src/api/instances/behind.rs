@@ -43,9 +43,9 @@ pub(super) fn is_led_to(place: &Place, descriptor: &Value, life: &Life) -> Resul
     let leading = rules.find(|rule| kind(rule).is_some());
     match leading.filter(|_| place.reach == Reach::Service) {
         Some(rule) => Err(Problem::forbidden(format!(
-            "no grant on {}: apps there are in a cluster, where the edge router leads no packets, and the rule {} \
-             leads some to this one",
-            place.host, rule["trafficRuleId"]
+            "no grant: apps here are in a cluster, where the edge router leads no packets, and the rule {} leads some \
+             to this one",
+            rule["trafficRuleId"]
         ))),
         None => Ok(()),
     }

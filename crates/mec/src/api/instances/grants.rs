@@ -36,7 +36,7 @@ pub(in crate::api) fn grant(stage: &Stage<'_>, body: &Value) -> Result<Decision,
     }
     let mut changes = Vec::new();
     let document = if is_new {
-        let granted = place(stage.tree, host, descriptor, stage.fresh)?;
+        let granted = place(stage.tree, host, descriptor, stage.fresh, &[])?;
         let document = document(stage, instance, occurrence, &granted);
         life.granted = Some(granted);
         changes.push(life.put(instance));
@@ -66,7 +66,10 @@ pub(super) fn document(
     let path = format!("{GRANTS}{}", granted.id);
     let value = json!({
         "id": granted.id, "appInstanceId": instance, "appLcmOpOccId": occurrence,
-        "additionalParams": { "cpuMilli": granted.cpu_milli, "memoryMib": granted.memory_mib },
+        "additionalParams": {
+            "hostName": granted.host, "cpuMilli": granted.cpu_milli, "memoryMib": granted.memory_mib,
+            "accelerators": granted.accelerators,
+        },
         "_links": {
             "self": { "href": format!("{url}{path}") },
             "appLcmOpOcc": { "href": format!("{url}{OCCURRENCES}{}", escape(occurrence)) },

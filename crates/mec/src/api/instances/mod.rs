@@ -17,7 +17,7 @@ pub(super) use grants::grant;
 pub(super) use told::{admit_subscription, events};
 
 use super::Stage;
-use crate::life::{Kind, Life, Operation, Place, Run, Way, place};
+use crate::life::{Granted, Kind, Life, Operation, Run, Way, place};
 use crate::limits::{DOCUMENTS_PER_CLIENT_MAX, OCCURRENCES_MAX};
 use crate::platform::{Answer, Decision};
 use crate::problem::Problem;
@@ -159,10 +159,13 @@ fn begin(
     }
     let mut changes = Vec::new();
     if kind == Kind::Instantiate {
-        is_for(host, body)?;
+        let named = named(body);
         behind::is_led_to(host, descriptor(tree, &life)?, &life)?;
-        if life.granted.is_none() {
-            let granted = place(tree, host, descriptor(tree, &life)?, &format!("{id}-grant"))?;
+        if let Some(granted) = &life.granted {
+            is_on(granted, &named)?;
+        } else {
+            let id_of_grant = format!("{id}-grant");
+            let granted = place(tree, host, descriptor(tree, &life)?, &id_of_grant, &named)?;
             changes.push(grants::document(stage, instance, id, &granted));
             life.granted = Some(granted);
         }
@@ -191,14 +194,19 @@ fn begin(
     Ok(Decision { changes, ..answer.with("Location", format!("{}{path}", stage.url)).into() })
 }
 
-/// Whether an instantiation names this host, or none.
-fn is_for(host: &Place, body: &Value) -> Result<(), Problem> {
+/// The hosts that an instantiation names.
+fn named(body: &Value) -> Vec<&str> {
     let named = body["selectedMECHostInfo"].as_array().into_iter().flatten();
-    let mut named = named.filter_map(|one| one["hostName"].as_str()).peekable();
-    if named.peek().is_none() || named.any(|name| name == host.host) {
+    named.filter_map(|one| one["hostName"].as_str()).collect()
+}
+
+/// Whether what was granted before is on one of the hosts that are named, or none is.
+fn is_on(granted: &Granted, named: &[&str]) -> Result<(), Problem> {
+    let host = granted.host.as_str();
+    if named.is_empty() || named.contains(&host) {
         return Ok(());
     }
-    let what = format!("no grant: apps are run on the host {}, which is none of those", host.host);
+    let what = format!("no grant: what the app instance was granted is on the host {host}");
     Err(Problem::forbidden(what))
 }
 

@@ -82,8 +82,12 @@ impl ClusterFile {
         }
         let access =
             Access::new(&api, ca, identity, token).map_err(|what| format!(".api: {what}"))?;
-        let placing =
-            Placing { images: self.images, pull_secret: self.pull_secret, nodes: self.nodes };
+        let placing = Placing {
+            images: self.images,
+            pull_secret: self.pull_secret,
+            nodes: self.nodes,
+            hosts: BTreeMap::new(),
+        };
         Ok(Cluster { access, namespace, placing })
     }
 }

@@ -57,6 +57,8 @@ pub(crate) struct Placing {
     pub(crate) pull_secret: Option<String>,
     /// Labels of machines that may run apps.
     pub(crate) nodes: BTreeMap<String, String>,
+    /// Labels besides these, by the name of the host that such machines are.
+    pub(crate) hosts: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 fn metadata(spec: &Spec) -> Value {
@@ -113,11 +115,14 @@ pub(super) fn pod(
     user: [u32; 2],
     ports: &[u16],
 ) -> Value {
-    let most = json!({
+    let mut most = json!({
         "cpu": format!("{}m", spec.cpu_milli_max),
         "memory": format!("{}Mi", spec.memory_mib_max),
         "ephemeral-storage": format!("{}Mi", spec.disk_mib_max),
     });
+    for (name, count) in &spec.accelerators {
+        most[name] = count.to_string().into();
+    }
     let [user, group] = user.map(|number| if number == 0 { NOBODY } else { number });
     let mut container = json!({
         "name": "app", "image": format!("{}@{digest}", placing.images), "imagePullPolicy": "IfNotPresent",
@@ -153,8 +158,10 @@ pub(super) fn pod(
             "containers": [container],
         },
     });
-    if !placing.nodes.is_empty() {
-        pod["spec"]["nodeSelector"] = json!(placing.nodes);
+    let mut nodes = placing.nodes.clone();
+    nodes.extend(placing.hosts.get(&spec.host).cloned().unwrap_or_default());
+    if !nodes.is_empty() {
+        pod["spec"]["nodeSelector"] = json!(nodes);
     }
     if let Some(name) = &placing.pull_secret {
         pod["spec"]["imagePullSecrets"] = json!([{ "name": name }]);
@@ -176,6 +183,8 @@ mod tests {
             cpu_milli_max: 250,
             memory_mib_max: 64,
             disk_mib_max: 1024,
+            host: "north".to_owned(),
+            accelerators: [("nvidia.com/gpu".to_owned(), 2)].into(),
             network: Network {
                 slot: 0,
                 host: "10.96.8.0".parse().unwrap(),
@@ -193,16 +202,21 @@ mod tests {
             images: "registry.example/apps".to_owned(),
             pull_secret: Some("registry".to_owned()),
             nodes: [("zone".to_owned(), "edge".to_owned())].into(),
+            hosts: ["north", "south"]
+                .map(|host| (host.to_owned(), [("host".to_owned(), host.to_owned())].into()))
+                .into(),
         };
         let pod = pod(&spec(), &placing, "sha256:00", [0, 7], &[80, 443]);
         let container = &pod["spec"]["containers"][0];
-        let limits = json!({ "cpu": "250m", "memory": "64Mi", "ephemeral-storage": "1024Mi" });
+        let limits = json!({
+            "cpu": "250m", "memory": "64Mi", "ephemeral-storage": "1024Mi", "nvidia.com/gpu": "2",
+        });
         assert_eq!(container["resources"]["limits"], limits);
         assert_eq!(container["resources"]["requests"], limits);
         assert_eq!(container["image"], "registry.example/apps@sha256:00");
         assert_eq!(pod["spec"]["securityContext"]["runAsUser"], NOBODY);
         assert_eq!(pod["spec"]["securityContext"]["runAsGroup"], 7);
-        assert_eq!(pod["spec"]["nodeSelector"], json!({ "zone": "edge" }));
+        assert_eq!(pod["spec"]["nodeSelector"], json!({ "zone": "edge", "host": "north" }));
         assert_eq!(pod["spec"]["imagePullSecrets"], json!([{ "name": "registry" }]));
         assert_eq!(container["readinessProbe"]["tcpSocket"]["port"], 80);
         assert_eq!(pod["metadata"]["annotations"]["kubernetes.io/egress-bandwidth"], "1000");
