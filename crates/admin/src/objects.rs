@@ -98,7 +98,7 @@ impl ObjectView {
             vary: object.variation().map(names).unwrap_or_default(),
             tags: object.tags().len(),
             hits: object.hits(),
-            etag: head.etag.as_deref().map(text),
+            etag: head.etag().map(text),
             content_type: head.fields.get("content-type").map(text),
         }
     }

@@ -140,14 +140,10 @@ impl Cache {
     ) -> Lookup {
         let mut shard = self.shard(key);
         shard.counters.lookups += 1;
-        let Some(resource) = shard.find(key.hash()) else {
-            shard.counters.misses_uri += 1;
-            let ticket = self.begin(&mut shard, key, Selector::default(), now);
-            return Lookup::Miss { ticket, stale: None, why: MissWhy::UriMiss };
+        let (found, why) = match shard.find(key.hash()) {
+            Some(resource) => select(resource, &mut keys, classify),
+            None => (None, MissWhy::UriMiss),
         };
-        let (found, why) = select(resource, &mut keys, classify);
-        let pending = resource.fetches().and_then(|fetches| fetches.find(&mut keys)).cloned();
-        let marker = resource.hit_for_miss_until();
         let stale = match found {
             Some((object, Use::Serve)) => {
                 object.touch();
@@ -159,7 +155,7 @@ impl Cache {
             Some((object, Use::ServeAndRefresh)) => {
                 object.touch();
                 shard.counters.hits_stale += 1;
-                let refresh = pending.is_none().then(|| {
+                let refresh = pending(&shard, key, &mut keys).is_none().then(|| {
                     shard.counters.refreshes += 1;
                     self.begin(&mut shard, key, object.selector().clone(), now)
                 });
@@ -169,14 +165,14 @@ impl Cache {
             Some((object, _)) => Some(object),
             None => None,
         };
-        if let Some(until) = marker {
+        if let Some(until) = shard.unsettled(key.hash()).and_then(|one| one.hit_for_miss_until) {
             if until > now {
                 shard.counters.hits_for_miss += 1;
                 return Lookup::HitForMiss { ticket: self.begin_shared(key, now), stale };
             }
             shard.unmark(key.hash(), until);
         }
-        match pending {
+        match pending(&shard, key, &mut keys) {
             Some(pending) if why != MissWhy::Request => {
                 let Some(waiter) = pending.wait(self.settings.waiters_max) else {
                     shard.counters.waits_refused += 1;
@@ -220,6 +216,11 @@ impl Cache {
     }
 }
 
+/// A fetch under way whose response the request may wait for.
+fn pending(shard: &Shard, key: &Key, keys: &mut RequestKeys<'_>) -> Option<Arc<Pending>> {
+    shard.unsettled(key.hash())?.fetches.find(keys).cloned()
+}
+
 /// The first variant the caller has a use for, and why it is no hit if it is none.
 fn select(
     resource: &Resource,
@@ -229,7 +230,7 @@ fn select(
     if let Some(object) = resource.variants.newest() {
         prefetch(&**object);
     }
-    let mut why = if resource.variants.is_empty() { MissWhy::UriMiss } else { MissWhy::VaryMiss };
+    let mut why = MissWhy::VaryMiss;
     let found = resource.variants.visit_selected(keys, |object| {
         object.prefetch();
         // A body in transit has dropped what its readers left behind; it is about to leave.

@@ -11,17 +11,15 @@ use freshet_base::clock::UnixMillis;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Reuse};
 use freshet_http::message::{Scheme, Version};
-use freshet_store::{Arena, Body, prefetch};
+use freshet_store::{Body, prefetch};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What an object costs in the index besides itself: its slot in a table three quarters full, its
-/// places in the queues, its ghost once it is evicted, and what the allocator adds: it rounds some
-/// ten pieces up and keeps pages it may need again. Measured with 4 KiB objects in 256 MB, where
-/// 256 here left the process 1.5 % over what it may have.
-const INDEX_BYTES: u64 = 384;
+/// What an object costs in the index besides itself: its place in a table that is half full at worst, its
+/// place in the queues, its ghost once it is evicted, and what the allocator adds to eight pieces.
+const INDEX_BYTES: usize = 320;
 
 /// The head of a stored response. A 304 replaces it whole.
 #[derive(Clone, Debug)]
@@ -36,10 +34,9 @@ pub struct StoredHead {
     pub fields: Fields,
     /// For how long the response may be used, and how.
     pub freshness: Freshness,
-    /// `ETag` as received, quotes and weakness included.
-    pub etag: Option<Box<[u8]>>,
-    /// `Last-Modified`, where it is a date.
-    pub last_modified: Option<UnixMillis>,
+    /// Whether the `ETag` among the fields is that of the bytes. An origin's word may have come to another
+    /// one: nothing says then what the bytes are of.
+    pub etag_holds: bool,
     /// The only scheme the response is for, as a redirect from `http` to `https` is. What the
     /// first head of an object says holds for the object.
     pub scheme_bound: Option<Scheme>,
@@ -51,6 +48,13 @@ pub struct StoredHead {
     pub fetch_id: u64,
     /// How the body is kept.
     pub form: Form,
+}
+
+impl StoredHead {
+    /// The `ETag` of the bytes, quotes and weakness included.
+    pub fn etag(&self) -> Option<&[u8]> {
+        self.fields.get("etag").filter(|_| self.etag_holds)
+    }
 }
 
 /// How a body is kept, where that is not just as it came. What it means is for the node to know.
@@ -113,21 +117,41 @@ pub struct Object {
     key: Arc<Key>,
     head: ArcSwap<StoredHead>,
     body: Arc<Body>,
-    selector: Selector,
-    selector_hash: u64,
-    tags: Box<[u64]>,
-    objective: Objective,
+    /// What sets it apart from most, where something does.
+    special: Option<Box<Special>>,
     born_seq: AtomicU64,
     bans_seen: AtomicU64,
     hits: AtomicU64,
     usage: Usage,
     /// Its stay in memory of a lower class. Changes under its shard's lock.
     lodging: ArcSwapOption<Lodger>,
-    indexed: AtomicBool,
     /// [`NOT_PURGED`], or when it was softly purged.
     soft_purged_ms: AtomicU64,
-    charged_bytes: AtomicU64,
-    arena: Arc<Arena>,
+    charged_bytes: AtomicU32,
+    indexed: AtomicBool,
+    objective: Objective,
+}
+
+/// What most objects do not have: that they vary, that they are for one scheme, or tags.
+struct Special {
+    selector: Selector,
+    /// The selector's.
+    hash: u64,
+    tags: Box<[u64]>,
+}
+
+/// Of objects that are for any request.
+static ANY: Selector = Selector { variation: None, scheme: None };
+
+impl Special {
+    fn of(selector: Selector, tags: Box<[u64]>) -> Option<Box<Self>> {
+        Self::is_needed(&selector, &tags)
+            .then(|| Box::new(Self { hash: selector.hash(), selector, tags }))
+    }
+
+    fn is_needed(selector: &Selector, tags: &[u64]) -> bool {
+        *selector != ANY || !tags.is_empty()
+    }
 }
 
 const NOT_PURGED: u64 = u64::MAX;
@@ -139,7 +163,7 @@ pub fn tag(text: &[u8]) -> u64 {
 }
 
 impl Object {
-    /// An object that is in no index; `charged_bytes` were charged to `arena` for it and are
+    /// An object that is in no index; `charged_bytes` were charged to its body's arena for it and are
     /// released with it.
     pub(crate) fn new(
         id: u64,
@@ -147,17 +171,14 @@ impl Object {
         spec: ObjectSpec,
         selector: Selector,
         born_seq: Seq,
-        charged_bytes: u64,
-        arena: Arc<Arena>,
+        charged_bytes: u32,
     ) -> Self {
         Self {
             id,
             key,
             head: ArcSwap::from_pointee(spec.head),
             body: spec.body,
-            selector_hash: selector.hash(),
-            selector,
-            tags: spec.tags,
+            special: Special::of(selector, spec.tags),
             objective: spec.objective.unwrap_or_default(),
             born_seq: AtomicU64::new(born_seq),
             bans_seen: AtomicU64::new(0),
@@ -166,8 +187,7 @@ impl Object {
             lodging: ArcSwapOption::empty(),
             indexed: AtomicBool::new(false),
             soft_purged_ms: AtomicU64::new(NOT_PURGED),
-            charged_bytes: AtomicU64::new(charged_bytes),
-            arena,
+            charged_bytes: AtomicU32::new(charged_bytes),
         }
     }
 
@@ -214,12 +234,12 @@ impl Object {
 
     /// How it varies; `None` where it does not.
     pub fn variation(&self) -> Option<&Variation> {
-        self.selector.variation.as_ref()
+        self.selector().variation.as_ref()
     }
 
     /// Tags it can be purged by.
     pub fn tags(&self) -> &[u64] {
-        &self.tags
+        self.special.as_ref().map_or(&[], |special| &special.tags)
     }
 
     /// The number of the last purge before its fetch, or its last validation, began.
@@ -268,7 +288,7 @@ impl Object {
 
     /// Bytes of heap it is charged with, its body's not among them.
     pub fn charged_bytes(&self) -> u64 {
-        self.charged_bytes.load(Relaxed)
+        self.charged_bytes.load(Relaxed).into()
     }
 
     /// What its head says of its freshness, or, where it was softly purged, the same with no
@@ -297,11 +317,11 @@ impl Object {
     }
 
     pub(crate) fn selector(&self) -> &Selector {
-        &self.selector
+        self.special.as_ref().map_or(&ANY, |special| &special.selector)
     }
 
     pub(crate) fn selector_hash(&self) -> u64 {
-        self.selector_hash
+        self.special.as_ref().map_or(0, |special| special.hash)
     }
 
     /// Counts a hit. Called under the shard's lock, so that no count is lost.
@@ -390,33 +410,38 @@ impl Object {
     }
 
     /// Notes that `bytes` more, or fewer, were charged for it.
-    pub(crate) fn add_charge(&self, more: u64, fewer: u64) {
+    pub(crate) fn add_charge(&self, more: u32, fewer: u32) {
         self.charged_bytes.fetch_add(more.wrapping_sub(fewer), Relaxed);
     }
 }
 
 /// What is charged for the object made of `key` and `spec`: an estimate of its heap. The body
 /// charges for itself.
-pub(crate) fn charge_bytes(key: &Key, spec: &ObjectSpec, selector: &Selector) -> u64 {
-    let fixed = size_of::<Object>() + size_of::<StoredHead>();
-    let tags = size_of_val(&*spec.tags);
+pub(crate) fn charge_bytes(key: &Key, spec: &ObjectSpec, selector: &Selector) -> u32 {
+    // Each with its counts.
+    let fixed = size_of::<Object>() + size_of::<StoredHead>() + size_of::<Key>() + 3 * 16;
     // The rule is shared as a rule, so it is not counted for each variant.
     let variation = selector.variation.as_ref().map_or(0, |one| one.key.as_bytes().len());
-    (fixed + key.text().len() + size_of::<Key>() + tags + variation) as u64
-        + INDEX_BYTES
-        + head_heap_bytes(&spec.head)
+    let is_special = Special::is_needed(selector, &spec.tags);
+    let special = if is_special { size_of::<Special>() } else { 0 };
+    let bytes = fixed + INDEX_BYTES + key.text().len() + special + variation;
+    saturated(bytes + size_of_val(&*spec.tags)).saturating_add(head_heap_bytes(&spec.head))
 }
 
 /// Heap behind a head.
-pub(crate) fn head_heap_bytes(head: &StoredHead) -> u64 {
+pub(crate) fn head_heap_bytes(head: &StoredHead) -> u32 {
     let reason = head.reason.as_ref().map_or(0, |reason| reason.len());
-    let etag = head.etag.as_ref().map_or(0, |etag| etag.len());
-    (head.fields.heap_bytes() + reason + etag) as u64
+    saturated(head.fields.heap_bytes() + reason)
+}
+
+/// What is charged fits, by far: heads and keys are limited to less than a thousandth of that.
+fn saturated(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 impl Drop for Object {
     fn drop(&mut self) {
-        self.arena.release_metadata(self.charged_bytes());
+        self.body.arena().release_metadata(self.charged_bytes());
     }
 }
 
@@ -459,7 +484,7 @@ impl Resident for Object {
     }
 
     fn fingerprint(&self) -> u64 {
-        self.key.hash() as u64 ^ self.selector_hash
+        self.key.hash() as u64 ^ self.selector_hash()
     }
 
     fn objective(&self) -> Objective {

@@ -24,6 +24,8 @@ pub(crate) const SHARDS: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Shard {
     resources: HashTable<Resource>,
+    /// What only few keys have, so that it is not in the way of what a hit looks at.
+    unsettled: HashTable<Unsettled>,
     /// Markers in the order they were set, some of them since replaced.
     markers: VecDeque<(u128, UnixMillis)>,
     objects: usize,
@@ -34,19 +36,20 @@ pub(crate) struct Shard {
     pub(crate) requests_shown: u64,
 }
 
-/// What is known of one key. Kept as small as it is because there is one for every object.
+/// What is stored of one key, one variant at least. Kept as small as it is because there is one for every
+/// object: two of them are a cache line.
 #[derive(Debug)]
 pub(crate) struct Resource {
     hash: u128,
     pub(crate) variants: Variants,
-    unsettled: Option<Box<Unsettled>>,
 }
 
-/// What only few resources have.
+/// What is about to change of one key.
 #[derive(Debug, Default)]
-struct Unsettled {
-    fetches: Fetches,
-    hit_for_miss_until: Option<UnixMillis>,
+pub(crate) struct Unsettled {
+    hash: u128,
+    pub(crate) fetches: Fetches,
+    pub(crate) hit_for_miss_until: Option<UnixMillis>,
 }
 
 impl Shard {
@@ -58,11 +61,25 @@ impl Shard {
         self.resources.find_mut(bucket(hash), |resource| resource.hash == hash)
     }
 
+    /// Fetches under way of a key, and whether requests fetch it side by side.
+    pub(crate) fn unsettled(&self, hash: u128) -> Option<&Unsettled> {
+        self.unsettled.find(bucket(hash), |unsettled| unsettled.hash == hash)
+    }
+
+    fn unsettled_mut(&mut self, hash: u128) -> Option<&mut Unsettled> {
+        self.unsettled.find_mut(bucket(hash), |unsettled| unsettled.hash == hash)
+    }
+
     fn find_or_add(&mut self, hash: u128) -> &mut Resource {
         let same = |resource: &Resource| resource.hash == hash;
         let entry = self.resources.entry(bucket(hash), same, |other| bucket(other.hash));
-        let empty = || Resource { hash, variants: Variants::None, unsettled: None };
-        entry.or_insert_with(empty).into_mut()
+        entry.or_insert_with(|| Resource { hash, variants: Variants::None }).into_mut()
+    }
+
+    fn unsettle(&mut self, hash: u128) -> &mut Unsettled {
+        let same = |unsettled: &Unsettled| unsettled.hash == hash;
+        let entry = self.unsettled.entry(bucket(hash), same, |other| bucket(other.hash));
+        entry.or_insert_with(|| Unsettled { hash, ..Unsettled::default() }).into_mut()
     }
 
     /// Makes an object visible and returns those that leave for it.
@@ -71,9 +88,12 @@ impl Shard {
         if let Some(census) = &self.census {
             census.came(&object);
         }
-        let resource = self.find_or_add(object.key().hash());
-        resource.set_hit_for_miss(None);
-        resource.settle();
+        let hash = object.key().hash();
+        if let Some(unsettled) = self.unsettled_mut(hash) {
+            unsettled.hit_for_miss_until = None;
+            self.settle(hash);
+        }
+        let resource = self.find_or_add(hash);
         let Displaced { mut replaced, crowded_out } = resource.variants.insert(object);
         self.objects += 1;
         self.counters.replaced += replaced.len() as u64;
@@ -96,40 +116,41 @@ impl Shard {
     ) -> Vec<Arc<Object>> {
         let Some(resource) = self.find_mut(hash) else { return Vec::new() };
         let taken = resource.variants.take_where(goes);
+        if resource.variants.is_empty() {
+            let same = |resource: &Resource| resource.hash == hash;
+            if let Ok(found) = self.resources.find_entry(bucket(hash), same) {
+                found.remove();
+            }
+        }
         self.left(&taken);
-        self.tidy(hash);
         taken
     }
 
     /// Notes a fetch that begins.
     pub(crate) fn begin(&mut self, hash: u128, pending: Arc<Pending>) {
-        self.find_or_add(hash).unsettled.get_or_insert_default().fetches.add(pending);
+        self.unsettle(hash).fetches.add(pending);
     }
 
     /// Forgets a fetch; false where a purge forgot it before.
     pub(crate) fn end(&mut self, hash: u128, pending: &Arc<Pending>) -> bool {
-        let Some(resource) = self.find_mut(hash) else { return false };
-        let Some(unsettled) = &mut resource.unsettled else { return false };
-        if !unsettled.fetches.remove(pending) {
-            return false;
+        let ended = self.unsettled_mut(hash).is_some_and(|one| one.fetches.remove(pending));
+        if ended {
+            self.settle(hash);
         }
-        self.tidy(hash);
-        true
+        ended
     }
 
     /// Forgets all fetches of this key and returns them.
     pub(crate) fn end_all(&mut self, hash: u128) -> Vec<Arc<Pending>> {
-        let Some(resource) = self.find_mut(hash) else { return Vec::new() };
-        let ended = resource.unsettled.as_mut().map(|unsettled| unsettled.fetches.take());
-        self.tidy(hash);
-        ended.unwrap_or_default()
+        let Some(unsettled) = self.unsettled_mut(hash) else { return Vec::new() };
+        let ended = unsettled.fetches.take();
+        self.settle(hash);
+        ended
     }
 
     /// Forgets all fetches and returns them.
     pub(crate) fn end_everything(&mut self) -> Vec<Arc<Pending>> {
-        let is_busy = |resource: &&Resource| resource.fetches().is_some_and(|all| !all.is_empty());
-        let busy = self.resources.iter().filter(is_busy);
-        let hashes: Vec<u128> = busy.map(|resource| resource.hash).collect();
+        let hashes: Vec<u128> = self.unsettled.iter().map(|unsettled| unsettled.hash).collect();
         hashes.into_iter().flat_map(|hash| self.end_all(hash)).collect()
     }
 
@@ -142,7 +163,7 @@ impl Shard {
 
     /// Lets requests of this key fetch side by side until then.
     pub(crate) fn mark_hit_for_miss(&mut self, hash: u128, until: UnixMillis) {
-        self.find_or_add(hash).set_hit_for_miss(Some(until));
+        self.unsettle(hash).hit_for_miss_until = Some(until);
         self.markers.push_back((hash, until));
         if self.markers.len() > MARKERS_MAX
             && let Some((oldest, until)) = self.markers.pop_front()
@@ -153,11 +174,11 @@ impl Shard {
 
     /// Removes the marker that was set with this end, where it is still that one.
     pub(crate) fn unmark(&mut self, hash: u128, until: UnixMillis) {
-        if let Some(resource) = self.find_mut(hash)
-            && resource.hit_for_miss_until() == Some(until)
+        if let Some(unsettled) = self.unsettled_mut(hash)
+            && unsettled.hit_for_miss_until == Some(until)
         {
-            resource.set_hit_for_miss(None);
-            self.tidy(hash);
+            unsettled.hit_for_miss_until = None;
+            self.settle(hash);
         }
     }
 
@@ -190,13 +211,12 @@ impl Shard {
         }
     }
 
-    /// Removes a resource nothing is known of any more.
-    fn tidy(&mut self, hash: u128) {
-        let same = |resource: &Resource| resource.hash == hash;
-        let Ok(mut found) = self.resources.find_entry(bucket(hash), same) else { return };
-        let resource = found.get_mut();
-        resource.settle();
-        if resource.variants.is_empty() && resource.unsettled.is_none() {
+    /// Forgets that something is about to change of a key, where nothing is any more.
+    fn settle(&mut self, hash: u128) {
+        let same = |unsettled: &Unsettled| unsettled.hash == hash;
+        let Ok(found) = self.unsettled.find_entry(bucket(hash), same) else { return };
+        let Unsettled { fetches, hit_for_miss_until, .. } = found.get();
+        if fetches.is_empty() && hit_for_miss_until.is_none() {
             found.remove();
         }
     }
@@ -205,27 +225,6 @@ impl Shard {
 impl Resource {
     pub(crate) fn hash(&self) -> u128 {
         self.hash
-    }
-
-    /// Fetches under way, where there may be some.
-    pub(crate) fn fetches(&self) -> Option<&Fetches> {
-        self.unsettled.as_ref().map(|unsettled| &unsettled.fetches)
-    }
-
-    pub(crate) fn hit_for_miss_until(&self) -> Option<UnixMillis> {
-        self.unsettled.as_ref().and_then(|unsettled| unsettled.hit_for_miss_until)
-    }
-
-    fn settle(&mut self) {
-        self.unsettled.take_if(|unsettled| {
-            unsettled.fetches.is_empty() && unsettled.hit_for_miss_until.is_none()
-        });
-    }
-
-    fn set_hit_for_miss(&mut self, until: Option<UnixMillis>) {
-        if until.is_some() || self.unsettled.is_some() {
-            self.unsettled.get_or_insert_default().hit_for_miss_until = until;
-        }
     }
 }
 
@@ -237,4 +236,14 @@ fn bucket(hash: u128) -> u64 {
 /// Which part a hash belongs to: its highest bits, so that the order of parts is that of hashes.
 pub(crate) fn shard_of(hash: u128) -> usize {
     (hash >> (u128::BITS - SHARDS.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_resources_are_a_cache_line() {
+        assert_eq!(2 * size_of::<Resource>(), 64);
+    }
 }

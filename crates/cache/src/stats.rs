@@ -173,14 +173,14 @@ impl Cache {
     pub fn peek(&self, key: &Key) -> Peek {
         let shard = self.shard(key);
         let resource = shard.find(key.hash());
-        let fetches = || resource.and_then(|resource| resource.fetches());
-        let fetches = || fetches().into_iter().flat_map(|fetches| fetches.iter());
+        let unsettled = shard.unsettled(key.hash());
+        let fetches = || unsettled.into_iter().flat_map(|one| one.fetches.iter());
         Peek {
             variants: resource
                 .map_or_else(Vec::new, |found| found.variants.iter().cloned().collect()),
             fetches: fetches().count(),
             waiters: fetches().map(|pending| pending.waiters()).sum(),
-            hit_for_miss_until: resource.and_then(|resource| resource.hit_for_miss_until()),
+            hit_for_miss_until: unsettled.and_then(|one| one.hit_for_miss_until),
         }
     }
 

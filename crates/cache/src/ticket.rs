@@ -156,22 +156,14 @@ impl Cache {
         let mut selector =
             Selector { variation: spec.variation.take(), scheme: spec.head.scheme_bound };
         let wanted = charge_bytes(key, &spec, &selector);
-        let has_room = self.arena.charge_metadata(wanted).is_ok();
+        let has_room = self.arena.charge_metadata(wanted.into()).is_ok();
         let charged = if has_room { wanted } else { 0 };
 
         let mut shard = self.shard(key);
         if let Some(resource) = shard.find(key.hash()) {
             selector = resource.variants.intern(selector);
         }
-        let object = Object::new(
-            self.next_id(),
-            Arc::clone(key),
-            spec,
-            selector,
-            content,
-            charged,
-            Arc::clone(&self.arena),
-        );
+        let object = Object::new(self.next_id(), Arc::clone(key), spec, selector, content, charged);
         // Whoever puts it here has tested it.
         object.note_bans_seen(born_seq);
         let object = Arc::new(object);
@@ -220,7 +212,7 @@ impl Cache {
         self.note_time(head.freshness.received);
         let more = head_heap_bytes(&head);
         let fewer = object.with_head(head_heap_bytes);
-        let has_room = self.arena.charge_metadata(more).is_ok();
+        let has_room = self.arena.charge_metadata(more.into()).is_ok();
         if !has_room {
             self.refused_room.add(1);
             self.forget(object);
@@ -242,7 +234,7 @@ impl Cache {
             drop(shard);
         }
         if has_room {
-            self.arena.release_metadata(fewer);
+            self.arena.release_metadata(fewer.into());
         }
         object.is_indexed()
     }

@@ -14,12 +14,20 @@ pub struct Fields {
     lines: Vec<Line>,
 }
 
+/// Where a line is: its name, and its value right behind. A cache keeps as many of these as fields, so they
+/// are short; of the few values that are longer than [`LONG`] the length is in the text, before the name.
 #[derive(Clone, Copy)]
 struct Line {
     start: u32,
     name_len: u16,
-    value_len: u32,
+    value_len: u16,
 }
+
+/// In the place of a value's length: that is as long or longer.
+const LONG: u16 = u16::MAX;
+
+/// Bytes of a length in the text.
+const LENGTH_BYTES: usize = size_of::<u32>();
 
 impl Fields {
     /// An empty list; allocates nothing.
@@ -46,8 +54,12 @@ impl Fields {
         let line = Line {
             start: u32::try_from(self.text.len()).expect("fields are limited far below 4 GiB"),
             name_len: u16::try_from(name.len()).expect("field names are limited below 64 KiB"),
-            value_len: u32::try_from(value.len()).expect("values are limited far below 4 GiB"),
+            value_len: u16::try_from(value.len()).unwrap_or(LONG),
         };
+        if line.value_len == LONG {
+            let len = u32::try_from(value.len()).expect("values are limited far below 4 GiB");
+            self.text.extend_from_slice(&len.to_le_bytes());
+        }
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
         self.lines.push(line);
@@ -92,7 +104,7 @@ impl Fields {
     /// A copy that holds no text of removed lines and no spare capacity: what a cache keeps.
     #[must_use]
     pub fn compact(&self) -> Self {
-        let text_bytes = self.lines.iter().map(|line| line.end() - line.start as usize).sum();
+        let text_bytes = self.lines.iter().map(|line| line.text_bytes(&self.text)).sum();
         let mut out = Self::with_capacity(self.lines.len(), text_bytes);
         for (name, value) in self.iter() {
             out.append(name, value);
@@ -220,15 +232,30 @@ impl Fields {
 
 impl Line {
     fn name<'a>(&self, text: &'a [u8]) -> &'a [u8] {
-        &text[self.start as usize..][..usize::from(self.name_len)]
+        &text[self.name_start()..][..usize::from(self.name_len)]
     }
 
     fn value<'a>(&self, text: &'a [u8]) -> &'a [u8] {
-        &text[self.start as usize + usize::from(self.name_len)..][..self.value_len as usize]
+        &text[self.name_start() + usize::from(self.name_len)..][..self.value_len(text)]
     }
 
-    fn end(&self) -> usize {
-        self.start as usize + usize::from(self.name_len) + self.value_len as usize
+    fn name_start(&self) -> usize {
+        let before = if self.value_len == LONG { LENGTH_BYTES } else { 0 };
+        self.start as usize + before
+    }
+
+    fn value_len(&self, text: &[u8]) -> usize {
+        if self.value_len < LONG {
+            return self.value_len.into();
+        }
+        let len = text[self.start as usize..].first_chunk::<LENGTH_BYTES>();
+        u32::from_le_bytes(*len.expect("it was written with the line")) as usize
+    }
+
+    /// Bytes of text there are for it.
+    fn text_bytes(&self, text: &[u8]) -> usize {
+        let before = self.name_start() - self.start as usize;
+        before + usize::from(self.name_len) + self.value_len(text)
     }
 }
 
@@ -288,6 +315,24 @@ mod tests {
         let compact = fields.compact();
         assert_eq!(compact, fields);
         assert!(compact.heap_bytes() < fields.heap_bytes());
+    }
+
+    #[test]
+    fn values_of_any_length_are_kept() {
+        let lens = [0, 1, LONG as usize - 1, LONG as usize, LONG as usize + 1, 200_000];
+        let value = |len: usize| (0..len).map(|at| (at * 31 + len) as u8).collect::<Vec<u8>>();
+        let mut fields: Fields =
+            lens.iter().map(|len| (format!("name-{len}"), value(*len))).collect();
+        fields.set("NAME-65535", value(70_000));
+        fields.remove("name-1");
+        let compact = fields.compact();
+        assert_eq!(compact, fields);
+        assert_eq!(compact.get("name-65535"), Some(&value(70_000)[..]));
+        for len in [0, 65_534, 65_536, 200_000] {
+            assert_eq!(compact.get(format!("name-{len}")), Some(&value(len)[..]));
+        }
+        assert_eq!(compact.text.len(), compact.text.capacity());
+        assert_eq!(size_of::<Line>(), 8);
     }
 
     #[test]

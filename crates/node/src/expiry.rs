@@ -279,8 +279,7 @@ mod tests {
                 stale_while_revalidate: Duration::from_secs(5),
                 ..Freshness::from_policy(NOW, Duration::from_secs(10))
             },
-            etag: None,
-            last_modified: None,
+            etag_holds: true,
             scheme_bound: None,
             for_caches: false,
             partial: false,

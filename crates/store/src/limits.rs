@@ -35,7 +35,8 @@ pub const SLAB_BYTES_MIN: u32 = 64;
 
 /// Up to which length sizes of parts of a page are how far apart: with what describes an object, no
 /// length wastes more than 6 %.
-pub const SLAB_STEPS: [(u32, u32); 4] = [(256, 16), (1024, 32), (2560, 64), (SLAB_BYTES_MAX, 128)];
+pub const SLAB_STEPS: [(u32, u32); 5] =
+    [(128, 8), (512, 16), (1024, 32), (2560, 64), (SLAB_BYTES_MAX, 128)];
 
 /// The longest piece that is part of a page: above, a whole page wastes 3 % at most.
 pub const SLAB_BYTES_MAX: u32 = 31 * 128;

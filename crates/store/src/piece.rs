@@ -7,6 +7,7 @@
 
 use crate::arena::{Arena, Run};
 use crate::limits::{LEND_BYTES_MIN, PAGE_BYTES, SLAB_BYTES_MIN};
+use crate::prefetch::prefetch;
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::atomic::{
@@ -145,6 +146,11 @@ impl Piece {
     /// Whether its memory is in this arena.
     pub(crate) fn is_in(&self, arena: &Arc<Arena>) -> bool {
         Arc::ptr_eq(&self.0.arena, arena)
+    }
+
+    /// Asks for what a lease needs to know of it.
+    pub(crate) fn prefetch(&self) {
+        prefetch(&*self.0);
     }
 
     /// Whether someone else has a share: a lease, the writer, or another part of the body.

@@ -8,7 +8,7 @@ use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::message::Scheme;
 use freshet_http::vary::{Vary, VaryRule};
-use freshet_http::{date, hop_by_hop};
+use freshet_http::hop_by_hop;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(crate) fn write(key: &[u8], head: &StoredHead, request: &Fields) -> Box<[u8]
         u8::from(fresh.must_revalidate)
             | u8::from(fresh.no_cache) << 1
             | u8::from(fresh.immutable) << 2
-            | u8::from(head.etag.is_none() && head.fields.contains("etag")) << 3
+            | u8::from(!head.etag_holds) << 3
             | head.form.bits() << 4,
     );
     fields(&head.fields, &mut out);
@@ -115,9 +115,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
         status,
         reason,
         version: Default::default(),
-        // An origin's word may have come to another one than that of the bytes.
-        etag: fields.get("etag").filter(|_| flags & 8 == 0).map(Into::into),
-        last_modified: fields.get("last-modified").and_then(date::parse),
+        etag_holds: flags & 8 == 0,
         for_caches: hop_by_hop::has_for_caches(&fields),
         fields: fields.compact(),
         freshness: Freshness {
@@ -243,8 +241,7 @@ mod tests {
             status: 200,
             reason: Some("Fine".into()),
             version: Default::default(),
-            etag: Some(b"\"a\"".as_slice().into()),
-            last_modified: None,
+            etag_holds: true,
             fields,
             freshness: Freshness::from_policy(UnixMillis(12), Duration::from_secs(60)),
             scheme_bound: Some(Scheme::Https),
@@ -264,7 +261,7 @@ mod tests {
         let read = read(&written).expect("it was just written");
         assert_eq!(&*read.key, b"host\0/path");
         assert_eq!((read.head.status, read.head.reason.as_deref()), (200, Some("Fine")));
-        assert_eq!(read.head.etag.as_deref(), Some(b"\"a\"".as_slice()));
+        assert_eq!(read.head.etag(), Some(b"\"a\"".as_slice()));
         assert_eq!(read.head.freshness, head().freshness);
         assert_eq!(read.head.scheme_bound, Some(Scheme::Https));
         assert_eq!(read.head.form, head().form);
@@ -291,9 +288,9 @@ mod tests {
 
     #[test]
     fn an_entity_tag_that_is_not_of_the_bytes_is_not_taken_for_theirs() {
-        let written = write(b"k", &StoredHead { etag: None, ..head() }, &Fields::new());
+        let written = write(b"k", &StoredHead { etag_holds: false, ..head() }, &Fields::new());
         let read = read(&written).expect("it was just written");
-        assert_eq!((read.head.etag, read.head.fields.get("etag")), (None, Some(&b"\"a\""[..])));
+        assert_eq!((read.head.etag(), read.head.fields.get("etag")), (None, Some(&b"\"a\""[..])));
         assert_eq!((read.head.freshness, read.head.form), (head().freshness, head().form));
     }
 

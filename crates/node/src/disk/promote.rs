@@ -84,7 +84,7 @@ fn is_whole(stored: &Stored) -> bool {
 
 /// Whether an origin can be asked for the rest of what is served.
 fn may_be_continued(meta: &Meta) -> bool {
-    meta.head.etag.as_deref().is_some_and(|etag| etag.starts_with(b"\""))
+    meta.head.etag().is_some_and(|etag| etag.starts_with(b"\""))
 }
 
 /// Takes the bytes that came along with the head.

@@ -11,7 +11,6 @@ use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Form, StoredHead, Variation};
 use freshet_config::storage::Storage;
-use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{ResponseHead, Scheme, Version};
@@ -135,8 +134,7 @@ impl Asked {
             fields.append("Accept-Ranges", "bytes");
         }
         StoredHead {
-            etag: fields.get("etag").map(Into::into),
-            last_modified: fields.get("last-modified").and_then(date::parse),
+            etag_holds: true,
             scheme_bound: scheme_bound(status, &fields, self.plan.client.scheme),
             for_caches: hop_by_hop::has_for_caches(&fields),
             partial: false,
@@ -186,9 +184,7 @@ pub(super) fn renew_head(stored: &mut StoredHead, answer: Answer, fetch_id: u64)
     let fields = answer.head.fields;
     stored.fetch_id = fetch_id;
     // A policy may take a 304 for what it is not about. Nothing then says what the bytes are of.
-    let known = stored.etag.take();
-    stored.etag = known.filter(|known| fields.get("etag") == Some(&**known));
-    stored.last_modified = fields.get("last-modified").and_then(date::parse);
+    stored.etag_holds = stored.etag() == fields.get("etag");
     stored.for_caches = hop_by_hop::has_for_caches(&fields);
     stored.fields = fields.compact();
     stored.freshness = answer.freshness;

@@ -142,7 +142,7 @@ impl Filler {
 fn joins_by(object: &Object) -> Option<Rc<[u8]>> {
     object.with_head(|head| {
         // What is kept in another form cannot be mixed with what an origin sends.
-        let strong = head.etag.as_deref().filter(|etag| etag.starts_with(b"\""));
+        let strong = head.etag().filter(|etag| etag.starts_with(b"\""));
         strong.filter(|_| !head.form.parts && !head.form.recoded).map(Rc::from)
     })
 }

@@ -100,7 +100,7 @@ fn recoded(stored: &StoredHead, coding: Coding) -> StoredHead {
     let mut head = stored.clone();
     head.fields.set("Content-Encoding", coding.name());
     note_other_bytes(&mut head.fields);
-    head.etag = head.fields.get("etag").map(Into::into);
+    head.etag_holds = true;
     head.fields = std::mem::take(&mut head.fields).compact();
     (head.form.gzip, head.form.recoded) = (coding == Coding::Gzip, true);
     head

@@ -499,9 +499,7 @@ impl<'a> Asked<'a> {
             return self.task.request.method == Method::Get
                 && body.will_hold(first..last.saturating_add(1));
         };
-        if self.may_add_to(object)
-            && object.with_head(|head| has_strong_validator(head.etag.as_deref()))
-        {
+        if self.may_add_to(object) && object.with_head(|head| has_strong_validator(head.etag())) {
             return true;
         }
         match wanted.map(|wanted| wanted.resolve(total)) {

@@ -40,7 +40,7 @@ use crate::arena::Arena;
 use crate::limits::TRANSIT_PIECE_BYTES_MAX;
 use crate::piece::Lease;
 use freshet_http::fields::Fields;
-use state::{After, State};
+use state::{After, BUSY_BYTES, State};
 use std::any::Any;
 use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
@@ -52,21 +52,27 @@ pub struct Body {
     arena: Arc<Arena>,
     state: Mutex<State>,
     is_transit: AtomicBool,
-    trailers: OnceLock<Box<Fields>>,
-    /// Where its bytes can be read, where that is not memory alone.
-    source: OnceLock<source::Kept>,
     standing: standing::SharedStanding,
+    beside: OnceLock<Box<Beside>>,
+}
+
+/// What only few bodies have.
+#[derive(Default)]
+struct Beside {
+    trailers: OnceLock<Fields>,
+    /// Where its bytes can be read, where that is not memory alone.
+    source: OnceLock<Arc<dyn Source>>,
     /// What its owner wants to go with it.
     attached: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
-/// What a body costs the heap: itself, its counts, and a reader's place.
-const METADATA_BYTES: u64 = size_of::<Body>() as u64 + 16 + 32;
+/// What a body costs the heap: itself and its counts.
+const METADATA_BYTES: u64 = size_of::<Body>() as u64 + 16;
 
 impl Body {
     /// An empty body of `total` bytes, or of a length that is not known yet. Some 300 bytes of
     /// metadata are charged, beyond the limit if need be, and paid back by the next frame that
-    /// becomes free.
+    /// becomes free; half of them when a short body is whole.
     pub fn new(arena: &Arc<Arena>, total: Option<u64>) -> Arc<Self> {
         Self::with_state(arena, State::new(total, false))
     }
@@ -131,7 +137,7 @@ impl Body {
     /// Sets the fields that came after the body (RFC 9110 §6.5); only the first call counts. Set
     /// them before the writer finishes, so that every reader at the end sees them.
     pub fn set_trailers(&self, trailers: Fields) {
-        let _ = self.trailers.set(Box::new(trailers));
+        let _ = self.beside().trailers.set(trailers);
     }
 
     /// From now on drops what its readers have left behind and lets the writer wait for them, for
@@ -139,7 +145,7 @@ impl Body {
     /// memory is short. Bytes that no reader is coming to are dropped at once.
     pub fn enter_transit(&self) {
         let hook = self.change(|state, after| {
-            let hook = state.enter_transit(after).then(|| state.on_transit.take()).flatten();
+            let hook = state.enter_transit(after).then(|| state.take_hook()).flatten();
             self.is_transit.store(true, Release);
             hook
         });
@@ -161,13 +167,14 @@ impl Body {
         window_bytes + (window_bytes / 2).min(TRANSIT_PIECE_BYTES_MAX.into())
     }
 
-    /// Calls `hook` once, when the body enters transit, or now if it is in transit. For the owner
-    /// to take it out of its index; what it holds should not keep this body alive. No lock of this crate is held; it may be the writer's thread,
-    /// inside of [`BodyWriter::poll_reserve`].
+    /// Calls `hook` once, when the body enters transit, or now if it is in transit; a short body that is
+    /// whole forgets it. For the owner to take it out of its index; what it holds should not keep this body
+    /// alive. No lock of this crate is held; it may be the writer's thread, inside of
+    /// [`BodyWriter::poll_reserve`].
     pub fn on_transit(&self, hook: impl FnOnce() + Send + 'static) {
         let mut state = self.state();
         if !state.is_transit {
-            state.on_transit = Some(Box::new(hook));
+            state.set_hook(Box::new(hook));
             return;
         }
         drop(state);
@@ -188,7 +195,7 @@ impl Body {
 
     /// The length, where it is known.
     pub fn total(&self) -> Option<u64> {
-        self.state().total
+        self.state().total()
     }
 
     /// Whether every byte is held.
@@ -242,7 +249,7 @@ impl Body {
     pub fn gap(&self, position: u64) -> Range<u64> {
         let state = self.state();
         let end = state.extents.next_after(position).map(|next| next.offset);
-        state.extents.end_before(position)..end.or(state.total).unwrap_or(u64::MAX)
+        state.extents.end_before(position)..end.or(state.total()).unwrap_or(u64::MAX)
     }
 
     /// Bytes held now.
@@ -252,12 +259,12 @@ impl Body {
 
     /// Readers that are there now. While there are any, [`Body::clear`] frees nothing.
     pub fn readers(&self) -> usize {
-        self.state().readers.count()
+        self.state().reader_count()
     }
 
     /// The next byte of each reader, in no order.
     pub fn reader_positions(&self) -> Vec<u64> {
-        self.state().readers.iter().map(|reader| reader.position).collect()
+        self.state().readers().map(|reader| reader.position).collect()
     }
 
     /// Writers that have not finished or failed.
@@ -267,17 +274,17 @@ impl Body {
 
     /// The fields that came after the body.
     pub fn trailers(&self) -> Option<&Fields> {
-        self.trailers.get().map(|fields| &**fields)
+        self.beside.get()?.trailers.get()
     }
 
     /// Says where its bytes are besides in memory; only the first call counts.
     pub fn set_source(&self, source: Arc<dyn Source>) {
-        let _ = self.source.set(Box::new(source::Known(source)));
+        let _ = self.beside().source.set(source);
     }
 
     /// Where its bytes are besides in memory.
     pub fn source(&self) -> Option<&Arc<dyn Source>> {
-        self.source.get().map(|known| &known.0)
+        self.beside.get()?.source.get()
     }
 
     /// Whether a disk has it, as its owner said last.
@@ -302,17 +309,17 @@ impl Body {
 
     /// Keeps something of the owner's for as long as the body; only the first call counts.
     pub fn attach(&self, what: Arc<dyn Any + Send + Sync>) {
-        let _ = self.attached.set(what);
+        let _ = self.beside().attached.set(what);
     }
 
     /// Whether something was attached.
     pub fn has_attachment(&self) -> bool {
-        self.attached.get().is_some()
+        self.beside.get().is_some_and(|beside| beside.attached.get().is_some())
     }
 
     /// What was attached, if it is of this type.
     pub fn attached<T: Any>(&self) -> Option<&T> {
-        self.attached.get()?.downcast_ref()
+        self.beside.get()?.attached.get()?.downcast_ref()
     }
 
     /// The arena its bytes are in.
@@ -321,23 +328,29 @@ impl Body {
     }
 
     fn with_state(arena: &Arc<Arena>, state: State) -> Arc<Self> {
-        arena.charge_unrefused(METADATA_BYTES);
+        arena.charge_unrefused(METADATA_BYTES + BUSY_BYTES);
         Arc::new(Self {
             arena: arena.clone(),
             is_transit: AtomicBool::new(state.is_transit),
             state: Mutex::new(state),
-            trailers: OnceLock::new(),
-            source: OnceLock::new(),
             standing: standing::SharedStanding::default(),
-            attached: OnceLock::new(),
+            beside: OnceLock::new(),
         })
+    }
+
+    fn beside(&self) -> &Beside {
+        self.beside.get_or_init(Box::default)
     }
 
     /// Changes the state under the lock, and after that gives pieces back and wakes.
     fn change<T>(&self, change: impl FnOnce(&mut State, &mut After) -> T) -> T {
         let mut after = After::default();
         let out = change(&mut self.state(), &mut after);
+        let rests = after.rests;
         drop(after);
+        if rests {
+            self.arena.release_metadata(BUSY_BYTES);
+        }
         out
     }
 
@@ -348,13 +361,15 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
+        let mut charged_bytes = METADATA_BYTES;
         // A lock that is poisoned is let be: its extents go back by themselves.
         if let Ok(state) = self.state.get_mut() {
             let mut after = After::default();
             state.extents.release(|_| true, &mut after.freed);
+            charged_bytes += if state.has_rested { 0 } else { BUSY_BYTES };
             release(after);
         }
-        self.arena.release_metadata(METADATA_BYTES);
+        self.arena.release_metadata(charged_bytes);
     }
 }
 
@@ -362,9 +377,9 @@ impl fmt::Debug for Body {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state();
         f.debug_struct("Body")
-            .field("total", &state.total)
+            .field("total", &state.total())
             .field("held_bytes", &state.extents.held_bytes())
-            .field("readers", &state.readers.count())
+            .field("readers", &state.reader_count())
             .field("writers", &state.writer_count())
             .field("is_transit", &state.is_transit)
             .field("is_cleared", &state.is_cleared)

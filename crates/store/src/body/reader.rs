@@ -66,7 +66,7 @@ impl Drop for BodyReader {
     fn drop(&mut self) {
         let left = self.body.change(|state, after| {
             state.remove_reader(self.id, after);
-            state.readers.count()
+            state.reader_count()
         });
         if left == 0 {
             // Without readers the body can be evicted: that may be what writers wait for.

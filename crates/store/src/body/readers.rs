@@ -31,6 +31,9 @@ enum Slot {
 
 const SLOTS_KEPT: usize = 4;
 
+/// What the place of one reader takes.
+pub(super) const PLACE_BYTES: u64 = size_of::<Slot>() as u64;
+
 impl Readers {
     /// Adds a reader and returns its number.
     pub(super) fn add(&mut self, position: u64, end: u64) -> u32 {

@@ -6,7 +6,6 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
 
 /// Something that has the bytes of a body: a disk, or another node's memory. What it brings is
 /// checked: those who read it cannot tell where it was.
@@ -42,9 +41,3 @@ pub enum SourceError {
     /// It does not have them any more, or not as they were.
     Lost(Box<str>),
 }
-
-/// What a body knows of its source, in one word.
-pub(super) type Kept = Box<Known>;
-
-/// The source of a body.
-pub(super) struct Known(pub(super) Arc<dyn Source>);

@@ -1,11 +1,11 @@
 //! What a body's lock guards, and the rules of who waits for whom.
 
 use super::extents::{Extent, Extents};
-use super::readers::Readers;
+use super::readers::{PLACE_BYTES, ReaderState, Readers};
 use crate::error::BodyError;
 use crate::limits::{
-    FAILURES_MAX, FILL_AHEAD_BYTES_MAX, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_LEAST,
-    TRANSIT_WINDOW_BYTES_MIN,
+    FAILURES_MAX, FILL_AHEAD_BYTES_MAX, SLAB_BYTES_MAX, TRANSIT_WINDOW_BYTES,
+    TRANSIT_WINDOW_BYTES_LEAST, TRANSIT_WINDOW_BYTES_MIN,
 };
 use crate::piece::{Lease, Piece};
 use crate::wake::WakeList;
@@ -41,16 +41,19 @@ pub(super) enum Room {
 pub(super) struct After {
     pub(super) freed: Vec<Extent>,
     pub(super) wakes: WakeList,
+    /// Whether the body came to rest, for the first time.
+    pub(super) rests: bool,
 }
 
-#[derive(Default)]
+/// There is one in each body, so it has what each needs; what only those need that are filled or read is in
+/// [`Busy`].
 pub(super) struct State {
-    pub(super) total: Option<u64>,
+    /// [`UNKNOWN`] where that is so.
+    total: u64,
     pub(super) extents: Extents,
-    pub(super) readers: Readers,
-    writers: Vec<WriterState>,
-    failures: Vec<Failure>,
-    writer_last: u32,
+    busy: Option<Box<Busy>>,
+    /// Whether what `busy` takes was given back once.
+    pub(super) has_rested: bool,
     pub(super) is_transit: bool,
     /// How much of it may be unread in transit.
     window: Window,
@@ -58,8 +61,23 @@ pub(super) struct State {
     /// Whether bytes may be dropped because nobody wants them: there was a reader, or none will
     /// come.
     pub(super) had_reader: bool,
-    pub(super) on_transit: Option<Box<dyn FnOnce() + Send>>,
 }
+
+/// Instead of a length.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Who fills a body and who reads it.
+#[derive(Default)]
+pub(super) struct Busy {
+    readers: Readers,
+    writers: Vec<WriterState>,
+    failures: Vec<Failure>,
+    writer_last: u32,
+    on_transit: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// What a body that is filled or read takes beside itself, with the place of one reader.
+pub(super) const BUSY_BYTES: u64 = size_of::<Busy>() as u64 + PLACE_BYTES;
 
 /// A window in a byte: there is one in each body.
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
@@ -89,22 +107,37 @@ struct Failure {
 
 impl State {
     pub(super) fn new(total: Option<u64>, is_transit: bool) -> Self {
-        Self { total, is_transit, ..Self::default() }
+        Self {
+            total: total.unwrap_or(UNKNOWN),
+            extents: Extents::default(),
+            busy: None,
+            has_rested: false,
+            is_transit,
+            window: Window::default(),
+            is_cleared: false,
+            had_reader: false,
+        }
+    }
+
+    /// The length, where it is known.
+    pub(super) fn total(&self) -> Option<u64> {
+        (self.total != UNKNOWN).then_some(self.total)
     }
 
     pub(super) fn add_writer(&mut self, start: u64, end: Option<u64>) -> u32 {
         let until = end.unwrap_or(u64::MAX);
-        self.failures.retain(|failure| failure.until <= start || until <= failure.from);
-        self.writer_last = self.writer_last.wrapping_add(1);
-        let id = self.writer_last;
-        self.writers.reserve_exact(1);
-        self.writers.push(WriterState { id, position: start, end, waker: None });
+        let busy = self.busy();
+        busy.failures.retain(|failure| failure.until <= start || until <= failure.from);
+        busy.writer_last = busy.writer_last.wrapping_add(1);
+        let id = busy.writer_last;
+        busy.writers.reserve_exact(1);
+        busy.writers.push(WriterState { id, position: start, end, waker: None });
         id
     }
 
     pub(super) fn add_reader(&mut self, position: u64, end: u64, after: &mut After) -> u32 {
         self.had_reader = true;
-        let id = self.readers.add(position, end);
+        let id = self.busy().readers.add(position, end);
         if self.is_transit {
             // Writers that waited for a first reader learn where it is.
             self.release_read(after);
@@ -115,14 +148,15 @@ impl State {
 
     /// Removes a reader, and what only it needed.
     pub(super) fn remove_reader(&mut self, id: u32, after: &mut After) {
-        self.readers.remove(id);
-        if self.is_cleared && self.readers.count() == 0 {
+        self.busy().readers.remove(id);
+        if self.is_cleared && self.reader_count() == 0 {
             self.extents.release(|_| true, &mut after.freed);
         }
         self.release_read(after);
         if self.is_transit || self.is_cleared {
             self.wake_writers(after);
         }
+        self.rest(after);
     }
 
     /// Whether the writer may go on. Stores its waker when it may not, or `always`.
@@ -132,9 +166,8 @@ impl State {
         always: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Room, BodyError>> {
-        let at = self.writer_at(id);
-        let writer = &self.writers[at];
-        let (position, end) = (writer.position, writer.end.or(self.total));
+        let writer = self.writer(id);
+        let (position, end) = (writer.position, writer.end.or(self.total()));
         if let Some(expected) = end.filter(|end| *end <= position) {
             return Poll::Ready(Err(BodyError::OriginTooLong { expected }));
         }
@@ -143,7 +176,7 @@ impl State {
         }
         let is_far_ahead = self.is_transit && self.unread_bytes(writer) >= self.window_bytes();
         if is_far_ahead || always {
-            self.writers[at].waker = Some(cx.waker().clone());
+            self.writer_mut(id).waker = Some(cx.waker().clone());
         }
         if is_far_ahead {
             return Poll::Pending;
@@ -158,8 +191,8 @@ impl State {
 
     /// Bytes a writer may still bring, where that is known.
     pub(super) fn gap_bytes(&self, id: u32) -> Option<u64> {
-        let writer = &self.writers[self.writer_at(id)];
-        let end = writer.end.or(self.total)?;
+        let writer = self.writer(id);
+        let end = writer.end.or(self.total())?;
         Some(end.saturating_sub(writer.position))
     }
 
@@ -172,33 +205,33 @@ impl State {
         len: u32,
         after: &mut After,
     ) {
-        let at = self.writer_at(id);
-        let position = self.writers[at].position;
+        let writer = self.writer_mut(id);
+        let position = writer.position;
         let reached = position + u64::from(len);
-        self.writers[at].position = reached;
+        writer.position = reached;
         if let Some((piece, start)) = piece {
-            let room = self.total.map_or(u64::MAX, |total| total.saturating_sub(position));
+            let room = self.total.saturating_sub(position);
             self.extents.add(position, piece, start, u64::from(len).min(room) as u32);
             if self.is_cleared {
                 piece.pin();
             }
         }
-        self.readers.take_wakers(|position| position < reached, &mut after.wakes);
+        self.busy().readers.take_wakers(|position| position < reached, &mut after.wakes);
         self.release_read(after);
     }
 
     /// Removes a writer that came to its end, or says how far it came.
     pub(super) fn finish_writer(&mut self, id: u32, after: &mut After) -> Result<(), BodyError> {
-        let writer = &self.writers[self.writer_at(id)];
-        let got = writer.position;
-        let end = writer.end.or(self.total).unwrap_or_else(|| self.extents.end());
+        let writer = self.writer(id);
+        let (got, has_end) = (writer.position, writer.end.is_some());
+        let end = writer.end.or(self.total()).unwrap_or_else(|| self.extents.end());
         if end > got {
             let error = BodyError::OriginTruncated { expected: end, got };
             self.fail_writer(id, error.clone(), after);
             return Err(error);
         }
-        if writer.end.is_none() {
-            self.total.get_or_insert(got);
+        if !has_end && self.total == UNKNOWN {
+            self.total = got;
         }
         self.remove_writer(id, after);
         Ok(())
@@ -206,14 +239,15 @@ impl State {
 
     /// Removes a writer that did not come to its end; who waits for it learns why.
     pub(super) fn fail_writer(&mut self, id: u32, error: BodyError, after: &mut After) {
-        let writer = &self.writers[self.writer_at(id)];
+        let writer = self.writer(id);
         // What nobody wanted did not fail: who comes later finds a hole and fills it.
         if !self.is_unwanted(writer) {
             let (from, until) = (writer.position, writer.end.unwrap_or(u64::MAX));
-            if self.failures.len() >= FAILURES_MAX {
-                self.failures.remove(0);
+            let failures = &mut self.busy().failures;
+            if failures.len() >= FAILURES_MAX {
+                failures.remove(0);
             }
-            self.failures.push(Failure { from, until, error });
+            failures.push(Failure { from, until, error });
         }
         self.remove_writer(id, after);
     }
@@ -227,8 +261,9 @@ impl State {
         cx: &mut Context<'_>,
         after: &mut After,
     ) -> Poll<Next> {
-        let total = self.total;
-        let reader = self.readers.reader(id);
+        let total = self.total();
+        let Busy { readers, writers, failures, .. } = &mut **self.busy.get_or_insert_default();
+        let reader = readers.reader(id);
         let (position, end) = (reader.position, reader.end.min(total.unwrap_or(u64::MAX)));
         if position >= end {
             return Poll::Ready(Next::End);
@@ -244,16 +279,16 @@ impl State {
         let comes = |writer: &WriterState| {
             writer.will_reach(position, total) || (is_patient && writer.will_come(position, total))
         };
-        if self.writers.iter().any(comes) {
+        if writers.iter().any(comes) {
             reader.waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
         let failed = |failure: &&Failure| failure.from <= position && position < failure.until;
-        if let Some(failure) = self.failures.iter().rev().find(failed) {
+        if let Some(failure) = failures.iter().rev().find(failed) {
             return Poll::Ready(Next::Failed(failure.error.clone()));
         }
         let held = self.extents.next_after(position).map(|extent| extent.offset);
-        let others = self.writers.iter().map(|writer| writer.position);
+        let others = writers.iter().map(|writer| writer.position);
         let next = others.filter(|at| *at > position).chain(held).min();
         Poll::Ready(Next::Hole(position..next.map_or(end, |next| next.min(end))))
     }
@@ -297,7 +332,7 @@ impl State {
     /// Drops everything, now or when the last reader leaves.
     pub(super) fn clear(&mut self, after: &mut After) {
         self.is_cleared = true;
-        if self.readers.count() == 0 {
+        if self.reader_count() == 0 {
             self.extents.release(|_| true, &mut after.freed);
             self.wake_writers(after);
         } else {
@@ -307,35 +342,65 @@ impl State {
 
     /// Sets the length; false when it contradicts what is known.
     pub(super) fn set_total(&mut self, total: u64, after: &mut After) -> bool {
-        if self.total.is_some_and(|known| known != total) || self.extents.end() > total {
+        if self.total().is_some_and(|known| known != total) || self.extents.end() > total {
             return false;
         }
-        self.total = Some(total);
-        self.readers.take_wakers(|_| true, &mut after.wakes);
+        self.total = total;
+        self.wake_readers(after);
         true
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.total.is_some_and(|total| self.extents.held_bytes() >= total)
+        self.total().is_some_and(|total| self.extents.held_bytes() >= total)
     }
 
     /// The end of what a running writer brings of the bytes from `position` on, where that is known.
     pub(super) fn brought_to(&self, position: u64) -> Option<u64> {
-        let coming = self.writers.iter().filter(|writer| writer.will_come(position, self.total));
-        coming.filter_map(|writer| writer.end.or(self.total)).max()
+        let total = self.total();
+        let coming = self.writers().iter().filter(|writer| writer.will_come(position, total));
+        coming.filter_map(|writer| writer.end.or(total)).max()
     }
 
     pub(super) fn writer_count(&self) -> usize {
-        self.writers.len()
+        self.writers().len()
+    }
+
+    pub(super) fn reader_count(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.readers.count())
+    }
+
+    pub(super) fn readers(&self) -> impl Iterator<Item = &ReaderState> {
+        readers_of(self.busy.as_deref())
+    }
+
+    /// Has this called when it enters transit, which it has not.
+    pub(super) fn set_hook(&mut self, hook: Box<dyn FnOnce() + Send>) {
+        self.busy().on_transit = Some(hook);
+    }
+
+    pub(super) fn take_hook(&mut self) -> Option<Box<dyn FnOnce() + Send>> {
+        self.busy.as_mut()?.on_transit.take()
     }
 
     fn remove_writer(&mut self, id: u32, after: &mut After) {
-        self.writers.remove(self.writer_at(id));
-        if self.writers.is_empty() {
-            self.writers = Vec::new();
+        let busy = self.busy();
+        busy.writers.retain(|writer| writer.id != id);
+        if busy.writers.is_empty() {
+            busy.writers = Vec::new();
             self.extents.compact();
         }
-        self.readers.take_wakers(|_| true, &mut after.wakes);
+        self.wake_readers(after);
+        self.rest(after);
+    }
+
+    /// Gives up what only those need that are filled or read, where it is whole and short: such a body is leased
+    /// at once by who wants it, so seldom has a reader again, and no transit awaits it.
+    fn rest(&mut self, after: &mut After) {
+        let is_idle = self.writers().is_empty() && self.reader_count() == 0;
+        if is_idle && self.total <= SLAB_BYTES_MAX.into() && self.is_complete() {
+            self.busy = None;
+            after.rests = !std::mem::replace(&mut self.has_rested, true);
+        }
     }
 
     /// A reader has moved to `position`: drops what it was the last to need, and lets writers go on
@@ -345,9 +410,9 @@ impl State {
         if !is_inside {
             self.release_read(after);
         }
-        for at in 0..self.writers.len() {
-            if self.unread_bytes(&self.writers[at]) < self.window_bytes() {
-                after.wakes.extend(self.writers[at].waker.take());
+        for at in 0..self.writer_count() {
+            if self.unread_bytes(&self.writers()[at]) < self.window_bytes() {
+                after.wakes.extend(self.busy().writers[at].waker.take());
             }
         }
     }
@@ -357,13 +422,12 @@ impl State {
         if !self.is_transit || !self.had_reader {
             return;
         }
-        let readers = &self.readers;
+        let busy = self.busy.as_deref();
         let (mut is_needed, mut last_end) = (false, 0);
         let unneeded = |extent: &Extent| {
             let inside = extent.offset..extent.end();
             is_needed &= extent.offset == last_end;
-            is_needed |= readers
-                .iter()
+            is_needed |= readers_of(busy)
                 .any(|reader| inside.contains(&reader.position) && reader.position < reader.end);
             last_end = extent.end();
             !is_needed
@@ -372,7 +436,14 @@ impl State {
     }
 
     fn wake_writers(&mut self, after: &mut After) {
-        self.writers.iter_mut().for_each(|writer| after.wakes.extend(writer.waker.take()));
+        let writers = self.busy.iter_mut().flat_map(|busy| &mut busy.writers);
+        writers.for_each(|writer| after.wakes.extend(writer.waker.take()));
+    }
+
+    fn wake_readers(&mut self, after: &mut After) {
+        if let Some(busy) = &mut self.busy {
+            busy.readers.take_wakers(|_| true, &mut after.wakes);
+        }
     }
 
     /// Whether no reader will want what this writer brings next.
@@ -381,12 +452,12 @@ impl State {
             return false;
         }
         if !self.is_transit {
-            return self.is_cleared && self.readers.count() == 0;
+            return self.is_cleared && self.reader_count() == 0;
         }
         let run_start = self.extents.run_start(writer.position);
         let reach = run_start..=writer.position.saturating_add(FILL_AHEAD_BYTES_MAX);
         let wants = |position, end| reach.contains(&position) && end > writer.position;
-        !self.readers.iter().any(|reader| wants(reader.position, reader.end))
+        !self.readers().any(|reader| wants(reader.position, reader.end))
     }
 
     /// In transit: how much is held up to this writer's position for the slowest reader that comes
@@ -395,16 +466,33 @@ impl State {
     fn unread_bytes(&self, writer: &WriterState) -> u64 {
         let run_start = self.extents.run_start(writer.position);
         let held = run_start..=writer.position;
-        let positions = self.readers.iter().map(|reader| reader.position);
+        let positions = self.readers().map(|reader| reader.position);
         let slowest = positions.filter(|position| held.contains(position)).min();
         let from = if self.had_reader { writer.position } else { run_start };
         writer.position - slowest.unwrap_or(from)
     }
 
-    fn writer_at(&self, id: u32) -> usize {
-        let at = self.writers.iter().position(|writer| writer.id == id);
-        at.expect("a writer is known to its body until it ends")
+    fn busy(&mut self) -> &mut Busy {
+        self.busy.get_or_insert_default()
     }
+
+    fn writers(&self) -> &[WriterState] {
+        self.busy.as_ref().map_or(&[], |busy| &busy.writers)
+    }
+
+    fn writer(&self, id: u32) -> &WriterState {
+        let writer = self.writers().iter().find(|writer| writer.id == id);
+        writer.expect("a writer is known to its body until it ends")
+    }
+
+    fn writer_mut(&mut self, id: u32) -> &mut WriterState {
+        let writer = self.busy().writers.iter_mut().find(|writer| writer.id == id);
+        writer.expect("a writer is known to its body until it ends")
+    }
+}
+
+fn readers_of(busy: Option<&Busy>) -> impl Iterator<Item = &ReaderState> {
+    busy.into_iter().flat_map(|busy| busy.readers.iter())
 }
 
 impl WriterState {

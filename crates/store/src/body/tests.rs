@@ -488,3 +488,27 @@ fn bodies_and_their_readers_cost_what_is_charged() {
     drop(bodies);
     assert_eq!(arena.stats().metadata_bytes, before.metadata_bytes);
 }
+
+#[test]
+fn a_short_body_that_is_whole_costs_two_lines() {
+    let arena = arena();
+    let charged = || arena.stats().metadata_bytes;
+    let before = charged();
+    let body = complete(&arena, 1000);
+    let rested = charged() - before;
+    assert_eq!(rested, 128 + crate::limits::PIECE_METADATA_BYTES);
+    assert_eq!(size_of::<Body>() + 16, 128);
+    // Who reads it has a place for as long as it does.
+    let mut reader = body.reader(500..);
+    assert_eq!((body.readers(), drain(&mut reader).0), (1, 500));
+    drop(reader);
+    assert_eq!((body.readers(), charged() - before), (0, rested));
+    assert_eq!(body.lease(0..1000).map(|lease| lease.len()), Some(1000));
+    // One that is longer, or not whole, keeps the places of those to come.
+    let long = complete(&arena, 5000);
+    let part = Body::new(&arena, Some(1000));
+    drop(part.writer(0, None));
+    assert!(charged() - before > 2 * rested + 100);
+    drop((body, long, part));
+    assert_eq!(charged(), before);
+}
