@@ -372,7 +372,7 @@ variables! {
     BerespTtl "beresp.ttl" Duration Any {
         get R = of!(answer => Duration(answer.ttl));
         set R, R = |run, value| run.set_lifetime(value, |answer, t| {
-            (answer.ttl, answer.has_no_life) = (t.max(-answer.age), false);
+            (answer.ttl, answer.has_no_life) = (t.max(0.0 - answer.age), false);
         });
     }
     BerespGrace "beresp.grace" Duration Any {
