@@ -146,7 +146,7 @@ impl Client {
     pub(crate) fn new(access: Access) -> Result<Self, String> {
         let origin = Origin::new(access.server.clone()).map_err(|error| error.to_string())?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| format!("runtime.kubernetes: {error}"))?;
+        let runtime = runtime.map_err(|error| error.to_string())?;
         let (questions, asked) = mpsc::channel(CONNECTIONS_MAX as usize);
         let work = move || {
             let asker = Asker { pool: Pool::new(), access, origin: RefCell::new(origin) };
@@ -155,7 +155,7 @@ impl Client {
         std::thread::Builder::new()
             .name("kubernetes".to_owned())
             .spawn(work)
-            .map_err(|error| format!("runtime.kubernetes: {error}"))?;
+            .map_err(|error| error.to_string())?;
         Ok(Self { questions })
     }
 
