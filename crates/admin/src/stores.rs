@@ -40,6 +40,8 @@ pub(crate) struct StoreView {
     written_padding_bytes: u64,
     /// Its own bookkeeping.
     written_metadata_bytes: u64,
+    /// Bytes the drive was told it need not keep, since it was opened.
+    discarded_bytes: u64,
     /// Part of its write budget that the last day used.
     pressure: f64,
     /// How long it lasts at this rate.
@@ -109,6 +111,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
         written_kept_bytes: volume.written.reinserted_bytes,
         written_padding_bytes: volume.written.padding_bytes,
         written_metadata_bytes: volume.written.metadata_bytes,
+        discarded_bytes: count(|counts| counts.discarded_bytes.value()),
         pressure: stats.pressure,
         life_left_days: stats.life_left.map(|left| left.as_secs_f64() / 86_400.0),
         index_dropped: count(|counts| counts.index_dropped.value()),
@@ -131,7 +134,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
 
 impl StoreView {
     /// What is measured of it, by name and meaning.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 26] {
+    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 27] {
         let is = |health: &str| u8::from(self.health == health).into();
         [
             ("healthy", "Whether the disk is read and written.", is("healthy")),
@@ -160,6 +163,11 @@ impl StoreView {
                 "written_metadata_bytes",
                 "Bytes written of bookkeeping.",
                 self.written_metadata_bytes as f64,
+            ),
+            (
+                "discarded_bytes",
+                "Bytes the drive was told it need not keep.",
+                self.discarded_bytes as f64,
             ),
             ("pressure", "Part of the write budget that the last day used.", self.pressure),
             ("index_dropped", "Records that a full index left out.", self.index_dropped as f64),

@@ -41,6 +41,20 @@ pub(super) const KEYS: &[Key] = &[
          as the write budget has room.",
     ),
     key(
+        "store[].discard",
+        Kind::Choice(&["devices", "always", "never"]),
+        "devices",
+        "Whether the drive is told what it need not keep of what is about to be written over, so that \
+         it moves less of it about: where the store is a block device, also where it is a file, or never.",
+    ),
+    key(
+        "store[].write_life",
+        Kind::Choice(&["unsaid", "short", "medium", "long", "extreme"]),
+        "long",
+        "How long most of what is written there stays, beside what else is written to the same drive, as \
+         the kernel is told (`F_SET_RW_HINT`).",
+    ),
+    key(
         "store[].class",
         Kind::Text,
         "disk",

@@ -5,6 +5,8 @@ use super::mistake::{Mistake, Place};
 use super::values::{optional, size};
 use crate::storage::Storage;
 use freshet_cache::Objective;
+use freshet_store::disk::Discard;
+use freshet_store::disk::device::WriteLife;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,6 +25,10 @@ pub struct Store {
     pub object_bytes: Option<u64>,
     /// Keep what was used.
     pub keep_used: bool,
+    /// Whether the drive is told what it need not keep.
+    pub discard: Discard,
+    /// How long most of what is written stays, as the drive is told.
+    pub write_life: WriteLife,
     /// What rules and policies call it, and others beside it.
     pub class: String,
     /// Shortest lifetime of what goes there, where that is longer than `stores.ttl_min`.
@@ -86,6 +92,18 @@ pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Store> {
         weight: Some(row.value("store[].weight").number() as f64).filter(|weight| *weight > 0.0),
         drive_writes,
         keep_used: row.value("store[].keep_used").bool(),
+        discard: match text("store[].discard").as_str() {
+            "always" => Discard::Always,
+            "never" => Discard::Never,
+            _ => Discard::Devices,
+        },
+        write_life: match text("store[].write_life").as_str() {
+            "short" => WriteLife::Short,
+            "medium" => WriteLife::Medium,
+            "long" => WriteLife::Long,
+            "extreme" => WriteLife::Extreme,
+            _ => WriteLife::Unsaid,
+        },
         class: text("store[].class"),
         ttl_min: row.value("store[].ttl_min").span(),
         object_bytes_min,

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use freshet_store::disk::budget::Use;
-use freshet_store::disk::{Description, DiskSpec, Disks, Takes, Wish};
+use freshet_store::disk::device::WriteLife;
+use freshet_store::disk::{Description, Discard, DiskSpec, Disks, Takes, Wish};
 use freshet_store::{Arena, Body};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -23,6 +24,8 @@ fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
         drive_writes: 1000.0,
         object_bytes: None,
         keeps: false,
+        discard: Discard::Always,
+        write_life: WriteLife::Long,
         takes: Takes::default(),
     };
     let disks = Disks::open(vec![spec], now_us, false).unwrap();

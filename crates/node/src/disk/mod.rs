@@ -53,6 +53,8 @@ pub(crate) fn specs(settings: &Settings) -> impl Iterator<Item = DiskSpec> {
         drive_writes: store.drive_writes,
         object_bytes: store.object_bytes,
         keeps: store.keep_used,
+        discard: store.discard,
+        write_life: store.write_life,
         takes: Takes {
             class: store.class.as_str().into(),
             bytes: store.object_bytes_min..=store.object_bytes_max,

@@ -157,6 +157,13 @@ impl Device for Handle {
         }
     }
 
+    fn discard(&self, range: Range<u64>) -> Completion {
+        if self.is_closed.load(Relaxed) {
+            return Completion::new().0;
+        }
+        self.drive.device.discard(range)
+    }
+
     /// Who waits in place does not let time pass: all that is done is told.
     fn wait(&self, completion: Completion, limit: Duration) -> Outcome {
         std::mem::take(&mut *lock(&self.late)).iter().for_each(tell);

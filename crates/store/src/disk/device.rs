@@ -8,6 +8,7 @@ use super::block::{Block, Buffer};
 use super::pace::ReadTimes;
 use std::fmt;
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -39,6 +40,9 @@ impl IoError {
     /// The kernel's word for want of space.
     pub const NO_SPACE: Self = Self::Failed(28);
 
+    /// The kernel's word for what a device or a file system does not know.
+    pub const NOT_SUPPORTED: Self = Self::Failed(95);
+
     /// Whether the whole device is gone, rather than a part of it.
     pub fn is_gone(self) -> bool {
         const ENXIO: i32 = 6;
@@ -64,6 +68,23 @@ impl IoError {
         const EDQUOT: i32 = 122;
         matches!(self, Self::NO_SPACE | Self::Failed(EDQUOT))
     }
+}
+
+/// How long most of what is written to a device stays there, beside all else that is written to the same drive:
+/// drives that are told keep together in their cells what goes together.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum WriteLife {
+    /// Nothing is said of it.
+    #[default]
+    Unsaid,
+    /// As logs and databases do.
+    Short,
+    /// Longer than that.
+    Medium,
+    /// As a log that goes round once in days.
+    Long,
+    /// Longer still.
+    Extreme,
 }
 
 /// What to do.
@@ -133,6 +154,23 @@ pub trait Device: Send + Sync + fmt::Debug {
     /// Has what is below it keep blocks for the first `bytes`, so that writes there do not fail where
     /// something else takes all its space.
     fn reserve_blocks(&self, _bytes: u64) {}
+
+    /// Whether it is a device of blocks, and not a file in a file system that has one.
+    fn is_block_device(&self) -> bool {
+        false
+    }
+
+    /// Says how long most of what is written there stays, where the kernel takes such a word.
+    fn hint_life(&self, _life: WriteLife) {}
+
+    /// Begins to tell the device that nothing of a range is of use any more, of whole blocks: it may read as
+    /// zeroes from now on, or as it did. Never waits for the device; who does waits on the completion
+    /// itself, and writes nothing there before.
+    fn discard(&self, _range: Range<u64>) -> Completion {
+        let (completion, finish) = Completion::new();
+        finish.finish(Err(IoError::NOT_SUPPORTED), Buffer::None);
+        completion
+    }
 
     /// Lets another process have the device. It can still be read here, and what is read may be of
     /// the other one.

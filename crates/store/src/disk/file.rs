@@ -1,13 +1,14 @@
 //! A block device or a file, without the page cache.
 
 use super::block::Buffer;
-use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
+use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, WriteLife};
 use super::limits::{BLOCK_BYTES, POOL_THREADS};
 use super::pace::ReadTimes;
 use super::ring::Ring;
 use crate::error::DiskError;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,6 +16,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// `_IO(0x12, 119)` of `linux/fs.h`.
+const BLKDISCARD: libc::Ioctl = 0x1277;
+
+/// `F_LINUX_SPECIFIC_BASE + 12` of `linux/fcntl.h`.
+const F_SET_RW_HINT: libc::c_int = 1036;
 
 /// A device or file that is open. One process has it at a time.
 #[derive(Debug)]
@@ -24,6 +31,8 @@ pub struct FileDevice {
     bytes: u64,
     /// For threads that have no ring.
     pool: OnceLock<Sender<Task>>,
+    /// A thread for what the kernel has no queue for.
+    discards: OnceLock<Sender<Discard>>,
     is_closed: AtomicBool,
 }
 
@@ -31,6 +40,7 @@ pub struct FileDevice {
 #[derive(Debug)]
 pub(super) struct Shared {
     fd: OwnedFd,
+    is_block_device: bool,
     reads: AtomicUsize,
     all: AtomicUsize,
     began: Instant,
@@ -38,6 +48,12 @@ pub(super) struct Shared {
     progress_us: AtomicU64,
     reads_ended: AtomicU64,
     reads_us: AtomicU64,
+}
+
+/// What the device is to be told that it need not keep.
+struct Discard {
+    range: Range<u64>,
+    finish: Finish,
 }
 
 struct Task {
@@ -80,13 +96,15 @@ impl FileDevice {
 
     fn of(fd: OwnedFd, path: &Path) -> Result<Self, IoError> {
         let stat = rustix::fs::fstat(&fd).map_err(failed)?;
-        let bytes = match FileType::from_raw_mode(stat.st_mode) {
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let bytes = match kind {
             FileType::RegularFile => u64::try_from(stat.st_size).unwrap_or(0),
             FileType::BlockDevice => rustix::fs::seek(&fd, SeekFrom::End(0)).map_err(failed)?,
             _ => return Err(failed(Errno::NOTBLK)),
         };
         let shared = Shared {
             fd,
+            is_block_device: kind == FileType::BlockDevice,
             reads: AtomicUsize::new(0),
             all: AtomicUsize::new(0),
             began: Instant::now(),
@@ -99,6 +117,7 @@ impl FileDevice {
             path: path.to_owned(),
             bytes: bytes & !(BLOCK_BYTES - 1),
             pool: OnceLock::new(),
+            discards: OnceLock::new(),
             is_closed: AtomicBool::new(false),
         })
     }
@@ -154,6 +173,20 @@ impl FileDevice {
             sender
         })
     }
+
+    fn discards(&self) -> &Sender<Discard> {
+        self.discards.get_or_init(|| {
+            let (sender, receiver) = channel::<Discard>();
+            let shared = Arc::clone(&self.shared);
+            // Without a thread, discards end as on a device that is closed.
+            let _ = thread::Builder::new().name("disk-discard".into()).spawn(move || {
+                for Discard { range, finish } in receiver {
+                    finish.finish(shared.discard(&range), Buffer::None);
+                }
+            });
+            sender
+        })
+    }
 }
 
 /// Serves a device until it is dropped.
@@ -192,6 +225,11 @@ fn moved(len: usize, mut step: impl FnMut(usize) -> Result<usize, Errno>) -> Res
     Ok(())
 }
 
+fn last_error() -> IoError {
+    let error = std::io::Error::last_os_error();
+    error.raw_os_error().map_or(IoError::NOT_SUPPORTED, IoError::Failed)
+}
+
 fn failed(error: Errno) -> IoError {
     IoError::Failed(error.raw_os_error())
 }
@@ -199,6 +237,37 @@ fn failed(error: Errno) -> IoError {
 impl Shared {
     pub(super) fn fd(&self) -> RawFd {
         self.fd.as_raw_fd()
+    }
+
+    /// Tells the drive that it need not keep a range; of a file, gives its blocks to the file system, which
+    /// may tell the drive.
+    fn discard(&self, range: &Range<u64>) -> Result<(), IoError> {
+        let place = [range.start, range.end - range.start];
+        if !self.is_block_device {
+            let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            return rustix::fs::fallocate(&self.fd, how, place[0], place[1]).map_err(failed);
+        }
+        // SAFETY: the kernel reads two numbers from the address, which are there until it returns.
+        match unsafe { libc::ioctl(self.fd(), BLKDISCARD, place.as_ptr()) } {
+            0 => Ok(()),
+            _ => Err(last_error()),
+        }
+    }
+
+    /// Says how long what is written stays.
+    fn hint_life(&self, life: WriteLife) -> Result<(), IoError> {
+        let hint: u64 = match life {
+            WriteLife::Unsaid => 0,
+            WriteLife::Short => 2,
+            WriteLife::Medium => 3,
+            WriteLife::Long => 4,
+            WriteLife::Extreme => 5,
+        };
+        // SAFETY: the kernel reads a number from the address, which is there until it returns.
+        match unsafe { libc::fcntl(self.fd(), F_SET_RW_HINT, &raw const hint) } {
+            0 => Ok(()),
+            _ => Err(last_error()),
+        }
     }
 
     /// Takes note of an operation that begins; when, for [`Shared::ended`].
@@ -232,6 +301,25 @@ impl Shared {
 impl Device for FileDevice {
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    fn is_block_device(&self) -> bool {
+        self.shared.is_block_device
+    }
+
+    fn hint_life(&self, life: WriteLife) {
+        if let Err(error) = self.shared.hint_life(life) {
+            tracing::debug!(path = %self.path.display(), %error, "no word of how long writes live");
+        }
+    }
+
+    fn discard(&self, range: Range<u64>) -> Completion {
+        let (completion, finish) = Completion::new();
+        if !self.is_closed.load(Relaxed) {
+            // Where nobody takes it, it ends as on a device that is closed.
+            let _ = self.discards().send(Discard { range, finish });
+        }
+        completion
     }
 
     fn submit(&self, io: Io) -> Completion {
@@ -333,6 +421,52 @@ mod tests {
         })
         .join()
         .expect("the ring works");
+    }
+
+    #[test]
+    fn the_kernel_knows_how_long_writes_live() {
+        const F_GET_RW_HINT: libc::c_int = 1035;
+
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let device = FileDevice::open(file.path()).expect("the file");
+        for (life, expected) in
+            [(WriteLife::Long, 4), (WriteLife::Extreme, 5), (WriteLife::Unsaid, 0)]
+        {
+            device.hint_life(life);
+            let mut hint = u64::MAX;
+            // SAFETY: the kernel writes a number to the address, which is there until it returns.
+            let got = unsafe { libc::fcntl(device.shared.fd(), F_GET_RW_HINT, &raw mut hint) };
+            if got == 0 {
+                assert_eq!(hint, expected, "{life:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_discarded_of_a_file_is_the_file_systems_again() {
+        use std::os::unix::fs::MetadataExt;
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let device = FileDevice::create(&path, 8 << 20).expect("a file");
+        let device: &dyn Device = &device;
+        assert!(!device.is_block_device());
+        let mut block = Block::new(8 << 20);
+        block.fill(7);
+        device.write(0, block).expect("the file can be written");
+        let blocks = || path.metadata().expect("what it has").blocks() * 512;
+        assert_eq!(blocks(), 8 << 20);
+        let done = device.discard(1 << 20..5 << 20).wait(Duration::from_secs(60));
+        if done.result == Err(IoError::NOT_SUPPORTED) {
+            return;
+        }
+        assert_eq!((done.result, blocks()), (Ok(()), 4 << 20));
+        let read = device.read(0, 8 << 20).expect("the file can be read");
+        let is_zero = |at: usize| (1 << 20..5 << 20).contains(&at);
+        assert!(read.iter().enumerate().all(|(at, byte)| *byte == if is_zero(at) { 0 } else { 7 }));
+        device.close();
+        let closed = device.discard(0..4096).wait(Duration::from_secs(60));
+        assert_eq!(closed.result, Err(IoError::Closed));
     }
 
     #[test]

@@ -104,6 +104,10 @@ pub const HEAD_READ_BYTES: u32 = 16 << 10;
 /// One write: long enough for any drive's full speed, short enough to let reads pass.
 pub const WRITE_BYTES: usize = 1 << 20;
 
+/// What a drive is told to discard at once, ahead of what is written: 32 writes, in which any drive is done
+/// with it.
+pub const DISCARD_BYTES: u64 = 32 << 20;
+
 /// Writes under way at once, for each disk.
 pub const WRITES_IN_FLIGHT_MAX: usize = 4;
 

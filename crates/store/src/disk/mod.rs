@@ -13,6 +13,7 @@
 //! | `index`, `growth`, `snapshot` | where records are, and were at one moment |
 //! | `journal`, `checkpoint`, `checkpointing`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `renewal`, `reclaim`, `stream` | the one that writes, and what it is given |
+//! | `discard` | telling a drive what it need not keep |
 //! | `erase` | overwriting what was purged, and reading back that it is gone |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
@@ -30,6 +31,7 @@ mod checkpoint;
 mod checkpointing;
 mod codec;
 pub mod device;
+mod discard;
 mod drive;
 mod erase;
 pub mod file;
@@ -68,7 +70,7 @@ mod volume;
 mod writer;
 
 pub use checkpoint::Written;
-pub use drive::{Disk, DiskCounts, DiskSpec, DiskStats};
+pub use drive::{Discard, Disk, DiskCounts, DiskSpec, DiskStats};
 pub use erase::{Erased, Progress};
 pub use health::Health;
 pub use intake::Description;

@@ -56,6 +56,9 @@ struct State {
     operations: u64,
     bytes_read: u64,
     bytes_written: u64,
+    knows_no_discards: bool,
+    /// What was discarded, each with how many writes were not flushed then.
+    discards: Vec<(Range<u64>, usize)>,
     /// How long a read takes, as far as is said of it.
     read_time: Duration,
     read_times: ReadTimes,
@@ -76,10 +79,17 @@ impl State {
     }
 
     fn write(&mut self, offset: usize, bytes: &[u8]) {
-        let Some(place) = self.now.get_mut(offset..offset + bytes.len()) else { return };
+        if self.put(offset, bytes) {
+            self.bytes_written += bytes.len() as u64;
+        }
+    }
+
+    /// Changes what reads see, until a power cut maybe; whether there is such a place.
+    fn put(&mut self, offset: usize, bytes: &[u8]) -> bool {
+        let Some(place) = self.now.get_mut(offset..offset + bytes.len()) else { return false };
         self.unflushed.push((offset, place.to_vec()));
         place.copy_from_slice(bytes);
-        self.bytes_written += bytes.len() as u64;
+        true
     }
 }
 
@@ -100,6 +110,8 @@ impl SimulatedDevice {
             operations: 0,
             bytes_read: 0,
             bytes_written: 0,
+            knows_no_discards: false,
+            discards: Vec::new(),
             read_time: Duration::ZERO,
             read_times: ReadTimes::default(),
         };
@@ -198,6 +210,16 @@ impl SimulatedDevice {
         cut
     }
 
+    /// Sets whether it can be told what it need not keep, as at first.
+    pub fn set_knows_discards(&self, knows: bool) {
+        self.lock().knows_no_discards = !knows;
+    }
+
+    /// What was discarded so far, each with how many writes were not flushed then.
+    pub fn discards(&self) -> Vec<(Range<u64>, usize)> {
+        self.lock().discards.clone()
+    }
+
     /// Operations so far.
     pub fn operations(&self) -> u64 {
         self.lock().operations
@@ -286,9 +308,47 @@ impl State {
     }
 }
 
+impl State {
+    /// Each sector reads as zeroes from now on, or as it did.
+    fn discard(&mut self, range: Range<u64>) -> Result<(), IoError> {
+        self.operations += 1;
+        match &mut self.until_cut {
+            Some(0) => self.is_closed = true,
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        if self.is_closed {
+            return Err(IoError::Closed);
+        }
+        if self.knows_no_discards {
+            return Err(IoError::NOT_SUPPORTED);
+        }
+        self.discards.push((range.clone(), self.unflushed.len()));
+        // Neighbours go together, as a rule.
+        let mut goes = 0;
+        for sector in range.step_by(SECTOR_BYTES) {
+            if sector.is_multiple_of(64 * SECTOR_BYTES as u64) {
+                goes = self.random();
+            }
+            if goes & 3 == 0 || (goes & 3 == 1 && self.random() & 1 == 0) {
+                self.put(sector as usize, &[0; SECTOR_BYTES]);
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Device for SimulatedDevice {
     fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Ends at once.
+    fn discard(&self, range: Range<u64>) -> Completion {
+        let (completion, finish) = Completion::new();
+        let result = self.lock().discard(range);
+        finish.finish(result, Buffer::None);
+        completion
     }
 
     fn submit(&self, mut io: Io) -> Completion {

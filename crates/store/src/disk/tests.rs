@@ -2,6 +2,7 @@
 
 mod campaign;
 mod checkpoint;
+mod discard;
 mod engine;
 mod erase;
 mod health;

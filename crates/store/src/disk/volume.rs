@@ -119,6 +119,8 @@ pub struct Volume {
     is_suspect: AtomicBool,
     /// Whether what is written now costs nothing that is stored.
     is_filling: AtomicBool,
+    /// Whether the device is told what it need not keep.
+    pub(super) discards: AtomicBool,
 }
 
 /// What changes together with the index.
@@ -171,6 +173,8 @@ pub struct VolumeCounts {
     pub renewals_written: SharedCounter,
     /// Segments freed to be written again.
     pub segments_reclaimed: SharedCounter,
+    /// Bytes the drive was told it need not keep.
+    pub discarded_bytes: SharedCounter,
     /// Index entries dropped because the index was full.
     pub index_dropped: SharedCounter,
     /// Checkpoints written.
@@ -225,6 +229,7 @@ impl Volume {
             is_gone: AtomicBool::new(false),
             is_suspect: AtomicBool::new(false),
             is_filling,
+            discards: AtomicBool::new(false),
         }
     }
 

@@ -9,6 +9,7 @@ use super::budget::Budget;
 use super::checkpointing::Checkpoint;
 use super::codec::round_up;
 use super::device::{Completion, Io, IoError, Op};
+use super::discard::Discards;
 use super::index::{KIND_CHUNK, head_kind};
 use super::journal::Event;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT, WRITE_BYTES, WRITES_IN_FLIGHT_MAX};
@@ -69,6 +70,7 @@ struct Open {
     entries: Vec<Entry>,
     /// How many of them are in writes that were begun.
     submitted: usize,
+    discards: Discards,
 }
 
 #[derive(Debug)]
@@ -347,6 +349,8 @@ impl Writer {
         volume.set_segment_seq(segment, seq);
         // Nobody may write over what was there before it is known that it is gone.
         volume.commit_journal()?;
+        let start = geometry.segment_at(segment);
+        let discards = Discards::begin(&volume, start..start + geometry.segment_bytes);
         let mut buffer = self.spare.pop().unwrap_or_else(|| Block::new(buffer_bytes(&geometry)));
         let header = segment::header(volume.superblock.device, segment, seq, stream as u8);
         buffer[..header.len()].copy_from_slice(&header);
@@ -360,6 +364,7 @@ impl Writer {
             filled,
             entries: Vec::new(),
             submitted: 0,
+            discards,
         });
         Ok(())
     }
@@ -368,6 +373,10 @@ impl Writer {
         self.submit_stream(stream)?;
         self.reap(true)?;
         let Some(open) = self.open[stream as usize].take() else { return Ok(()) };
+        if let Err(error) = open.discards.end(&self.volume) {
+            self.give_up(open.segment, error);
+            return Err(error.into());
+        }
         self.spare.push(open.buffer);
         if open.entries.is_empty() {
             self.volume.books().table.change(open.segment, |info| info.state = SegmentState::Free);
@@ -439,6 +448,7 @@ impl Writer {
             self.reap_first()?;
         }
         let geometry = *self.volume.geometry();
+        self.clear_for(stream)?;
         let next = self.spare.pop();
         let Some(open) = self.open[stream as usize].as_mut().filter(|open| open.filled > 0) else {
             self.spare.extend(next);
@@ -468,6 +478,19 @@ impl Writer {
         self.in_flight.push_back(InFlight { segment, seq, completion, entries });
         // A part of a checkpoint for each write of the log.
         self.step_checkpoint()
+    }
+
+    /// Waits until nothing is to be discarded where the buffer of a stream is about to be written.
+    fn clear_for(&mut self, stream: Stream) -> Result<(), DiskError> {
+        let Some(open) = &mut self.open[stream as usize] else { return Ok(()) };
+        let (segment, seq) = (open.segment, open.seq);
+        let buffer_at = self.volume.geometry().segment_at(segment) + open.buffer_at;
+        let end = round_up(buffer_at + open.filled as u64, BLOCK_BYTES);
+        if let Err(error) = open.discards.clear_to(&self.volume, end) {
+            self.fail_segment(segment, seq, error);
+            return Err(error.into());
+        }
+        Ok(())
     }
 
     /// Takes note of writes that have ended, in order; with `all` waits for every one.

@@ -16,6 +16,7 @@ mod thread;
 mod waiting;
 
 use super::budget::{Budget, Use};
+use super::device::WriteLife;
 use super::erase::Progress;
 use super::health::{Health, Levels};
 use super::intake::Description;
@@ -51,8 +52,34 @@ pub struct DiskSpec {
     pub object_bytes: Option<u64>,
     /// Whether content that was used is kept when its segment is freed.
     pub keeps: bool,
+    /// Whether the drive is told what it need not keep.
+    pub discard: Discard,
+    /// How long most of what is written stays, as the drive is told.
+    pub write_life: WriteLife,
     /// What may go there.
     pub takes: Takes,
+}
+
+/// Whether a drive is told what it need not keep.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Discard {
+    /// Where the store is a device of blocks. A file would give away the blocks that were reserved for it.
+    #[default]
+    Devices,
+    /// Also where it is a file.
+    Always,
+    /// Never.
+    Never,
+}
+
+impl Discard {
+    fn is_for(self, is_block_device: bool) -> bool {
+        match self {
+            Self::Devices => is_block_device,
+            Self::Always => true,
+            Self::Never => false,
+        }
+    }
 }
 
 /// One disk of a node.

@@ -144,6 +144,8 @@ impl Disk {
         pace: &mut Pace,
     ) -> Left {
         writer.set_keeps(self.spec.keeps);
+        volume.device().hint_life(self.spec.write_life);
+        volume.set_discards(self.spec.discard.is_for(volume.device().is_block_device()));
         writer.set_budget(self.put_in_use(volume));
         self.counts.opened.add(1);
         // Purges that came between its opening and now.

@@ -42,6 +42,7 @@ fn live(seed: u64) -> Life {
     let options = FormatOptions { object_bytes: Some(object_bytes), ..SMALL };
     let mut world = World::new(bytes, seed, options);
     world.opened().writer.set_keeps(next(2) == 0);
+    world.opened().volume.set_discards(next(2) == 0);
     let kind = seed % 4;
     for _ in 0..2 + next(3) {
         // Kinds of lives: only power cuts; media errors too; hangs and lost writes too; all rare.
@@ -150,6 +151,7 @@ fn live(seed: u64) -> Life {
             }
         }
         world.opened().writer.set_keeps(next(2) == 0);
+        world.opened().volume.set_discards(next(2) == 0);
         for resource in 0..if grows { 200 } else { 60 } {
             life.looks += 1;
             life.hits += u64::from(world.look(resource, true, (0, u64::MAX)));

@@ -19,6 +19,7 @@ const LENGTHS: [u64; 5] = [700, 9_000, 40_000, 70_000, 300_000];
 fn two_tags(seed: u64) -> World {
     let mut world = World::new(16 << 20, seed, SMALL);
     world.opened().writer.set_keeps(true);
+    world.opened().volume.set_discards(true);
     for at in 0..400 {
         world.insert(at % 230, LENGTHS[(at % 5) as usize], at % 230 % 2).expect("there is room");
     }
