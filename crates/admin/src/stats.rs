@@ -118,7 +118,7 @@ pub(crate) async fn stats(State(context): State<Arc<Context>>) -> Json<Stats> {
     let node = &context.node;
     let sums = node.sums();
     let cache = node.shared.cache.stats();
-    let arena = node.shared.arena.stats();
+    let arena = node.shared.cache.memory();
     let now = UnixMillis::now();
     let (reasons, reasons_of) = reasons(&node.shared.log.recent(usize::MAX));
     Json(Stats {

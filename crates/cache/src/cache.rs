@@ -12,6 +12,7 @@ use crate::eviction::{Objective, Tactic};
 use crate::key::{Key, Secret};
 use crate::lower::Lower;
 use crate::object::Object;
+use crate::order::Order;
 use crate::purge_log::{self, PurgeLog, Seq};
 use crate::shard::{SHARDS, Shard, shard_of};
 use freshet_base::clock::UnixMillis;
@@ -19,8 +20,8 @@ use freshet_base::counter::SharedCounter;
 use freshet_store::Arena;
 use freshet_store::disk::tactic::Chosen;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 /// What an operator may set.
@@ -68,11 +69,9 @@ pub struct Cache {
     /// Keys whose point is below are in the monitor's sample.
     pub(crate) sample_below: AtomicU64,
     pub(crate) purges: Mutex<PurgeLog>,
-    pub(crate) seq: AtomicU64,
-    fence: AtomicU64,
-    /// When trust in what is stored ends, ms of the wall clock.
-    trusted_until_ms: AtomicU64,
-    next_id: AtomicU64,
+    pub(crate) order: Arc<Order>,
+    /// Indexes that may have copies of what is here.
+    pub(crate) others: OnceLock<Box<[Weak<Cache>]>>,
     pub(crate) evicted_bytes: SharedCounter,
     pub(crate) refused_room: SharedCounter,
     /// Who counts tags, where somebody wants to know.
@@ -94,6 +93,16 @@ impl Cache {
         secret: Secret,
         settings: Settings,
     ) -> Result<Arc<Self>, CacheError> {
+        Self::in_order(arena, secret, settings, Arc::new(Order::after(Self::DOUBTED_BELOW)))
+    }
+
+    /// As [`Cache::new`], one of several that count by the same order.
+    pub(crate) fn in_order(
+        arena: Arc<Arena>,
+        secret: Secret,
+        settings: Settings,
+        order: Arc<Order>,
+    ) -> Result<Arc<Self>, CacheError> {
         if settings.waiters_max == 0 {
             return Err(CacheError::ConfigWaiters);
         }
@@ -111,10 +120,8 @@ impl Cache {
             monitor: Mutex::new(monitor),
             sample_below,
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),
-            seq: AtomicU64::new(Self::DOUBTED_BELOW),
-            fence: AtomicU64::new(0),
-            trusted_until_ms: AtomicU64::new(u64::MAX),
-            next_id: AtomicU64::new(1),
+            order,
+            others: OnceLock::new(),
             evicted_bytes: SharedCounter::default(),
             refused_room: SharedCounter::default(),
             crowded: AtomicBool::new(false),
@@ -136,22 +143,19 @@ impl Cache {
     /// last validated, before it is not to be used without being validated. 0 is no fence, and
     /// [`u64::MAX`] holds for everything, also for what is yet to come. O(1): objects stay as they are.
     pub fn fence(&self, seq: u64) {
-        self.fence.store(seq, SeqCst);
+        self.order.fence(seq);
     }
 
     /// Has the fence hold for everything from this time on, whoever sleeps until then. Whoever moves the fence
     /// may be stopped, as a machine is that is moved, and wakes up together with those who look up.
     pub fn trust_until(&self, end: UnixMillis) {
-        self.trusted_until_ms.store(end.0, SeqCst);
+        self.order.trust_until(end);
     }
 
     /// Where the fence is; [`Object::born_seq`] below it is behind. Whoever looks up compares: this
     /// cache does not know what a request may use all the same.
     pub fn fenced_below(&self, now: UnixMillis) -> u64 {
-        match now.0 >= self.trusted_until_ms.load(SeqCst) {
-            true => u64::MAX,
-            false => self.fence.load(SeqCst),
-        }
+        self.order.fenced_below(now)
     }
 
     /// Whether the fence holds for everything, also for what is yet to come.
@@ -234,7 +238,7 @@ impl Cache {
     }
 
     pub(crate) fn next_id(&self) -> u64 {
-        self.next_id.fetch_add(1, Relaxed)
+        self.order.next_id()
     }
 
     pub(crate) fn shard(&self, key: &Key) -> MutexGuard<'_, Shard> {

@@ -77,14 +77,17 @@
 
 pub mod cache;
 mod census;
+mod copies;
 pub mod error;
 pub mod eviction;
 mod fetches;
+pub mod groups;
 pub mod key;
 pub mod lookup;
 pub mod lower;
 pub mod object;
 pub mod observe;
+mod order;
 pub mod purge;
 mod purge_log;
 mod reclaim;
@@ -98,8 +101,10 @@ pub mod waiting;
 
 pub use cache::{Cache, Settings};
 pub use census::TagCounts;
+pub use copies::Copying;
 pub use error::CacheError;
 pub use eviction::Objective;
+pub use groups::Groups;
 pub use key::{Key, KeyBuilder, Secret};
 pub use lookup::{Lookup, MissWhy, Use};
 pub use lower::{LowerStats, LowerTakes};

@@ -131,7 +131,7 @@ impl Cache {
         self.lookup_with(key, RequestKeys::taking_any(request), now, classify)
     }
 
-    fn lookup_with(
+    pub(crate) fn lookup_with(
         self: &Arc<Self>,
         key: &Key,
         mut keys: RequestKeys<'_>,
@@ -222,7 +222,7 @@ fn pending(shard: &Shard, key: &Key, keys: &mut RequestKeys<'_>) -> Option<Arc<P
 }
 
 /// The first variant the caller has a use for, and why it is no hit if it is none.
-fn select(
+pub(crate) fn select(
     resource: &Resource,
     keys: &mut RequestKeys<'_>,
     classify: &mut dyn FnMut(&Object) -> Use,

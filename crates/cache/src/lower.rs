@@ -73,6 +73,34 @@ pub struct LowerStats {
     pub refused: u64,
 }
 
+impl LowerStats {
+    /// Adds what another holds.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self {
+            limit_bytes,
+            used_bytes,
+            objects,
+            hits,
+            demoted,
+            demoted_bytes,
+            promoted,
+            promoted_bytes,
+            evicted,
+            refused,
+        } = other;
+        self.limit_bytes += limit_bytes;
+        self.used_bytes += used_bytes;
+        self.objects += objects;
+        self.hits += hits;
+        self.demoted += demoted;
+        self.demoted_bytes += demoted_bytes;
+        self.promoted += promoted;
+        self.promoted_bytes += promoted_bytes;
+        self.evicted += evicted;
+        self.refused += refused;
+    }
+}
+
 /// A lower class of memory.
 #[derive(Debug)]
 pub(crate) struct Lower {

@@ -1,5 +1,6 @@
 //! A stored response: its head, the body it leads to and what the index knows of it.
 
+use crate::copies::Original;
 use crate::eviction::fifo::{Busy, Resident, Usage};
 use crate::eviction::{Demand, Objective};
 use crate::key::{Key, hash64};
@@ -132,29 +133,34 @@ pub struct Object {
     objective: Objective,
 }
 
-/// What most objects do not have: that they vary, that they are for one scheme, or tags.
+/// What most objects do not have: that they vary, that they are for one scheme, tags, or that they are copies.
 struct Special {
     selector: Selector,
     /// The selector's.
     hash: u64,
     tags: Box<[u64]>,
+    /// What it is a copy of.
+    original: Option<Original>,
 }
 
 /// Of objects that are for any request.
 static ANY: Selector = Selector { variation: None, scheme: None };
 
 impl Special {
-    fn of(selector: Selector, tags: Box<[u64]>) -> Option<Box<Self>> {
-        Self::is_needed(&selector, &tags)
-            .then(|| Box::new(Self { hash: selector.hash(), selector, tags }))
+    fn of(selector: Selector, tags: Box<[u64]>, original: Option<Original>) -> Option<Box<Self>> {
+        Self::is_needed(&selector, &tags, original.is_some())
+            .then(|| Box::new(Self { hash: selector.hash(), selector, tags, original }))
     }
 
-    fn is_needed(selector: &Selector, tags: &[u64]) -> bool {
-        *selector != ANY || !tags.is_empty()
+    fn is_needed(selector: &Selector, tags: &[u64], is_copy: bool) -> bool {
+        *selector != ANY || !tags.is_empty() || is_copy
     }
 }
 
 const NOT_PURGED: u64 = u64::MAX;
+
+/// Uses up to which those of copies count: enough to stay where half of all is evicted.
+const FREQUENCY_FROM_AFAR: u8 = 2;
 
 /// The number a tag goes by: the same text is the same number in every process. Different texts
 /// could share one, at odds of 1 in 2^64 per pair; then a purge of one takes the other along.
@@ -172,13 +178,14 @@ impl Object {
         selector: Selector,
         born_seq: Seq,
         charged_bytes: u32,
+        original: Option<Original>,
     ) -> Self {
         Self {
             id,
             key,
             head: ArcSwap::from_pointee(spec.head),
             body: spec.body,
-            special: Special::of(selector, spec.tags),
+            special: Special::of(selector, spec.tags, original),
             objective: spec.objective.unwrap_or_default(),
             born_seq: AtomicU64::new(born_seq),
             bans_seen: AtomicU64::new(0),
@@ -316,6 +323,26 @@ impl Object {
         }
     }
 
+    /// Whether it is a copy of what is in another index, and in the listing of that one.
+    pub fn is_copy(&self) -> bool {
+        self.copied().is_some()
+    }
+
+    /// What it is a copy of; itself where it is none.
+    pub fn original<'a>(self: &'a Arc<Self>) -> &'a Arc<Self> {
+        self.copied().map_or(self, Original::object)
+    }
+
+    /// The original of a copy.
+    pub(crate) fn copied(&self) -> Option<&Original> {
+        self.special.as_ref()?.original.as_ref()
+    }
+
+    /// Whether this is its head now.
+    pub(crate) fn has_head(&self, head: &Arc<StoredHead>) -> bool {
+        Arc::ptr_eq(&self.head.load(), head)
+    }
+
     pub(crate) fn selector(&self) -> &Selector {
         self.special.as_ref().map_or(&ANY, |special| &special.selector)
     }
@@ -332,6 +359,17 @@ impl Object {
             lodger.touch();
         }
         self.hits.store(self.hits.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Counts a hit of a copy, as long as it would be the next to be evicted without: what is asked for
+    /// elsewhere stays here, and its memory is hardly written to.
+    pub(crate) fn touch_from_afar(&self) {
+        if self.frequency() < FREQUENCY_FROM_AFAR
+            && !self.usage.touch()
+            && let Some(lodger) = &*self.lodging.load()
+        {
+            lodger.touch();
+        }
     }
 
     /// A request for it, as the monitor wants to know of it.
@@ -417,12 +455,17 @@ impl Object {
 
 /// What is charged for the object made of `key` and `spec`: an estimate of its heap. The body
 /// charges for itself.
-pub(crate) fn charge_bytes(key: &Key, spec: &ObjectSpec, selector: &Selector) -> u32 {
+pub(crate) fn charge_bytes(
+    key: &Key,
+    spec: &ObjectSpec,
+    selector: &Selector,
+    is_copy: bool,
+) -> u32 {
     // Each with its counts.
     let fixed = size_of::<Object>() + size_of::<StoredHead>() + size_of::<Key>() + 3 * 16;
     // The rule is shared as a rule, so it is not counted for each variant.
     let variation = selector.variation.as_ref().map_or(0, |one| one.key.as_bytes().len());
-    let is_special = Special::is_needed(selector, &spec.tags);
+    let is_special = Special::is_needed(selector, &spec.tags, is_copy);
     let special = if is_special { size_of::<Special>() } else { 0 };
     let bytes = fixed + INDEX_BYTES + key.text().len() + special + variation;
     saturated(bytes + size_of_val(&*spec.tags)).saturating_add(head_heap_bytes(&spec.head))

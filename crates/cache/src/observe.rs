@@ -61,6 +61,56 @@ impl LearnedCurve {
     }
 }
 
+impl Learned {
+    /// Adds what an index has learned from other keys, at the same capacities. The tactics of the first stand
+    /// for all: they see traffic of the same kind.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.memory.add(&other.memory);
+        if let (Some(disks), Some(more)) = (&mut self.disks, &other.disks) {
+            disks.add(more);
+        }
+    }
+
+    /// Says of which capacities of all indexes this is.
+    pub(crate) fn set_capacities(
+        &mut self,
+        memory_bytes: u64,
+        memory_asked: &[u64],
+        disk_bytes: u64,
+        disk_asked: &[u64],
+    ) {
+        self.memory.set_capacities(memory_bytes, memory_asked);
+        if let Some(disks) = &mut self.disks {
+            disks.set_capacities(disk_bytes, disk_asked);
+        }
+    }
+}
+
+impl LearnedCurve {
+    /// Adds a curve over other keys: a ratio of both is that of each by its requests.
+    fn add(&mut self, other: &Self) {
+        let (own, more) = (self.requests_sampled as f64, other.requests_sampled as f64);
+        let mean = |one: f64, two: f64| match own + more {
+            0.0 => one,
+            all => (one * own + two * more) / all,
+        };
+        for (point, two) in self.points.iter_mut().zip(&other.points) {
+            point.request_hit_ratio = mean(point.request_hit_ratio, two.request_hit_ratio);
+            point.byte_hit_ratio = mean(point.byte_hit_ratio, two.byte_hit_ratio);
+        }
+        self.sample_rate = mean(self.sample_rate, other.sample_rate);
+        self.requests_sampled += other.requests_sampled;
+    }
+
+    fn set_capacities(&mut self, capacity_bytes: u64, asked_bytes: &[u64]) {
+        self.capacity_bytes = capacity_bytes;
+        for (point, bytes) in self.points.iter_mut().zip(asked_bytes) {
+            point.capacity_bytes = *bytes;
+        }
+    }
+}
+
 impl Cache {
     /// Notes that `object`, whose key has this hash, was asked for, at a time where that is known, and
     /// releases the lock of its shard. Its key is not looked at: that would be one more miss of the

@@ -3,11 +3,11 @@
 use crate::cache::{Cache, lock};
 use crate::key::Key;
 use crate::object::Object;
+use crate::purge_log::Seq;
 use crate::shard::{SHARDS, Shard};
 use crate::waiting::{Pending, WaitOutcome};
 use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 /// How to purge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -23,7 +23,10 @@ impl Cache {
     /// Purges all variants of `key` and returns how many there were. Fetches under way do not
     /// count: what they bring is not kept, and those that waited for them look up again.
     pub fn purge(&self, key: &Key, how: Purge) -> usize {
-        let seq = self.next_seq();
+        self.purge_at(self.next_in_order(), key, how)
+    }
+
+    pub(crate) fn purge_at(&self, seq: Seq, key: &Key, how: Purge) -> usize {
         lock(&self.purges).note(key.hash() as u64, seq);
         let mut gone = Gone::default();
         let mut shard = self.shard(key);
@@ -39,7 +42,10 @@ impl Cache {
     /// is being fetched and turns out to have it is not kept. O(objects); locks one shard at a
     /// time.
     pub fn purge_tag(&self, tag: u64, how: Purge) -> usize {
-        let seq = self.next_seq();
+        self.purge_tag_at(self.next_in_order(), tag, how)
+    }
+
+    pub(crate) fn purge_tag_at(&self, seq: Seq, tag: u64, how: Purge) -> usize {
         lock(&self.purges).note(tag, seq);
         self.walk(how, &mut |object| object.tags().binary_search(&tag).is_ok())
     }
@@ -47,7 +53,10 @@ impl Cache {
     /// Purges everything and returns how many objects there were. Nothing that is being fetched
     /// now is kept. O(objects); locks one shard at a time.
     pub fn purge_all(&self, how: Purge) -> usize {
-        let seq = self.next_seq();
+        self.purge_all_at(self.next_in_order(), how)
+    }
+
+    pub(crate) fn purge_all_at(&self, seq: Seq, how: Purge) -> usize {
         lock(&self.purges).note_all(seq);
         let found = self.walk(how, &mut |_| true);
         for index in 0..SHARDS {
@@ -60,7 +69,7 @@ impl Cache {
     /// A number behind all fetches that have begun, for a rule that holds for what they bring:
     /// [`Object::born_seq`] is below it.
     pub fn next_in_order(&self) -> u64 {
-        self.next_seq()
+        self.order.next()
     }
 
     /// Whether something was purged since this place in the order that a response of `key` with these tags would
@@ -114,10 +123,6 @@ impl Cache {
         found
     }
 
-    fn next_seq(&self) -> u64 {
-        self.seq.fetch_add(1, SeqCst) + 1
-    }
-
     fn finish(&self, gone: Gone) {
         self.retire(&gone.objects);
         for pending in gone.pending {
@@ -134,8 +139,9 @@ struct Gone {
 }
 
 impl Shard {
-    /// Purges the variants of one key for which `goes` is true; if there are any, fetches of the
-    /// key are forgotten too, since they may be refreshing just these.
+    /// Purges the variants of one key for which `goes` is true, and says how many there were, copies of
+    /// what is in other indexes not counted; if there are any, fetches of the key are forgotten too, since
+    /// they may be refreshing just these.
     fn purge(
         &mut self,
         hash: u128,
@@ -146,7 +152,7 @@ impl Shard {
         let found = match how {
             Purge::Hard => {
                 let mut taken = self.take_where(hash, goes);
-                let found = taken.len();
+                let found = taken.iter().filter(|object| !object.is_copy()).count();
                 gone.objects.append(&mut taken);
                 found
             }
@@ -154,7 +160,8 @@ impl Shard {
                 let resource = self.find(hash);
                 let variants = resource.map(|resource| resource.variants.iter());
                 let matching = variants.into_iter().flatten().filter(|object| goes(object));
-                matching.inspect(|object| object.soft_purge(at)).count()
+                let marked = matching.inspect(|object| object.soft_purge(at));
+                marked.filter(|object| !object.is_copy()).count()
             }
         };
         if found > 0 {

@@ -9,7 +9,6 @@ use crate::shard::SHARDS;
 use crate::ticket::Born;
 use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 /// What an object was before it came here.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,13 +48,17 @@ impl Cache {
             let shard = self.shard_at(index);
             all.extend(shard.resources().flat_map(|one| one.variants.iter()).map(Arc::clone));
         }
-        all.sort_by_cached_key(|one| (one.usage().is_proven(), one.frequency(), one.hits()));
+        Self::sort_by_worth(&mut all);
         all
+    }
+
+    pub(crate) fn sort_by_worth(objects: &mut [Arc<Object>]) {
+        objects.sort_by_cached_key(|one| (one.usage().is_proven(), one.frequency(), one.hits()));
     }
 
     /// The number of the last purge.
     pub fn purge_seq(&self) -> u64 {
-        self.seq.load(SeqCst)
+        self.order.last()
     }
 
     /// Puts an object into the index that was in another one. `None` where there is one already

@@ -129,6 +129,18 @@ pub struct Stats {
     pub counters: Counters,
 }
 
+impl Stats {
+    /// Adds the figures of another index.
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self { objects, bytes, evicted_bytes, refused_room, counters } = other;
+        self.objects += objects;
+        self.bytes += bytes;
+        self.evicted_bytes += evicted_bytes;
+        self.refused_room += refused_room;
+        self.counters.add(counters);
+    }
+}
+
 /// A part of a listing.
 #[derive(Debug)]
 pub struct Page {

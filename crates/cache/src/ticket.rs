@@ -1,6 +1,7 @@
 //! The turn to fetch, and the ways a fetch can end.
 
 use crate::cache::{Cache, lock};
+use crate::copies::Original;
 use crate::key::Key;
 use crate::object::{Object, ObjectSpec, StoredHead, charge_bytes, head_heap_bytes};
 use crate::purge_log::Seq;
@@ -10,7 +11,6 @@ use crate::waiting::{Failure, Pending, WaitOutcome};
 use freshet_base::clock::UnixMillis;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 
 /// The turn to fetch a resource. Ends in one of the ways below; one that is dropped instead wakes
 /// all that wait for it to look up again, and one of them gets the next turn.
@@ -38,7 +38,7 @@ impl Ticket {
     /// Has the fetch begin now, of which nothing was asked yet: what was purged since the look-up does not concern
     /// what it will bring. After a purge, those that waited for it look again, and nobody waits for it.
     pub fn begin_now(&mut self) {
-        let seq = self.cache.seq.load(SeqCst);
+        let seq = self.cache.order.last();
         if seq != self.born_seq {
             self.born_seq = seq;
             self.end(WaitOutcome::TryAgain);
@@ -147,15 +147,31 @@ impl Cache {
         self: &Arc<Self>,
         key: &Arc<Key>,
         pending: Option<&Arc<Pending>>,
+        born: Born,
+        spec: ObjectSpec,
+    ) -> Arc<Object> {
+        let object = self.put(key, pending, born, spec, None);
+        if object.is_indexed() {
+            self.drop_copies(key);
+        }
+        object
+    }
+
+    /// Puts an object into the index, as far as it has room and the object was not purged since.
+    pub(crate) fn put(
+        self: &Arc<Self>,
+        key: &Arc<Key>,
+        pending: Option<&Arc<Pending>>,
         Born { seq: born_seq, content }: Born,
         mut spec: ObjectSpec,
+        original: Option<Original>,
     ) -> Arc<Object> {
         self.note_time(spec.head.freshness.received);
         spec.tags.sort_unstable();
         spec.objective.get_or_insert(self.settings.objective);
         let mut selector =
             Selector { variation: spec.variation.take(), scheme: spec.head.scheme_bound };
-        let wanted = charge_bytes(key, &spec, &selector);
+        let wanted = charge_bytes(key, &spec, &selector, original.is_some());
         let has_room = self.arena.charge_metadata(wanted.into()).is_ok();
         let charged = if has_room { wanted } else { 0 };
 
@@ -163,9 +179,11 @@ impl Cache {
         if let Some(resource) = shard.find(key.hash()) {
             selector = resource.variants.intern(selector);
         }
-        let object = Object::new(self.next_id(), Arc::clone(key), spec, selector, content, charged);
+        let bans_seen = original.as_ref().map_or(born_seq, |one| one.object().bans_seen());
+        let (id, own_key) = (self.next_id(), Arc::clone(key));
+        let object = Object::new(id, own_key, spec, selector, content, charged, original);
         // Whoever puts it here has tested it.
-        object.note_bans_seen(born_seq);
+        object.note_bans_seen(bans_seen);
         let object = Arc::new(object);
         // The pending fetch goes and the object comes under one lock, so that nobody in between
         // finds neither.
@@ -230,6 +248,7 @@ impl Cache {
             shard.renew(object);
             shard.counters.validated += 1;
             self.note(shard, key.hash(), object, None);
+            self.drop_copies(key);
         } else {
             drop(shard);
         }

@@ -18,6 +18,14 @@ pub(super) const KEYS: &[Key] = &[
          what this machine or cgroup has. Connections need some KB each besides.",
     ),
     key(
+        "numa_groups",
+        Kind::Count { min: 0, max: 64 },
+        "0",
+        "Groups of workers, each with its part of `memory` and an index of its own; 0 is one for each \
+         NUMA node its workers are on. Where it is given, connections stay on the node whose \
+         processors they come through; otherwise they do if each node has a network device.",
+    ),
+    key(
         "memory_ahead",
         Kind::Choice(&["some", "all", "none"]),
         "none",

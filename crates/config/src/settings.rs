@@ -14,7 +14,9 @@ use super::stores::{Store, store};
 use super::traces::{Tracing, tracing};
 use super::values::{count, memory, parse_address};
 use crate::bans::BanSettings;
+use freshet_base::units::format_bytes;
 use freshet_net::address::Address;
+use freshet_store::limits::ARENA_BYTES_MIN;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +27,8 @@ use std::time::Duration;
 pub struct Settings {
     /// 0 is one for each usable core.
     pub workers: usize,
+    /// Groups of workers; `None` is one for each NUMA node.
+    pub numa_groups: Option<usize>,
     /// Bytes, `auto` resolved.
     pub memory_bytes: u64,
     /// Bytes of it that are kept ready before they are needed.
@@ -148,6 +152,8 @@ impl Settings {
         let rows = |table: &str| document.rows(table);
         let settings = Self {
             workers: count(document.value("workers").number()),
+            numa_groups: Some(count(document.value("numa_groups").number()))
+                .filter(|groups| *groups > 0),
             memory_bytes,
             memory_ahead_bytes: match text("memory_ahead").as_str() {
                 "all" => u64::MAX,
@@ -201,6 +207,7 @@ impl Settings {
             document: Arc::new(document.clone()),
         };
         settings.check_addresses(&mut wrong);
+        settings.check_groups(&mut wrong);
         settings.check_classes(&mut wrong);
         settings.check_sites(&mut wrong);
         if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
@@ -229,6 +236,23 @@ impl Settings {
                 wrong.push(Mistake::error(place, message).help("change or remove one of them"));
             }
             known.push(address);
+        }
+    }
+
+    /// Memory has to be enough for the groups that were asked for, and to be divisible.
+    fn check_groups(&self, wrong: &mut Vec<Mistake>) {
+        let Some(groups) = self.numa_groups.filter(|groups| *groups > 1) else { return };
+        let place = self.document.at("numa_groups");
+        if self.memory_bytes / (groups as u64) < ARENA_BYTES_MIN {
+            let (all, least) = (format_bytes(self.memory_bytes), format_bytes(ARENA_BYTES_MIN));
+            let message =
+                format!("numa_groups is {groups}, and memory {all}: each has {least} at least");
+            wrong.push(Mistake::error(place, message).help("give fewer groups, or more memory"));
+        }
+        if self.lower_memory.as_ref().is_some_and(|lower| !lower.placement.is_divisible()) {
+            let message = "lower_memory.path is one file, which groups cannot divide";
+            let help = "give numa_groups = 1, or lower_memory.numa_node";
+            wrong.push(Mistake::error(place, message).help(help));
         }
     }
 

@@ -3,14 +3,15 @@
 //! A [`listener::Listener`] hands out [`socket::Socket`]s; a socket becomes a [`stream::Stream`],
 //! in the clear or after a TLS handshake by [`tls::server`] or [`tls::client`], and from there on
 //! nothing above has to know which. Beside them: who may speak the PROXY protocol ([`proxy`]),
-//! which processors to pin workers to ([`topology`]) and how listening sockets reach the next
+//! which processors to pin workers to ([`topology`]), which of them a connection comes to
+//! ([`steering`]) and how listening sockets reach the next
 //! process ([`handover`]).
 //!
 //! Every worker is one thread with its own tokio `LocalRuntime`; sockets belong to the runtime they
 //! were first used in. What workers share is read-mostly: certificates and ticket keys are swapped
 //! whole. This crate parses no HTTP, reads no configuration file and formats no access log. Unsafe
 //! code is found in [`handover`], where file descriptors come out of an environment variable, at one
-//! call in [`listener`], and in [`quic`], at calls of the kernel that nobody else has.
+//! call in [`listener`], and in [`steering`] and [`quic`], at calls of the kernel that nobody else has.
 //!
 //! ```
 //! use freshet_net::{address::Address, listener::{ListenOptions, Listener}};
@@ -47,6 +48,7 @@ pub mod readiness;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 pub mod socket;
+pub mod steering;
 pub mod stream;
 pub mod succession;
 pub mod tls;

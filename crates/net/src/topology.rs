@@ -6,7 +6,7 @@
 
 use crate::error::NetError;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -30,6 +30,11 @@ pub struct Topology {
     pub cpus: Vec<Cpu>,
     /// Processors' worth of time the cgroup may use; `None` is unlimited.
     pub quota: Option<f64>,
+    /// The NUMA node of each processor of the machine, also of those that are not allowed; nothing where
+    /// it has no nodes.
+    pub node_of: BTreeMap<usize, usize>,
+    /// NUMA nodes that network devices are attached to.
+    pub network_nodes: BTreeSet<usize>,
 }
 
 impl Topology {
@@ -42,41 +47,33 @@ impl Topology {
     /// The processors to pin workers to, one worker each: `count` of them, or as many as there are
     /// cores within the quota. Each core's first thread comes before any core's second, and nodes
     /// are filled evenly. More workers than processors share processors.
-    pub fn worker_cpus(&self, count: Option<usize>) -> Vec<usize> {
+    pub fn worker_cpus(&self, count: Option<usize>) -> Vec<Cpu> {
         let order = self.spread();
         let quota = self.quota.map_or(usize::MAX, |quota| quota.ceil() as usize);
         let count = count.unwrap_or_else(|| order.len().min(quota)).max(1);
         order.iter().cycle().take(count).copied().collect()
     }
 
-    /// NUMA nodes among the processors, ascending.
-    pub fn nodes(&self) -> Vec<usize> {
-        let mut nodes: Vec<usize> = self.cpus.iter().map(|cpu| cpu.node).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        nodes
-    }
-
     fn read_from(root: &Path, allowed: &[usize]) -> Self {
-        let nodes = node_of_each(root);
+        let node_of = node_of_each(root);
         let system = root.join("sys/devices/system/cpu");
         let cpus = allowed
             .iter()
             .map(|&cpu| {
                 let entry = system.join(format!("cpu{cpu}/topology"));
                 Cpu {
-                    node: nodes.get(&cpu).copied().unwrap_or(0),
+                    node: node_of.get(&cpu).copied().unwrap_or(0),
                     package: number_in(&entry.join("physical_package_id")).unwrap_or(0),
                     core: number_in(&entry.join("core_id")).unwrap_or(cpu),
                     cpu,
                 }
             })
             .collect();
-        Self { cpus, quota: quota(root) }
+        Self { cpus, quota: quota(root), node_of, network_nodes: network_nodes(root) }
     }
 
     /// All processors in the order workers should take them.
-    fn spread(&self) -> Vec<usize> {
+    fn spread(&self) -> Vec<Cpu> {
         let mut threads_seen = BTreeMap::new();
         let mut cores_seen = BTreeMap::new();
         let mut order: Vec<(usize, usize, Cpu)> = Vec::with_capacity(self.cpus.len());
@@ -86,7 +83,7 @@ impl Topology {
             order.push((thread, place, *cpu));
         }
         order.sort_unstable();
-        order.into_iter().map(|(_, _, cpu)| cpu.cpu).collect()
+        order.into_iter().map(|(_, _, cpu)| cpu).collect()
     }
 }
 
@@ -122,6 +119,13 @@ fn node_of_each(root: &Path) -> BTreeMap<usize, usize> {
         }
     }
     nodes
+}
+
+/// Nodes that network devices of the machine are attached to; devices that are only software have none.
+fn network_nodes(root: &Path) -> BTreeSet<usize> {
+    let Ok(devices) = fs::read_dir(root.join("sys/class/net")) else { return BTreeSet::new() };
+    let node = |device: fs::DirEntry| number_in(&device.path().join("device/numa_node"));
+    devices.flatten().filter_map(node).collect()
 }
 
 /// Numbers in a list such as `0-3,8,10-11`. Parts that are not understood are left out.
@@ -207,18 +211,24 @@ mod tests {
         }
         write("sys/devices/system/node/node0/cpulist".into(), "0-1,4-5\n".into());
         write("sys/devices/system/node/node1/cpulist".into(), "2-3,6-7\n".into());
+        write("sys/class/net/eth0/device/numa_node".into(), "1\n".into());
+        write("sys/class/net/eth1/device/numa_node".into(), "-1\n".into());
+        write("sys/class/net/lo/mtu".into(), "65536\n".into());
         write("proc/self/cgroup".into(), "0::/pod/box\n".into());
         write("sys/fs/cgroup/pod/box/cpu.max".into(), "max 100000\n".into());
         root
+    }
+
+    fn numbers(topology: &Topology, count: Option<usize>) -> Vec<usize> {
+        topology.worker_cpus(count).iter().map(|cpu| cpu.cpu).collect()
     }
 
     #[test]
     fn workers_take_cores_before_threads_and_nodes_in_turn() {
         let root = machine();
         let topology = Topology::read_from(root.path(), &[0, 1, 2, 3, 4, 5, 6, 7]);
-        assert_eq!(topology.nodes(), [0, 1]);
-        assert_eq!(topology.worker_cpus(None), [0, 2, 1, 3, 4, 6, 5, 7]);
-        assert_eq!(topology.worker_cpus(Some(2)), [0, 2]);
+        assert_eq!(numbers(&topology, None), [0, 2, 1, 3, 4, 6, 5, 7]);
+        assert_eq!(numbers(&topology, Some(2)), [0, 2]);
         assert_eq!(topology.worker_cpus(Some(10)).len(), 10);
     }
 
@@ -226,8 +236,11 @@ mod tests {
     fn only_allowed_processors_are_used() {
         let root = machine();
         let topology = Topology::read_from(root.path(), &[3, 7]);
-        assert_eq!(topology.worker_cpus(None), [3, 7]);
-        assert_eq!(topology.nodes(), [1]);
+        assert_eq!(numbers(&topology, None), [3, 7]);
+        assert!(topology.worker_cpus(None).iter().all(|cpu| cpu.node == 1));
+        // Packets may come through others.
+        assert_eq!((topology.node_of.len(), topology.node_of[&0]), (8, 0));
+        assert_eq!(topology.network_nodes, BTreeSet::from([1]));
     }
 
     #[test]
@@ -236,7 +249,7 @@ mod tests {
         fs::write(root.path().join("sys/fs/cgroup/pod/cpu.max"), "250000 100000\n").unwrap();
         let topology = Topology::read_from(root.path(), &[0, 1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(topology.quota, Some(2.5));
-        assert_eq!(topology.worker_cpus(None), [0, 2, 1]);
+        assert_eq!(numbers(&topology, None), [0, 2, 1]);
         assert_eq!(topology.worker_cpus(Some(8)).len(), 8);
     }
 
@@ -256,12 +269,12 @@ mod tests {
     #[test]
     fn a_machine_without_sysfs_still_has_workers() {
         let topology = Topology::read_from(Path::new("/nonexistent"), &[2, 5]);
-        assert_eq!(topology.worker_cpus(None), [2, 5]);
+        assert_eq!(numbers(&topology, None), [2, 5]);
     }
 
     #[test]
     fn a_pinned_thread_may_run_on_one_processor_only() {
-        let cpu = *Topology::read().worker_cpus(Some(1)).first().unwrap();
+        let cpu = Topology::read().worker_cpus(Some(1)).first().unwrap().cpu;
         let thread = std::thread::spawn(move || {
             pin_current_thread(cpu).unwrap();
             allowed_cpus()

@@ -1,7 +1,7 @@
 //! Memory of a lower class: opening it, and the thread that moves objects back from it.
 
 use crate::keepers::{Admission, Candidate, Keeper, class_of};
-use freshet_cache::{Cache, LowerTakes, Object};
+use freshet_cache::{Cache, Groups, LowerTakes, Object};
 use freshet_config::Settings;
 use freshet_config::lower::LowerMemory;
 use freshet_store::{Arena, StoreError};
@@ -17,7 +17,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// taken it apart.
 const TAKEN_MAX: Duration = Duration::from_secs(3);
 
-/// The thread that looks after the lower class of a node.
+/// The thread that looks after the lower class of a group.
 pub(crate) struct Mover {
     cache: Arc<Cache>,
     has_ended: Arc<AtomicBool>,
@@ -25,17 +25,27 @@ pub(crate) struct Mover {
 }
 
 impl Mover {
-    /// Opens the memory that is configured, if some is, and starts the thread. Where this process
+    /// Opens the memory that is configured, if some is, a part for each group, and starts their threads. Where this process
     /// `takes_over` from another, that one may have it until it has drained: it is waited for.
     ///
     /// # Errors
     /// What is wrong with the memory, or there is no thread to be had.
     pub(crate) fn start(
         settings: &Settings,
+        cache: &Arc<Groups>,
+        takes_over: bool,
+    ) -> Result<Vec<Self>, StoreError> {
+        let Some(lower) = &settings.lower_memory else { return Ok(Vec::new()) };
+        let bytes = lower.bytes / cache.all().len() as u64;
+        let part = LowerMemory { bytes, ..lower.clone() };
+        cache.all().iter().map(|one| Self::start_one(part.clone(), one, takes_over)).collect()
+    }
+
+    fn start_one(
+        lower: LowerMemory,
         cache: &Arc<Cache>,
         takes_over: bool,
-    ) -> Result<Option<Self>, StoreError> {
-        let Some(lower) = settings.lower_memory.clone() else { return Ok(None) };
+    ) -> Result<Self, StoreError> {
         let until = Instant::now() + if takes_over { Duration::ZERO } else { TAKEN_MAX };
         let opened = loop {
             match Arena::in_place(lower.bytes, &lower.placement) {
@@ -62,7 +72,7 @@ impl Mover {
             code: error.raw_os_error().unwrap_or(0),
         })?;
         let thread = Mutex::new(Some(thread));
-        Ok(Some(Self { cache: Arc::clone(cache), has_ended, thread }))
+        Ok(Self { cache: Arc::clone(cache), has_ended, thread })
     }
 
     /// Ends the thread. What is in the lower class is still served.
@@ -107,10 +117,10 @@ fn takes(lower: &LowerMemory) -> LowerTakes {
 
 /// The lower class as a keeper of responses: of those a rule or a policy sends there. What it gets
 /// otherwise is the cache's to say, and found by look-up as all memory is.
-pub(crate) struct LowerKeeper(pub(crate) Arc<Cache>);
+pub(crate) struct LowerKeeper(pub(crate) Arc<Groups>);
 
 /// A response for the lower class.
-struct Placed(Arc<Cache>);
+struct Placed(Arc<Groups>);
 
 impl Keeper for LowerKeeper {
     fn admit(&self, candidate: &Candidate<'_>) -> Option<Box<dyn Admission>> {

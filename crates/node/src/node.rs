@@ -11,6 +11,7 @@ use crate::expiry::Expiry;
 use crate::handover::{self, Giving};
 use crate::ids::Ids;
 use crate::keepers::{Keeper, Keepers};
+use crate::layout::{Layout, Seat};
 use crate::ledger::requests::RequestMemory;
 use crate::limiter::Limiter;
 use crate::log::{AccessLog, Opened};
@@ -25,7 +26,7 @@ use crate::versions::Versions;
 use crate::worker::{self, Command, Port, QuicPort, Shared};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
-use freshet_cache::{Cache, CacheError, Secret};
+use freshet_cache::{Cache, CacheError, Groups, Secret};
 use freshet_config::Mistake;
 use freshet_config::Settings;
 use freshet_config::listeners::{Algorithm, Http3, Listener as ListenerSettings};
@@ -42,10 +43,10 @@ use freshet_net::tls::ticket::{ROTATION, TicketKeys};
 use freshet_net::tls::ticket_clock::TicketClock;
 use freshet_net::tls::ticket_files::TicketFiles;
 use freshet_net::tls::{ALPN_ACME_TLS, ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
-use freshet_net::topology::{Topology, pin_current_thread};
+use freshet_net::topology::pin_current_thread;
 use freshet_net::trust::TrustedPeers;
 use freshet_store::disk::Disks;
-use freshet_store::{Ahead, Arena, StoreError};
+use freshet_store::{Ahead, StoreError};
 use freshet_tokens::Used;
 use rustls::ServerConfig;
 use std::io;
@@ -95,9 +96,9 @@ pub struct Node {
     #[expect(dead_code, reason = "it is there to be dropped")]
     ticket_files: Option<Arc<TicketFiles>>,
     /// Of memory of a lower class.
-    mover: Option<Mover>,
+    movers: Vec<Mover>,
     /// Who takes memory from the kernel before it is needed, until the node stops.
-    ahead: Mutex<Option<Ahead>>,
+    ahead: Mutex<Vec<Ahead>>,
     /// Ports of HTTP/3.
     quic: Vec<quic_ports::Served>,
     draining: AtomicBool,
@@ -130,9 +131,9 @@ impl Node {
         inherited: &mut Inherited,
         scribe: Option<Arc<dyn Scribe>>,
     ) -> Result<Arc<Self>, NodeError> {
-        let (node, cpus, ports) = Self::assemble(prepared, inherited, scribe)?;
-        for (index, (cpu, ports)) in cpus.into_iter().zip(ports).enumerate() {
-            let handle = node.start_worker(index, cpu, ports).map_err(NodeError::LocalThread)?;
+        let (node, ports) = Self::assemble(prepared, inherited, scribe)?;
+        for (index, ports) in ports.into_iter().enumerate() {
+            let handle = node.start_worker(index, ports).map_err(NodeError::LocalThread)?;
             lock(&node.workers).push(handle);
         }
         Ok(node)
@@ -146,7 +147,7 @@ impl Node {
     #[cfg(feature = "simulation")]
     pub fn start_in_world(settings: Settings) -> Result<Arc<Self>, NodeError> {
         let prepared = Prepared::new(settings, None).map_err(NodeError::Config)?;
-        let (node, _, ports) = Self::assemble(prepared, &mut Inherited::default(), None)?;
+        let (node, ports) = Self::assemble(prepared, &mut Inherited::default(), None)?;
         for (index, ports) in ports.into_iter().enumerate() {
             let (commands, received) = unbounded_channel();
             let (shared, snapshot) = (Arc::clone(&node.shared), node.snapshot());
@@ -156,18 +157,19 @@ impl Node {
         Ok(node)
     }
 
-    /// A node without workers, the processors they are for, and what each of them accepts from.
+    /// A node without workers, and what each of them is to accept from.
     #[allow(clippy::type_complexity, reason = "taken apart at once")]
     fn assemble(
         prepared: Prepared,
         inherited: &mut Inherited,
         scribe: Option<Arc<dyn Scribe>>,
-    ) -> Result<(Arc<Self>, Vec<usize>, Vec<(Vec<Port>, Vec<QuicPort>)>), NodeError> {
+    ) -> Result<(Arc<Self>, Vec<(Vec<Port>, Vec<QuicPort>)>), NodeError> {
         let Prepared { draft, certificates, format, warnings } = prepared;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let settings = Arc::clone(&draft.settings);
         let refuse = |mistake| NodeError::Config(vec![mistake]);
-        let cpus = Topology::read().worker_cpus(Some(settings.workers).filter(|count| *count > 0));
+        let layout = Layout::of(&settings);
+        let workers = layout.workers.len();
         let ticket_files = match settings.ticket_keys.as_slice() {
             [] => None,
             files => Some(TicketFiles::open(files)?),
@@ -190,8 +192,7 @@ impl Node {
             certificates.as_ref().map(config).transpose()
         };
         let anybodys = tls(None)?;
-        let arena = Arena::new(settings.memory_bytes)?;
-        limit_fills(&arena, &settings);
+        let arenas = layout.arenas()?;
         let predecessor = inherited.predecessor();
         let takes_over = predecessor.is_some();
         let disks = crate::disk::open(&settings, takes_over)
@@ -199,10 +200,10 @@ impl Node {
         // Keys are found again by the secret they were written under.
         let secret =
             disks.as_ref().map_or_else(Secret::random, |disks| Secret::from_bytes(disks.secret()));
-        let cache = Cache::new(
-            Arc::clone(&arena),
-            secret,
-            freshet_cache::Settings {
+        let cache = Groups::new(
+            arenas,
+            &secret,
+            &freshet_cache::Settings {
                 object_bytes_max: Some(settings.site.cache.object_bytes_max),
                 objective: settings.site.cache.objective,
                 disk_bytes: disks.as_ref().map_or(0, |disks| disks.log_bytes()),
@@ -211,6 +212,7 @@ impl Node {
                 ..freshet_cache::Settings::default()
             },
         )?;
+        limit_fills(&cache, &settings);
         if settings.fleet.is_some() {
             // Until the fleet's log has said that nothing was missed.
             cache.fence(u64::MAX);
@@ -220,21 +222,21 @@ impl Node {
             u64::MAX if takes_over => memory_ahead_bytes(settings.memory_bytes),
             bytes => bytes,
         };
-        let ahead = (ready_bytes > 0).then(|| Ahead::start(&arena, ready_bytes).ok()).flatten();
-        let mover = Mover::start(&settings, &cache, takes_over)?;
+        let ahead = ahead(&cache, ready_bytes);
+        let movers = Mover::start(&settings, &cache, takes_over)?;
         let log = AccessLog::start(&settings.log.access, format, Arc::clone(&draft.geo))
             .map_err(|error| refuse(no_log(&settings, &error)))?;
         let bans = Bans::new(disks.clone());
         let shared = Arc::new(Shared {
             certificates: certificates.clone(),
-            requests: Arc::new(RequestMemory::new(Arc::clone(&arena))),
-            arena,
-            keepers: keepers(disks.as_ref(), &cache, mover.is_some()),
+            requests: cache.all().iter().map(request_memory).collect(),
+            keepers: keepers(disks.as_ref(), &cache, !movers.is_empty()),
             cache,
             disks,
             connections: AtomicUsize::new(0),
             all_closed: Notify::new(),
-            stats: cpus.iter().map(|_| Arc::new(WorkerStats::default())).collect(),
+            stats: (0..workers).map(|_| Arc::new(WorkerStats::default())).collect(),
+            layout,
             log,
             decisions: Decisions::default(),
             channels: Channels::default(),
@@ -261,8 +263,8 @@ impl Node {
         }
         shared.bans.restore_kept(&shared.cache);
         let mut listeners = Vec::new();
-        let mut ports: Vec<Vec<Port>> = cpus.iter().map(|_| Vec::new()).collect();
-        let mut quic: Vec<Vec<QuicPort>> = cpus.iter().map(|_| Vec::new()).collect();
+        let mut ports: Vec<Vec<Port>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut quic: Vec<Vec<QuicPort>> = (0..workers).map(|_| Vec::new()).collect();
         let mut quic_served = Vec::new();
         for (index, listener) in settings.listeners.iter().enumerate() {
             let name = listener.name.clone().unwrap_or_else(|| format!("a{index}")).into();
@@ -270,7 +272,11 @@ impl Node {
                 None => anybodys.clone(),
                 auth @ Some(_) => tls(auth.as_ref())?,
             };
-            open(listener, &name, tls.as_ref(), inherited, &mut ports, &mut listeners)?;
+            let sockets = open(listener, &name, tls.as_ref(), inherited, &mut ports)?;
+            let of_workers: Vec<_> = sockets.iter().map(|(worker, it)| (*worker, it)).collect();
+            shared.layout.steer(&of_workers);
+            let address = &listener.address;
+            listeners.extend(sockets.into_iter().map(|(_, socket)| (address.clone(), socket)));
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
                 let tls = http3_config(store, auth, (tickets("quic"), listener.early_data))?;
@@ -300,13 +306,13 @@ impl Node {
             certificates,
             asking,
             ticket_files,
-            mover,
+            movers,
             ahead: Mutex::new(ahead),
             quic: quic_served,
             draining: AtomicBool::new(false),
             reloading: Mutex::default(),
         });
-        Ok((node, cpus, ports.into_iter().zip(quic).collect()))
+        Ok((node, ports.into_iter().zip(quic).collect()))
     }
 
     /// Swaps configuration, policy, origins and certificates; requests under way end as they
@@ -349,7 +355,7 @@ impl Node {
         let before = self.snapshot();
         let next = next.on(Arc::clone(&before.own_ports), Some(&before));
         next.set_shared(&self.shared);
-        limit_fills(&self.shared.arena, &next.settings);
+        limit_fills(&self.shared.cache, &next.settings);
         self.asking.set(&next.sites);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));
@@ -358,7 +364,7 @@ impl Node {
     /// Accepts no more and lets what is open finish, for as long as `drain` says.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
-        lock(&self.ahead).take();
+        lock(&self.ahead).clear();
         if let Some(giving) = self.giving() {
             giving.drains();
             if let Some(disks) = &self.shared.disks {
@@ -374,7 +380,7 @@ impl Node {
         if let Some(giving) = self.giving() {
             giving.end();
         }
-        lock(&self.ahead).take();
+        lock(&self.ahead).clear();
         self.tell(|| Command::Stop);
         lock(&self.listeners).clear();
     }
@@ -393,9 +399,7 @@ impl Node {
         if let Some(disks) = &self.shared.disks {
             disks.stop();
         }
-        if let Some(mover) = &self.mover {
-            mover.stop();
-        }
+        self.movers.iter().for_each(Mover::stop);
         self.shared.log.stop();
     }
 
@@ -486,18 +490,14 @@ impl Node {
         }
     }
 
-    fn start_worker(
-        &self,
-        index: usize,
-        cpu: usize,
-        ports: (Vec<Port>, Vec<QuicPort>),
-    ) -> io::Result<Handle> {
+    fn start_worker(&self, index: usize, ports: (Vec<Port>, Vec<QuicPort>)) -> io::Result<Handle> {
         let (commands, received) = unbounded_channel();
         let shared = Arc::clone(&self.shared);
         let snapshot = self.snapshot();
+        let Seat { cpu, .. } = shared.layout.workers[index];
         let (started, outcome) = std::sync::mpsc::sync_channel(1);
         let thread = Builder::new().name(format!("worker-{index}")).spawn(move || {
-            if let Err(error) = pin_current_thread(cpu) {
+            if let Err(error) = pin_current_thread(cpu.cpu) {
                 tracing::debug!(%error, "a worker is not pinned");
             }
             let runtime = match worker::runtime() {
@@ -518,21 +518,23 @@ impl Node {
 ///
 /// Every inherited socket of the address gets a worker, also where the process before had more of
 /// them: connections wait in the queue of a socket, and closing it would reset them.
+///
+/// Returns them in the order in which they were bound, each with its worker.
 fn open(
     setting: &ListenerSettings,
     name: &Arc<str>,
     tls: Option<&Arc<ServerConfig>>,
     inherited: &mut Inherited,
     ports: &mut [Vec<Port>],
-    listeners: &mut Vec<(Address, Listener)>,
-) -> Result<(), NodeError> {
+) -> Result<Vec<(usize, Listener)>, NodeError> {
     let options = ListenOptions { reuse_port: ports.len() > 1, ..ListenOptions::default() };
     let proxies = setting
         .proxy_protocol
         .then(|| Arc::new(TrustedPeers { networks: setting.proxy_from.clone() }));
-    let mut add = |worker: &mut Vec<Port>, listener: Listener| -> Result<(), NodeError> {
-        listeners.push((setting.address.clone(), listener.try_clone()?));
-        worker.push(Port {
+    let mut sockets = Vec::new();
+    let mut add = |ports: &mut [Vec<Port>], worker: usize, listener: Listener| {
+        sockets.push((worker, listener.try_clone()?));
+        ports[worker].push(Port {
             name: Arc::clone(name),
             listener,
             tls: tls.filter(|_| setting.tls).cloned(),
@@ -540,10 +542,10 @@ fn open(
             proxies: proxies.clone(),
             alt_svc: None,
         });
-        Ok(())
+        Ok::<(), NodeError>(())
     };
     let mut first: Option<Listener> = None;
-    for worker in &mut *ports {
+    for worker in 0..ports.len() {
         // The first says which port it is where 0 was configured, maybe more than once.
         let wanted = first.as_ref().map_or(&setting.address, Listener::local_address);
         let listener = match (inherited.take(wanted), &first) {
@@ -560,15 +562,15 @@ fn open(
         if first.is_none() {
             first = Some(listener.try_clone()?);
         }
-        add(worker, listener)?;
+        add(ports, worker, listener)?;
     }
-    let Some(first) = first else { return Ok(()) };
+    let Some(first) = first else { return Ok(sockets) };
     let mut workers = (0..ports.len()).cycle();
     while let Some(listener) = inherited.take(first.local_address()) {
-        let index = workers.next().expect("there is a worker: it has the first listener");
-        add(&mut ports[index], listener)?;
+        let worker = workers.next().expect("there is a worker: it has the first listener");
+        add(ports, worker, listener)?;
     }
-    Ok(())
+    Ok(sockets)
 }
 
 /// Binds the UDP ports beside a listener's TCP ports, which say so from then on.
@@ -603,6 +605,7 @@ fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static st
     [
         ("listen", before.listeners != next.listeners),
         ("workers", before.workers != next.workers),
+        ("numa_groups", before.numa_groups != next.numa_groups),
         ("memory", before.memory_bytes != next.memory_bytes),
         ("lower_memory", before.lower_memory != next.lower_memory),
         ("store", before.stores != next.stores),
@@ -621,12 +624,25 @@ fn lines(mistakes: &[Mistake]) -> String {
     mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn limit_fills(arena: &Arena, settings: &Settings) {
-    arena.set_fill_limit(arena.limit_bytes() / 100 * settings.limits.fills_percent);
+fn limit_fills(cache: &Groups, settings: &Settings) {
+    for arena in cache.all().iter().map(|group| group.arena()) {
+        arena.set_fill_limit(arena.limit_bytes() / 100 * settings.limits.fills_percent);
+    }
+}
+
+fn request_memory(group: &Arc<Cache>) -> Arc<RequestMemory> {
+    Arc::new(RequestMemory::new(Arc::clone(group.arena())))
+}
+
+/// Has memory taken from the kernel before it is needed, so many bytes of all groups.
+fn ahead(cache: &Groups, ready_bytes: u64) -> Vec<Ahead> {
+    let part = ready_bytes / cache.all().len() as u64;
+    let arenas = cache.all().iter().filter(|_| part > 0).map(|group| group.arena());
+    arenas.filter_map(|arena| Ahead::start(arena, part).ok()).collect()
 }
 
 /// What keeps responses besides the memory they arrive in.
-fn keepers(disks: Option<&Arc<Disks>>, cache: &Arc<Cache>, has_lower: bool) -> Keepers {
+fn keepers(disks: Option<&Arc<Disks>>, cache: &Arc<Groups>, has_lower: bool) -> Keepers {
     let disks = disks.map(|disks| Box::new(DiskKeeper(Arc::clone(disks))) as Box<dyn Keeper>);
     let lower = has_lower.then(|| Box::new(LowerKeeper(Arc::clone(cache))) as Box<dyn Keeper>);
     Keepers::new(disks.into_iter().chain(lower))

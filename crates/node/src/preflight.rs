@@ -401,7 +401,7 @@ fn lower_memory(settings: &Settings, found: &mut Vec<Mistake>) {
                 found.push(Mistake::error(place, message));
             }
         }
-        Placement::Node(node) => {
+        Placement::Near(node) | Placement::Node(node) => {
             if !Path::new(&format!("/sys/devices/system/node/node{node}")).is_dir() {
                 let place = settings.document.at("lower_memory.numa_node");
                 let message = format!("this machine has no NUMA node {node}");

@@ -7,7 +7,7 @@
 
 use crate::expiry::upkeep_of;
 use freshet_base::counter::SharedCounter;
-use freshet_cache::{Cache, Object};
+use freshet_cache::{Groups, Object};
 use freshet_store::Body;
 use std::collections::VecDeque;
 use std::fmt;
@@ -83,7 +83,7 @@ struct Candidate {
 pub struct Loan {
     share: Arc<Share>,
     shares: Arc<Shares>,
-    cache: Weak<Cache>,
+    cache: Weak<Groups>,
     /// What is lent without the body's own bytes.
     fixed_bytes: u64,
     lent_bytes: AtomicU64,
@@ -165,7 +165,7 @@ impl Shares {
         self: &Arc<Self>,
         share: &Arc<Share>,
         head_bytes: u64,
-        cache: &Arc<Cache>,
+        cache: &Arc<Groups>,
     ) -> Option<Arc<Loan>> {
         let loan = Loan {
             share: Arc::clone(share),
@@ -236,7 +236,7 @@ impl Share {
     }
 
     /// Lets up to `most` objects go; whether one went.
-    fn evict(&self, cache: &Cache) -> bool {
+    fn evict(&self, cache: &Groups) -> bool {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         // Each is looked at once: those in use are kept the first time.
         for _ in 0..2 * queue.len() {
@@ -356,9 +356,9 @@ mod tests {
     use freshet_cache::{Secret, Settings};
     use freshet_store::Arena;
 
-    fn cache() -> Arc<Cache> {
+    fn cache() -> Arc<Groups> {
         let arena = Arena::new(16 << 20).expect("16 MiB are enough");
-        Cache::new(arena, Secret::random(), Settings::default()).expect("there is room")
+        Groups::new(vec![arena], &Secret::random(), &Settings::default()).expect("there is room")
     }
 
     #[test]

@@ -191,7 +191,7 @@ impl Site {
 
     /// Whether the share for what is made here has room for a page of so many bytes, where there are
     /// shares.
-    pub(crate) fn has_room_for(&self, bytes: usize, cache: &Arc<freshet_cache::Cache>) -> bool {
+    pub(crate) fn has_room_for(&self, bytes: usize, cache: &Arc<freshet_cache::Groups>) -> bool {
         self.shares
             .as_ref()
             .is_none_or(|shares| shares.lend(shares.transient(), bytes as u64, cache).is_some())

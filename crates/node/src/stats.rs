@@ -98,6 +98,12 @@ counters! {
     disk_hits,
     /// Requests that fetched.
     misses,
+    /// Hits answered from a copy of what is at home in another group of workers.
+    hits_of_copies,
+    /// Hits answered from the memory of another group of workers.
+    hits_of_others,
+    /// Copies made of what was asked for again and is at home in another group of workers.
+    copies,
     /// Requests whose stored response the origin confirmed.
     revalidated,
     /// Requests that waited for another's fetch.

@@ -11,6 +11,7 @@ use crate::expiry::Expiry;
 use crate::handover::{Giving, Taking};
 use crate::ids::{Ids, Share};
 use crate::keepers::Keepers;
+use crate::layout::Layout;
 use crate::ledger::network::Network;
 use crate::ledger::readers::ReaderMemory;
 use crate::ledger::requests::{ConnectionMemory, RequestMemory};
@@ -27,7 +28,7 @@ use crate::transcript::{Scribe, Side, Tag, Transcript};
 use crate::versions::Versions;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
-use freshet_cache::Cache;
+use freshet_cache::Groups;
 use freshet_limits::Held;
 use freshet_net::address::{Address, PeerAddress};
 use freshet_net::controls::Controls;
@@ -76,16 +77,16 @@ const PROXY_REFUSAL_EVERY: Duration = Duration::from_secs(10);
 pub struct Shared {
     /// What proves to clients and authorities that names are this node's, where a listener has TLS.
     pub certificates: Option<Arc<CertificateStore>>,
-    /// Index of objects.
-    pub cache: Arc<Cache>,
-    /// Memory of bodies.
-    pub arena: Arc<Arena>,
+    /// Where workers and memory are.
+    pub layout: Layout,
+    /// Indexes of objects and memory of bodies.
+    pub cache: Arc<Groups>,
     /// Disks, if there are any.
     pub disks: Option<Arc<Disks>>,
     /// What keeps responses besides that memory.
     pub(crate) keepers: Keepers,
-    /// What requests under way hold.
-    pub requests: Arc<RequestMemory>,
+    /// What requests under way hold, in each group.
+    pub requests: Box<[Arc<RequestMemory>]>,
     /// Client connections now open, over all workers.
     pub connections: AtomicUsize,
     /// Told when the last of them has closed.
@@ -135,6 +136,13 @@ pub struct Shared {
     pub(crate) giving: Mutex<Option<Arc<Giving>>>,
 }
 
+impl Shared {
+    /// What all requests under way hold.
+    pub fn requests_bytes(&self) -> u64 {
+        self.requests.iter().map(|group| group.used_bytes()).sum()
+    }
+}
+
 /// What a worker may be told.
 pub enum Command {
     /// Use this configuration from now on.
@@ -165,6 +173,8 @@ pub struct Port {
 pub struct Worker {
     /// What all share.
     pub shared: Arc<Shared>,
+    /// The group it is of.
+    pub group: usize,
     /// This worker's counters.
     pub stats: Arc<WorkerStats>,
     /// This worker's connections to origins.
@@ -180,6 +190,8 @@ pub struct Worker {
     pub(crate) errands: Rc<Cell<u64>>,
     /// The same of those that players hinted at.
     pub(crate) hints: Rc<Cell<u64>>,
+    /// Copies of what is in other groups that are being made.
+    pub(crate) copies: Rc<Cell<usize>>,
 }
 
 impl Worker {
@@ -190,12 +202,14 @@ impl Worker {
             pool: Pool::new(),
             site_counters: RefCell::new(shared.stats[index].sites.of(&snapshot.sites)),
             snapshot: RefCell::new(Rc::new(snapshot)),
+            group: shared.layout.workers[index].group,
             shared,
             draining: Cell::new(false),
             drain: Notify::new(),
             ids: Share::default(),
             errands: Rc::default(),
             hints: Rc::default(),
+            copies: Rc::default(),
         })
     }
 
@@ -216,8 +230,14 @@ impl Worker {
 
     /// What a new connection uses of the memory: nothing yet.
     pub(crate) fn connection_memory(&self) -> Rc<ConnectionMemory> {
+        let groups = &self.shared.requests;
         let limit_bytes = self.snapshot.borrow().settings.limits.requests_bytes_max;
-        ConnectionMemory::new(&self.shared.requests, limit_bytes)
+        ConnectionMemory::new(&groups[self.group], limit_bytes / groups.len() as u64)
+    }
+
+    /// The memory of this worker's group.
+    pub(crate) fn own_memory(&self) -> &Arc<Arena> {
+        self.shared.cache.of(self.group).arena()
     }
 
     /// Whether connections are to end after the request they are at.

@@ -2,11 +2,14 @@
 
 use super::Writer;
 use freshet_node::node::Node;
+use freshet_node::stats::WorkerStats;
+use freshet_store::ArenaStats;
 use std::fmt;
 
 pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     cache(node, out)?;
     memory(node, out)?;
+    groups(node, out)?;
     lower_memory(node, out)
 }
 
@@ -55,6 +58,64 @@ fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     Ok(())
 }
 
+/// What each group of workers has and does, where there are several.
+fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let shared = &node.shared;
+    let all = shared.cache.all();
+    if all.len() == 1 {
+        return Ok(());
+    }
+    let names: Vec<String> = (0..all.len()).map(|group| group.to_string()).collect();
+    let of_arenas = |value: fn(&ArenaStats) -> u64| -> Vec<_> {
+        let values = all.iter().map(|group| value(&group.arena().stats()) as f64);
+        names.iter().map(String::as_str).zip(values).collect()
+    };
+    let objects = all.iter().map(|group| group.stats().objects as f64);
+    let objects: Vec<_> = names.iter().map(String::as_str).zip(objects).collect();
+    let gauges = [
+        ("memory_limit_bytes", "Memory of a group.", of_arenas(|stats| stats.limit_bytes)),
+        ("memory_used_bytes", "Memory of bodies in a group.", of_arenas(|stats| stats.used_bytes)),
+        (
+            "objects",
+            "Stored responses in a group, copies of what is at home in others too.",
+            objects,
+        ),
+    ];
+    for (name, help, values) in gauges {
+        out.gauges(&format!("freshet_group_{name}"), help, "group", values)?;
+    }
+    let of_workers = |value: fn(&WorkerStats) -> u64| -> Vec<_> {
+        let workers = || shared.layout.workers.iter().zip(&shared.stats);
+        let sum = |group| {
+            workers().filter(|(seat, _)| seat.group == group).map(|(_, one)| value(one)).sum()
+        };
+        names.iter().map(String::as_str).zip((0..all.len()).map(sum)).collect()
+    };
+    let counters = [
+        (
+            "connections",
+            "Connections the workers of a group accepted.",
+            of_workers(|stats| stats.connections_accepted.value()),
+        ),
+        ("hits", "Hits of the workers of a group.", of_workers(|stats| stats.hits.value())),
+        (
+            "hits_of_copies",
+            "Hits of a group from its copies of what is at home in others.",
+            of_workers(|stats| stats.hits_of_copies.value()),
+        ),
+        (
+            "hits_of_others",
+            "Hits of a group from the memory of others.",
+            of_workers(|stats| stats.hits_of_others.value()),
+        ),
+        ("copies", "Copies a group made.", of_workers(|stats| stats.copies.value())),
+    ];
+    for (name, help, values) in counters {
+        out.counters(&format!("freshet_group_{name}"), help, "group", values)?;
+    }
+    Ok(())
+}
+
 fn lower_memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let Some(stats) = node.shared.cache.lower_stats() else { return Ok(()) };
     let gauges = [
@@ -81,7 +142,7 @@ fn lower_memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 }
 
 fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
-    let stats = node.shared.arena.stats();
+    let stats = node.shared.cache.memory();
     let readers = node.shared.readers.stats();
     let gauges = [
         (

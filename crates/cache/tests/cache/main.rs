@@ -3,6 +3,7 @@
 mod eviction;
 mod fills;
 mod fixture;
+mod groups;
 mod lookup;
 mod lower;
 mod model;

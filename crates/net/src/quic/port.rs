@@ -257,7 +257,7 @@ fn prepare(socket: &Socket, address: SocketAddr) -> io::Result<()> {
 
 /// Sets an option that is a number.
 fn set_option(socket: &Socket, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
-    super::steering::set_raw_option(socket.as_fd(), level, name, &value)
+    crate::steering::set_raw_option(socket.as_fd(), level, name, &value)
 }
 
 /// An address with room for any other.

@@ -4,12 +4,12 @@
 //! packets carry an id of its own choice, which leads to any worker; that one makes the connection,
 //! and all later packets come with an id that leads to it, from whatever address.
 
+use crate::steering::attach_program;
 use aws_lc_rs::rand;
 use freshet_wire::quic::Id;
 use freshet_wire::quic::limits::OWN_ID_BYTES;
-use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::AsFd;
 
 /// Which worker of how many.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -50,10 +50,7 @@ impl Steering {
 /// # Errors
 /// The kernel does not know such programs.
 pub fn attach(port: &impl AsFd, workers: u8) -> io::Result<()> {
-    let program = program(workers);
-    let told = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
-    let fd = port.as_fd();
-    set_raw_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_REUSEPORT_CBPF, &told)
+    attach_program(port.as_fd(), &program(workers))
 }
 
 /// Classic BPF over the payload of a datagram. Where it is too short for the place that is looked at,
@@ -76,23 +73,6 @@ fn program(workers: u8) -> [libc::sock_filter; 7] {
         step(MODULO, 0, 0, u32::from(workers.max(1))),
         step(RETURN, 0, 0, 0),
     ]
-}
-
-/// Sets an option whose value is a plain structure of the kernel's.
-pub(super) fn set_raw_option<T>(
-    fd: BorrowedFd<'_>,
-    level: c_int,
-    name: c_int,
-    value: &T,
-) -> io::Result<()> {
-    let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed, and the kernel reads `len` bytes of a value
-    // that lives as long as the call. What a `sock_fprog` points to does so too, as its caller holds
-    // the array.
-    let result = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), len)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::expiry::keep_of;
 use crate::sites::SiteName;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Cache, Object};
+use freshet_cache::{Cache, Groups, Object};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, PoisonError};
@@ -90,7 +90,7 @@ impl Bans {
             .collect()
     }
 
-    fn work_off(&self, cache: &Cache, objects: &[Arc<Object>], due: &[Arc<Ban>]) {
+    fn work_off(&self, cache: &Groups, objects: &[Arc<Object>], due: &[Arc<Ban>]) {
         let now = UnixMillis::now();
         for object in objects {
             let seen = object.bans_seen();
@@ -117,7 +117,7 @@ impl Bans {
 
     /// Notes of each object up to where no ban is left to be tested, and drops the oldest bans that
     /// no object is behind.
-    fn advance(&self, cache: &Cache) {
+    fn advance(&self, cache: &Groups) {
         let bans: Vec<_> = {
             let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
             list.iter().map(|ban| (ban.seq, ban.is_done.load(Relaxed))).collect()

@@ -22,7 +22,7 @@ use crate::expiry::keep_of;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
-use freshet_cache::{Cache, Object};
+use freshet_cache::{Groups, Object};
 use freshet_config::bans::BanSettings;
 use freshet_http::message::RequestHead;
 use freshet_store::disk::Disks;
@@ -140,7 +140,7 @@ impl Bans {
     /// What is wrong with it.
     pub(crate) fn restore(
         &self,
-        cache: &Cache,
+        cache: &Groups,
         handed: &Handed,
     ) -> Result<(u64, Durability), String> {
         let spec = Spec::read(&spec::words(&handed.text)?)?;
@@ -192,7 +192,7 @@ impl Bans {
     /// What is wrong with it.
     pub(crate) fn add(
         &self,
-        cache: &Cache,
+        cache: &Groups,
         text: &str,
         settings: &BanSettings,
     ) -> Result<Durability, String> {
@@ -205,7 +205,7 @@ impl Bans {
     /// What is wrong with it.
     pub(crate) fn add_words(
         &self,
-        cache: &Cache,
+        cache: &Groups,
         words: &[String],
         settings: &BanSettings,
     ) -> Result<Durability, String> {
@@ -291,7 +291,7 @@ impl Bans {
     }
 
     /// All bans, newest first. O(objects).
-    pub fn list(&self, cache: &Cache) -> Vec<Listed> {
+    pub fn list(&self, cache: &Groups) -> Vec<Listed> {
         self.restore_kept(cache);
         let bans: Vec<_> = {
             let list = self.list.read().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@ use super::{Ban, Bans};
 use crate::disk::Durability;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Cache, Key, StoredHead};
+use freshet_cache::{Groups, Key, StoredHead};
 use freshet_http::message::RequestHead;
 use freshet_store::disk::Disks;
 use freshet_store::disk::limits::NOTE_BYTES_MAX;
@@ -63,7 +63,7 @@ impl Bans {
 
     /// Takes over bans that were found on disks and are not known. They hold for all that is in
     /// memory now: nobody knows which came first.
-    pub(crate) fn restore_kept(&self, cache: &Cache) {
+    pub(crate) fn restore_kept(&self, cache: &Groups) {
         let Some(disks) = &self.disks else { return };
         if self.found.load(Acquire) == disks.notes().found() {
             return;
@@ -101,7 +101,7 @@ impl Bans {
     /// banned.
     pub fn bans_stored(
         &self,
-        cache: &Cache,
+        cache: &Groups,
         (key, head, born): (&Key, &StoredHead, u64),
         request: &RequestHead,
         now: UnixMillis,

@@ -24,7 +24,8 @@ pub(super) async fn restore(
     wanted: Wanted<'_>,
 ) -> Option<Restored> {
     let (shared, Wanted { key, request, whole }) = (&worker.shared, wanted);
-    let found = find(disks, key.hash(), whole, &shared.arena).await;
+    let arena = shared.cache.arena_of(key);
+    let found = find(disks, key.hash(), whole, arena).await;
     let selected = found.into_iter().find_map(|stored| {
         let meta = meta::read(&stored.meta).filter(|meta| *meta.key == *key.text())?;
         selects(&meta, request).then_some((stored, meta))
@@ -44,7 +45,7 @@ pub(super) async fn restore(
     if let Some(at) = stored.soft_ms {
         meta.head.freshness = stale_since(meta.head.freshness, UnixMillis(at));
     }
-    let body = Body::new(&shared.arena, Some(stored.total));
+    let body = Body::new(arena, Some(stored.total));
     put_payload(&body, &mut stored).await;
     body.set_stored_number(stored.number());
     let tags = stored.tags.clone();

@@ -60,7 +60,7 @@ impl Answered {
             Verdict::Give(reason) => self.give(reason, None).await,
             Verdict::LetThrough(reason, place) => self.let_through(reason, &place).await,
             Verdict::Keep(place, variation) => {
-                let memory = Body::new(&self.asked.worker.shared.arena, place.total);
+                let memory = Body::new(self.asked.memory(), place.total);
                 let mut writer = memory.writer(place.start, place.known_end());
                 if place.end > place.start && !writer.has_room(FIRST_BYTES) {
                     drop((writer, memory));

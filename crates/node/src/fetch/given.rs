@@ -38,7 +38,7 @@ impl Answered {
         let Self { mut asked, mut answer, incoming } = *self;
         let Incoming { source, framing, length, form, loan } = incoming;
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
-        let arena = &asked.worker.shared.arena;
+        let arena = asked.worker.own_memory();
         let memory =
             if answer.stream { Body::transit(arena, length) } else { Body::new(arena, length) };
         if loan.is_some() {

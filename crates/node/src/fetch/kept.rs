@@ -7,6 +7,7 @@ use super::fill::{self, Broken, Flow};
 use super::range::Filler;
 use super::road::Road;
 use super::{Fetched, SentPart};
+use crate::copies;
 use crate::expiry::Upkeep;
 use crate::keepers::{Admitted, objective_of};
 use crate::policy::Synthetic;
@@ -15,7 +16,7 @@ use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
 use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
 use freshet_origin::response_body::OriginBody;
-use freshet_store::{Body, BodyWriter};
+use freshet_store::{Arena, Body, BodyWriter};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -160,6 +161,11 @@ impl Asked {
         Step::Over
     }
 
+    /// The memory what is fetched is kept in.
+    pub(super) fn memory(&self) -> &Arc<Arena> {
+        self.worker.shared.cache.arena_of(&self.plan.key)
+    }
+
     /// Puts an object into the index.
     fn insert(&self, ticket: Ticket, spec: ObjectSpec) -> Arc<Object> {
         let object = ticket.insert(spec);
@@ -184,17 +190,9 @@ impl Asked {
 /// A body of these bytes; `None` where there is no memory for it.
 async fn copied(asked: &Asked, bytes: &[u8]) -> Option<Arc<Body>> {
     let total = Some(bytes.len() as u64);
-    let memory = Body::new(&asked.worker.shared.arena, total);
+    let memory = Body::new(asked.memory(), total);
     let mut writer = memory.writer(0, total);
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let room = writer.reserve(rest.len()).await.ok()?;
-        let count = room.len().min(rest.len());
-        let (now, later) = rest.split_at(count);
-        room[..count].copy_from_slice(now);
-        writer.commit(count);
-        rest = later;
-    }
+    copies::write(&mut writer, bytes).await.ok()?;
     let _ = writer.finish();
     Some(memory)
 }

@@ -294,7 +294,7 @@ impl Give {
         self.bans()?;
         self.list()?;
         frame::write(&mut self.out, Kind::Settled, &[])?;
-        self.shared.arena.return_pages();
+        self.shared.cache.return_pages();
         for object in std::mem::take(&mut self.moved) {
             self.shared.cache.forget(&object);
         }

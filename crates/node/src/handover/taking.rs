@@ -8,7 +8,7 @@ use crate::keepers::objective_of;
 use crate::sites::Sites;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Cache, Key, KeyBuilder, Object, ObjectSpec, Purge};
+use freshet_cache::{Groups, Key, KeyBuilder, Object, ObjectSpec, Purge};
 use freshet_store::{Body, BodyError, BodyWriter};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
@@ -246,13 +246,13 @@ impl Receiver {
         let Described { id, total, key, head, variation, tags, mut past, bans_seen, standing } =
             described;
         past.born_seq = self.born_seq;
-        let body = Body::new(&shared.arena, Some(total));
+        let key = key_of(&shared.cache, &key);
+        let body = Body::new(shared.cache.arena_of(&key), Some(total));
         body.set_standing(standing);
         let mut writer = body.writer(0, None);
         // A body in transit would be no object any more.
         writer.set_allow_transit(false);
         writer.set_exempt();
-        let key = key_of(&shared.cache, &key);
         let objective = self.sites.of_key(&key).and_then(|site| objective_of(&site.settings, &key));
         let spec = ObjectSpec { head, body, variation, tags, objective };
         let Some(object) = shared.cache.restore(key, spec, past) else {
@@ -367,14 +367,14 @@ impl Receiver {
 
 impl Coming {
     /// It does not come: who waits for it is told, and nobody finds it any more.
-    fn give_up(self, cache: &Arc<Cache>) {
+    fn give_up(self, cache: &Groups) {
         cache.forget(&self.object);
         self.writer.fail(BodyError::OriginFailed("the process before is gone".into()));
     }
 }
 
-/// The key of a text under this cache's secret.
-fn key_of(cache: &Cache, text: &[u8]) -> Key {
+/// The key of a text under the secret of this node's keys.
+fn key_of(cache: &Groups, text: &[u8]) -> Key {
     let parts = text.split(|byte| *byte == 0);
     parts.fold(KeyBuilder::new(cache.secret()), KeyBuilder::part).build()
 }

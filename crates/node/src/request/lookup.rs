@@ -3,6 +3,7 @@
 use super::tier::is_peer;
 use super::{Found, Machine, State};
 use crate::body::RequestBody;
+use crate::copies;
 use crate::exchange::Reply;
 use crate::expiry::keep_of;
 use crate::fetch::{self, Cause, Plan};
@@ -52,7 +53,7 @@ impl Machine<'_> {
         if let Some(state) = self.reload() {
             return state;
         }
-        let cache = Arc::clone(&self.worker.shared.cache);
+        let (cache, group) = (Arc::clone(&self.worker.shared.cache), self.worker.group);
         let mut collapsed = false;
         let mut asked_keepers = self.task.hash_always_miss;
         let mut may_recode = self.task.name_coding();
@@ -71,12 +72,8 @@ impl Machine<'_> {
                 true => Use::Ignore,
                 false => asked.classify(object),
             };
-            let lookup = if self.task.hash_ignore_vary {
-                cache.lookup_any_variant(&key, request, now, classify)
-            } else {
-                cache.lookup(&key, request, now, classify)
-            };
-            match lookup {
+            let request = (request, self.task.hash_ignore_vary);
+            match cache.lookup_from(group, &key, request, now, classify) {
                 Lookup::Hit { object, refresh } => {
                     if self.forget_banned(&object) {
                         drop(refresh);
@@ -92,7 +89,9 @@ impl Machine<'_> {
                         self.refresh(ticket, &object);
                     }
                     let (site, request) = (&self.task.site, &self.task.request.fields);
-                    self.worker.shared.keepers.used(Used { site, object: &object, request });
+                    let original = object.original();
+                    self.worker.shared.keepers.used(Used { site, object: original, request });
+                    copies::note_use(self.worker, &object);
                     if let Some(taking) = self.worker.shared.taking.get() {
                         taking.want(&object);
                     }

@@ -133,6 +133,7 @@ impl Keeping {
 pub(super) fn reader_limits(worker: &Worker) -> ReaderLimits {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
-    let memory_bytes = worker.shared.arena.limit_bytes();
+    // Each group has as much, and all that is read may be in one.
+    let memory_bytes = worker.own_memory().limit_bytes();
     ReaderLimits::of(memory_bytes, limits.readers_percent, limits.readers_network_percent)
 }

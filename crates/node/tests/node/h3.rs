@@ -359,7 +359,7 @@ fn clients_that_acknowledge_nothing_any_more_hold_little() {
         for seed in 0..24 {
             clients.push(silent(&world, seed).await);
             let stats = world.node.node.shared.readers.stats();
-            let limit = world.node.node.shared.arena.limit_bytes() / 100 * 25;
+            let limit = world.node.node.shared.cache.memory().limit_bytes / 100 * 25;
             assert!(stats.bytes <= limit, "{} of {limit}", stats.bytes);
         }
         // Whoever reads gets what it asks for, hits and misses.

@@ -42,6 +42,8 @@ pub(crate) async fn until(mut is: impl FnMut() -> bool) {
 /// What a node is started with: one origin, one clear listener, no access log.
 pub(crate) struct Setup {
     pub(crate) workers: usize,
+    /// Groups of workers: one, or what `NODE_GROUPS` says, so that all that holds for one is tested for more.
+    pub(crate) groups: usize,
     pub(crate) memory: &'static str,
     pub(crate) listen: String,
     pub(crate) origins: String,
@@ -62,6 +64,7 @@ impl Setup {
     pub(crate) fn url(url: &str) -> Self {
         Self {
             workers: 2,
+            groups: std::env::var("NODE_GROUPS").map_or(1, |groups| groups.parse().unwrap()),
             memory: "256MiB",
             listen: "[[listen]]\naddress = \"127.0.0.1:0\"\n".into(),
             origins: format!("[[origin]]\nurl = \"{url}\"\n"),
@@ -94,8 +97,10 @@ impl Setup {
     }
 
     pub(crate) fn settings(&self) -> Settings {
-        let Self { workers, memory, listen, origins, rest } = self;
-        let text = format!("workers = {workers}\nmemory = \"{memory}\"\n{listen}{origins}{rest}");
+        let Self { workers, groups, memory, listen, origins, rest } = self;
+        let text = format!(
+            "workers = {workers}\nnuma_groups = {groups}\nmemory = \"{memory}\"\n{listen}{origins}{rest}"
+        );
         let document = Document::parse(&text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
         Settings::from_document(&document).unwrap()
     }
@@ -144,13 +149,15 @@ impl TestNode {
 
     /// Bytes the arena has from the kernel and for what describes them, with its limit.
     pub(crate) fn memory(&self) -> (u64, u64) {
-        let stats = self.node.shared.arena.stats();
+        let stats = self.node.shared.cache.memory();
         (stats.committed_bytes + stats.metadata_bytes, stats.limit_bytes)
     }
 
-    /// Objects in the index.
+    /// Objects in the index, copies for other groups not counted.
     pub(crate) fn objects(&self) -> u64 {
-        self.node.shared.cache.stats().objects
+        let mut objects = 0;
+        self.node.shared.cache.each_object(&mut |_| objects += 1);
+        objects
     }
 
     /// Variants of this target of the tests' host that are in the index.

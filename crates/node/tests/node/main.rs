@@ -20,6 +20,7 @@ mod errors;
 mod fence;
 mod forwarded;
 mod geo;
+mod groups;
 mod h2;
 mod h2_frames;
 mod h3;

@@ -103,7 +103,7 @@ fn a_chunked_body_that_grows_over_the_limit_of_an_object_is_not_kept() {
         let answer = get(&node, "/5").await;
         assert!(answer.complete && answer.body == pattern(5, 0..5_000_000));
         until(|| node.objects() == 0).await;
-        let used = node.node.shared.arena.stats().used_bytes;
+        let used = node.node.shared.cache.memory().used_bytes;
         assert!(used < 1_000_000, "{used} bytes are kept");
         assert!(get(&node, "/5").await.body == pattern(5, 0..5_000_000));
         assert_eq!(origin.count(), 2);
@@ -142,7 +142,7 @@ fn a_slow_reader_of_a_passed_body_holds_back_the_origin_and_not_memory() {
             origin.next().await.send(fresh(pattern(index, 0..900_000)));
             assert!(client.answer("GET").await.body == pattern(index, 0..900_000));
         }
-        let used = node.node.shared.arena.stats().used_bytes;
+        let used = node.node.shared.cache.memory().used_bytes;
         assert!(used < 16 << 20);
         let mut at = 0;
         while at < 100_000_000 {
@@ -216,14 +216,14 @@ fn fills_under_way_of_more_than_memory_leave_what_is_hot_and_get_through() {
             fills.push((seed, client, asked));
         }
         hot(&node, &mut origin).await;
-        let stats = node.node.shared.arena.stats();
+        let stats = node.node.shared.cache.memory();
         assert!(stats.filling_bytes <= stats.limit_bytes / 40 * 9, "{stats:?}");
         assert!(stats.fills_refused >= 40, "{stats:?}");
         for (seed, mut client, asked) in fills {
             asked.send(pattern(seed, 1000..BYTES));
             assert!(client.some(999_000).await == pattern(seed, 1000..BYTES), "object {seed}");
         }
-        until(|| node.node.shared.arena.stats().filling_bytes == 0).await;
+        until(|| node.node.shared.cache.memory().filling_bytes == 0).await;
         // What found room was kept.
         assert!(node.objects() >= HOT + 4);
         hot(&node, &mut origin).await;

@@ -67,7 +67,7 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
 /// What is kept for slow readers is within its share of memory.
 fn assert_bounded(node: &TestNode, percent: u64) {
     let held = node.node.shared.readers.stats().bytes;
-    let limit = node.node.shared.arena.limit_bytes() / 100 * percent;
+    let limit = node.node.shared.cache.memory().limit_bytes / 100 * percent;
     assert!(held <= limit, "{held} bytes are held, {limit} may be");
 }
 

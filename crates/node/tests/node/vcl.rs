@@ -38,7 +38,12 @@ pub(crate) fn governed_with(origin: &Origin, text: &str, rest: &str) -> Governed
     governed_by(Setup::of(origin).and(rest), origin, text, "")
 }
 
-fn governed_by(mut setup: Setup, origin: &Origin, text: &str, listener: &str) -> Governed {
+pub(crate) fn governed_by(
+    mut setup: Setup,
+    origin: &Origin,
+    text: &str,
+    listener: &str,
+) -> Governed {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("policy.vcl");
     let text = format!("vcl 4.1;\n{}{text}", backend("origin", origin));

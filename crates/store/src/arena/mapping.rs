@@ -47,7 +47,10 @@ impl Mapping {
         let mut mapping = Self { reserved, reserved_bytes, base, bytes, file: None };
         match placement {
             Placement::Anywhere => {}
-            Placement::Node(node) => placement::bind(base.as_ptr().cast(), bytes as usize, *node)?,
+            Placement::Near(node) | Placement::Node(node) => {
+                let is_strict = matches!(placement, Placement::Node(_));
+                placement::bind(base.as_ptr().cast(), bytes as usize, *node, is_strict)?;
+            }
             Placement::File(path) => {
                 let file = placement::open(path, bytes)?;
                 let (at, flags) = (base.as_ptr().cast(), MapFlags::SHARED | MapFlags::FIXED);

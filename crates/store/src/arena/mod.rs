@@ -93,6 +93,40 @@ pub struct ArenaStats {
     pub reclaimed_bytes: u64,
 }
 
+impl ArenaStats {
+    /// Adds the figures of another arena.
+    pub fn add(&mut self, other: &Self) {
+        let Self {
+            limit_bytes,
+            committed_bytes,
+            used_bytes,
+            free_bytes,
+            metadata_bytes,
+            pinned_bytes,
+            filling_bytes,
+            fills_refused,
+            waiting,
+            waits,
+            refusals,
+            reclaim_calls,
+            reclaimed_bytes,
+        } = other;
+        self.limit_bytes += limit_bytes;
+        self.committed_bytes += committed_bytes;
+        self.used_bytes += used_bytes;
+        self.free_bytes += free_bytes;
+        self.metadata_bytes += metadata_bytes;
+        self.pinned_bytes += pinned_bytes;
+        self.filling_bytes += filling_bytes;
+        self.fills_refused += fills_refused;
+        self.waiting += waiting;
+        self.waits += waits;
+        self.refusals += refusals;
+        self.reclaim_calls += reclaim_calls;
+        self.reclaimed_bytes += reclaimed_bytes;
+    }
+}
+
 /// How long a piece should be, in bytes: `best` if that is to be had without evicting, otherwise
 /// as long as possible but at least `good`; and if evicting does not help, at least `least`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

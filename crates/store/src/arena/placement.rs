@@ -22,6 +22,8 @@ pub enum Placement {
     /// Where the kernel wants it: ordinary memory.
     #[default]
     Anywhere,
+    /// Memory of one NUMA node as long as that has some, then of others.
+    Near(u32),
     /// Memory of one NUMA node, as that of a CXL expander or of persistent memory in memory mode.
     Node(u32),
     /// A file that is memory: on a file system with DAX (PMem App Direct) or in memory, or a DAX
@@ -29,10 +31,18 @@ pub enum Placement {
     File(PathBuf),
 }
 
+impl Placement {
+    /// Whether several arenas may be there.
+    pub fn is_divisible(&self) -> bool {
+        !matches!(self, Self::File(_))
+    }
+}
+
 impl fmt::Display for Placement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Anywhere => f.write_str("ordinary memory"),
+            Self::Near(node) => write!(f, "memory near NUMA node {node}"),
             Self::Node(node) => write!(f, "NUMA node {node}"),
             Self::File(path) => path.display().fmt(f),
         }
@@ -100,11 +110,17 @@ fn is_memory(fd: &OwnedFd) -> bool {
     is_dax || is_in_memory
 }
 
-/// Has the pages of a range that nobody has touched come from one node only.
+/// Has the pages of a range that nobody has touched come from one node, and from others only where it has
+/// none left and `is_strict` does not forbid that.
 ///
 /// # Errors
 /// There is no such node, or the process may not use it.
-pub(super) fn bind(start: *mut c_void, bytes: usize, node: u32) -> Result<(), StoreError> {
+pub(super) fn bind(
+    start: *mut c_void,
+    bytes: usize,
+    node: u32,
+    is_strict: bool,
+) -> Result<(), StoreError> {
     let refused = |code| StoreError::ConfigMemoryNode { node, code };
     let mut nodes = [0u64; NODE_MAX as usize / 64 + 1];
     let word = nodes.get_mut(node as usize / 64).ok_or_else(|| refused(libc::EINVAL))?;
@@ -112,10 +128,11 @@ pub(super) fn bind(start: *mut c_void, bytes: usize, node: u32) -> Result<(), St
     // One more than there are bits: the kernel takes one off (mbind(2)).
     let bits = u64::from(NODE_MAX) + 2;
     let flags: libc::c_uint = 0;
+    let policy = if is_strict { libc::MPOL_BIND } else { libc::MPOL_PREFERRED };
     // SAFETY: mbind(2) sets a policy for the range and changes no contents; the mask is read only
     // and has as many bits as is said.
     let bound = unsafe {
-        libc::syscall(libc::SYS_mbind, start, bytes, libc::MPOL_BIND, nodes.as_ptr(), bits, flags)
+        libc::syscall(libc::SYS_mbind, start, bytes, policy, nodes.as_ptr(), bits, flags)
     };
     if bound != 0 {
         return Err(refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)));

@@ -322,6 +322,16 @@ impl Body {
         self.beside.get()?.attached.get()?.downcast_ref()
     }
 
+    /// Has all that goes with another body go with this one as well: what is attached, and trailers.
+    pub fn accompany(&self, other: &Self) {
+        if let Some(what) = other.beside.get().and_then(|beside| beside.attached.get()) {
+            self.attach(Arc::clone(what));
+        }
+        if let Some(trailers) = other.trailers() {
+            self.set_trailers(trailers.clone());
+        }
+    }
+
     /// The arena its bytes are in.
     pub fn arena(&self) -> &Arc<Arena> {
         &self.arena
