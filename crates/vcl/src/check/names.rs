@@ -243,7 +243,7 @@ impl Checker<'_> {
         let name = path.text();
         let first = path.names.first().map_or("", |name| &*name.text).to_owned();
         let declared = self.known(&first).filter(|entry| entry.is_ready);
-        let kind = words::kind_of(&first).or(declared.map(|entry| entry.symbol.kind()));
+        let kind = words::kind_of(&first).or_else(|| declared.map(|entry| entry.symbol.kind()));
         if let (Some(kind), 1) = (kind, path.names.len()) {
             let message = format!("Symbol '{first}' type ({kind}) can not be used in expression.");
             self.error(path.span, message);
