@@ -15,6 +15,7 @@ use freshet_config::Settings;
 use freshet_config::keys::{KEYS, Key, Kind};
 use freshet_config::mistake::{Mistake, Place, Severity};
 use freshet_net::address::Address;
+use freshet_node::layout::Layout;
 use freshet_node::policy::vcl::Files;
 use freshet_node::preflight::{self, Prepared};
 use freshet_vcl::{Diagnostic, Report};
@@ -73,6 +74,9 @@ struct Checked {
     file: String,
     good: bool,
     findings: Vec<Finding>,
+    /// Where its workers and memory would be, where they are divided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<String>,
     /// What people see of the findings.
     #[serde(skip)]
     shown: String,
@@ -149,6 +153,9 @@ impl Checked {
         } else if !is_explained {
             say!("{}: good", self.file)?;
         }
+        if let Some(groups) = &self.groups {
+            say!("{}: {groups}", self.file)?;
+        }
         Ok(())
     }
 }
@@ -157,8 +164,11 @@ impl Checked {
 fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Checked {
     let file = path.display().to_string();
     let arguments = SettingsArguments { config: Some(path.into()), ..SettingsArguments::default() };
+    let mut groups = None;
     let wrong = match arguments.load(&Below::Kept) {
         Ok((settings, source)) => {
+            let layout = Layout::of(&settings);
+            groups = (layout.groups.len() > 1).then(|| layout.to_string());
             classes.extend(settings.store_classes().map(str::to_owned));
             examine(settings, &source, is_offline)
         }
@@ -171,7 +181,8 @@ fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Ch
         },
     };
     let findings = wrong.mistakes.iter().map(|mistake| finding(&wrong, mistake));
-    Checked { good: !wrong.is_error(), findings: findings.collect(), shown: wrong.shown(), file }
+    let (good, shown) = (!wrong.is_error(), wrong.shown());
+    Checked { good, findings: findings.collect(), groups: groups.filter(|_| good), shown, file }
 }
 
 /// What a start would say of these settings on this machine, and what an operator would want to know.
@@ -225,13 +236,15 @@ fn policy(path: &Path, classes: &[String]) -> (Checked, Option<String>) {
             let finding =
                 Finding { severity: "error", place: None, message: error.clone(), help: None };
             let shown = format!("{error}\n");
-            return (Checked { file, good: false, findings: vec![finding], shown }, None);
+            let findings = vec![finding];
+            return (Checked { file, good: false, findings, groups: None, shown }, None);
         }
     };
     let settings = freshet_node::policy::vcl::language(classes.iter().map(String::as_str));
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
     let checked = Checked {
         good: program.is_some(),
+        groups: None,
         findings: report.diagnostics.iter().map(|one| diagnosed(&report, one)).collect(),
         shown: match report.diagnostics.is_empty() {
             true => String::new(),

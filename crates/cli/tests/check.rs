@@ -294,6 +294,23 @@ fn a_file_that_only_root_reads_is_named_with_a_cure() {
 }
 
 #[test]
+fn groups_of_workers_are_told_and_have_to_have_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    let rest = "[[origin]]\nurl = \"http://127.0.0.1:1\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n";
+    let said = |memory: &str| {
+        let text = format!("workers = 3\nnuma_groups = 2\nmemory = \"{memory}\"\n{rest}");
+        fs::write(&file, text).unwrap();
+        let Output { stdout, stderr, .. } = check(&["--offline"], &file);
+        String::from_utf8([stdout, stderr].concat()).unwrap()
+    };
+    let good = said("64MiB");
+    assert!(good.contains("freshet.toml: 3 workers in 2 groups, 32 MiB of memory each"), "{good}");
+    let wrong = said("7MiB");
+    assert!(wrong.contains("numa_groups is 2") && wrong.contains("1 mistake"), "{wrong}");
+}
+
+#[test]
 fn keys_are_listed_for_programs_too() {
     let program = env!("CARGO_BIN_EXE_freshet");
     let output = Command::new(program).args(["keys", "--json"]).output().unwrap();

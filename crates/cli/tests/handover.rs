@@ -170,12 +170,25 @@ impl Load {
 
 #[test]
 fn memory_moves_while_requests_are_answered_and_no_origin_is_asked() {
+    memory_moves(1);
+}
+
+#[test]
+fn memory_of_groups_moves_as_that_of_one() {
+    memory_moves(2);
+}
+
+/// The upgrade of a node with so many groups of workers.
+fn memory_moves(groups: usize) {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();
     let mut targets: Vec<String> = (0..300).map(|at| format!("/{}/{at}", 1 + at * 97)).collect();
     targets.extend((0..15).map(|at| format!("/{}/large", 1_000_000 + at)));
     targets.push("/0/empty".into());
-    let mut node = Node::start(origin.address, folder.path(), &[]);
+    let file = folder.path().join("freshet.toml");
+    std::fs::write(&file, format!("numa_groups = {groups}\n")).unwrap();
+    let more = ["--config", &file.to_string_lossy()];
+    let mut node = Node::start(origin.address, folder.path(), &more);
     let mut client = node.client();
     for target in &targets {
         assert_eq!(client.ask("GET", target).unwrap().0, 200);

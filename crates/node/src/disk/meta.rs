@@ -6,9 +6,9 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, StoredHead, Variation};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, LifetimeSource};
+use freshet_http::hop_by_hop;
 use freshet_http::message::Scheme;
 use freshet_http::vary::{Vary, VaryRule};
-use freshet_http::hop_by_hop;
 use std::sync::Arc;
 use std::time::Duration;
 

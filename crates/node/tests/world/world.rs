@@ -42,6 +42,8 @@ pub(crate) struct World {
     pub(crate) disks: Disks,
     pub(crate) edges: Vec<SocketAddr>,
     pub(crate) has_parent: bool,
+    /// Groups of workers that each node has, with a worker in each.
+    pub(crate) groups: u64,
     /// Whether something goes wrong at origins, in the network or with nodes.
     pub(crate) has_faults: bool,
     /// Of a thousand responses of origins so many are not as they should be.
@@ -101,6 +103,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
         disks: Disks::draw(seed),
         edges: (0..edges).map(|edge| SocketAddr::from(([10, 3, 0, edge as u8], 80))).collect(),
         has_parent,
+        groups: 1 + seed % 3,
         has_faults: !is_calm,
         faults_permille,
         random: RefCell::new(random),
@@ -113,7 +116,10 @@ async fn live(seed: u64, size: Size) -> Outcome {
         wrong: RefCell::default(),
         is_wrong: Notify::new(),
     });
-    world.say(format!("seed {seed}, {edges} edges, parent {has_parent}, faults {faults_permille}"));
+    let groups = world.groups;
+    world.say(format!(
+        "seed {seed}, {edges} edges, parent {has_parent}, groups {groups}, faults {faults_permille}"
+    ));
     world.say(world.disks.described());
     for (path, nature) in world.natures.iter().enumerate() {
         world.say(format!("{}: {nature:?}", target(path)));
@@ -447,10 +453,10 @@ impl Nodes {
 }
 
 fn settings(world: &World, role: Role) -> Settings {
-    let name = role.name();
+    let (name, groups) = (role.name(), world.groups);
     let mut text = format!(
-        "workers = 1\nmemory = \"64MiB\"\n[[listen]]\naddress = \"{}\"\n\
-         [log]\naccess = \"off\"\n\
+        "workers = {groups}\nnuma_groups = {groups}\nmemory = \"64MiB\"\n\
+         [[listen]]\naddress = \"{}\"\n[log]\naccess = \"off\"\n\
          [cache]\nname = \"{name}\"\nloop_id = \"{name}\"\nstale_if_error = \"0s\"\n",
         role.address(world)
     );
