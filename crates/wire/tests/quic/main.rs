@@ -13,6 +13,7 @@ mod ack_frequency;
 mod early;
 mod ecn;
 mod errors;
+mod fuzz;
 mod goodput;
 mod instructions;
 mod lossy;

@@ -100,6 +100,13 @@ fn frames(dice: &mut Dice, places: &mut [u64; 48]) -> Vec<u8> {
     out
 }
 
+/// What a client cannot make more of, whatever it says.
+pub(crate) fn assert_bounded(raw: &Raw) {
+    let quic = &raw.server.quic;
+    assert!(quic.streams() <= 10 + 8 + 1 && quic.ids().count() <= 5, "{quic:?}");
+    assert!(quic.kept() <= 100_000 && quic.bytes_in_flight() <= 200_000, "{quic:?}");
+}
+
 #[test]
 fn whatever_a_client_with_keys_sends_is_borne() {
     let mut ended = 0;
@@ -135,9 +142,7 @@ fn whatever_a_client_with_keys_sends_is_borne() {
                 datagram[at] ^= 1 << dice.below(8);
             }
             raw.bring(&mut datagram);
-            let quic = &raw.server.quic;
-            assert!(quic.streams() <= 10 + 8 + 1 && quic.ids().count() <= 5, "{quic:?}");
-            assert!(quic.kept() <= 100_000 && quic.bytes_in_flight() <= 200_000, "{quic:?}");
+            assert_bounded(&raw);
             if dice.below(10) == 0 {
                 let time = Duration::from_millis(dice.below(3000));
                 raw.pass(time);

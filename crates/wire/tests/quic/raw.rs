@@ -317,6 +317,11 @@ impl Raw {
         self.bring(&mut datagram);
     }
 
+    /// Leaves numbers of packets with data out.
+    pub(crate) fn skip_numbers(&mut self, count: u64) {
+        self.numbers[space(Kind::OneRtt)] += count;
+    }
+
     /// Makes a packet.
     pub(crate) fn sealed(&mut self, odd: Odd, frames: &[u8]) -> Vec<u8> {
         let at = space(odd.kind);

@@ -5,10 +5,8 @@ use super::super::error::code;
 use super::super::packet::Kind;
 use super::super::packet::Protected;
 use super::super::sent::How;
-use super::super::streams::StreamEvent;
 use super::super::varint::write_varint;
 use super::*;
-use bolero::check;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use std::sync::OnceLock;
 
@@ -73,38 +71,6 @@ fn take(connection: &mut Connection<Vec<u8>>, payload: &[u8]) -> Result<(), Erro
     let route = connection.path.route;
     let now = Duration::from_millis(50);
     connection.frames(Level::OneRtt, payload, &packet, route, now).map(|_| ())
-}
-
-#[test]
-fn fuzz_quic_connection() {
-    check!()
-        .with_test_time(Duration::from_millis(1500))
-        .with_iterations(50_000)
-        .with_max_len(512)
-        .for_each(|input: &[u8]| {
-            let mut connection = established();
-            for payload in input.chunks(64) {
-                if take(&mut connection, payload).is_err() {
-                    return;
-                }
-                while let Some(event) = connection.next_event() {
-                    if let StreamEvent::Readable(stream) = event
-                        && let Some((bytes, _)) = connection.readable(stream)
-                    {
-                        let count = bytes.len();
-                        connection.consume(stream, count);
-                        connection.end_seen(stream);
-                        connection.take(stream, count as u64);
-                        connection.write(stream, vec![0; 100]);
-                        connection.finish(stream);
-                    }
-                }
-                while connection.streams.next_due().is_some() {}
-                connection.timeout();
-                connection.on_timeout(Duration::from_millis(60));
-                assert!(connection.streams() <= 110 && connection.bytes_in_flight <= 24_000);
-            }
-        });
 }
 
 /// Takes a payload again and again until the connection ends; says after how many times.
