@@ -9,11 +9,14 @@ use freshet_net::address::Address;
 use freshet_net::listener::Listener;
 use freshet_net::steering;
 use freshet_net::topology::{Cpu, Topology};
-use freshet_store::limits::ARENA_BYTES_MIN;
 use freshet_store::{Arena, Placement, StoreError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+
+/// Memory of a group at least, for a node to have more than one by itself: with less, the largest objects would have
+/// no room.
+const GROUP_BYTES_MIN: u64 = 64 << 20;
 
 /// The groups of a node, and where its workers are.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,14 +115,13 @@ impl fmt::Display for Layout {
         if count == 1 {
             return write!(f, "{workers} workers, {bytes} of memory");
         }
-        write!(f, "{workers} workers in {count} groups, {bytes} of memory each")?;
-        for (group, node) in self.groups.iter().enumerate() {
+        let of = |(group, node): (usize, &Option<usize>)| {
             let own = self.workers.iter().filter(|seat| seat.group == group).count();
-            match node {
-                Some(node) => write!(f, "; {own} on NUMA node {node}")?,
-                None => write!(f, "; {own}")?,
-            }
-        }
+            node.map_or_else(|| own.to_string(), |node| format!("{own} on NUMA node {node}"))
+        };
+        let each: Vec<_> = self.groups.iter().enumerate().map(of).collect();
+        let each = each.join(", ");
+        write!(f, "{workers} workers in {count} groups ({each}), {bytes} of memory each")?;
         match self.steered {
             Some(_) => f.write_str("; connections stay on the node they come through"),
             None => Ok(()),
@@ -132,7 +134,7 @@ impl fmt::Display for Layout {
 fn by_itself(settings: &Settings, nodes: usize) -> usize {
     let is_whole =
         settings.lower_memory.as_ref().is_some_and(|lower| !lower.placement.is_divisible());
-    let has_room = settings.memory_bytes / nodes as u64 >= ARENA_BYTES_MIN;
+    let has_room = settings.memory_bytes / nodes as u64 >= GROUP_BYTES_MIN;
     if has_room && !is_whole { nodes } else { 1 }
 }
 
@@ -178,7 +180,7 @@ mod tests {
         let found = layout(&machine(1, &[0]), "");
         assert_eq!((groups(&found), &*found.groups), (vec![0; 4], &[None][..]));
         assert_eq!(found.steered, None);
-        assert_eq!(found.to_string(), "4 workers, 256 MiB of memory");
+        assert_eq!(found.to_string(), "4 workers, 268.4 MB of memory");
     }
 
     #[test]
@@ -188,7 +190,7 @@ mod tests {
         assert_eq!(found.groups, [Some(0), Some(1)]);
         assert_eq!(
             found.to_string(),
-            "8 workers in 2 groups, 128 MiB of memory each; 4 on NUMA node 0; 4 on NUMA node 1; \
+            "8 workers in 2 groups (4 on NUMA node 0, 4 on NUMA node 1), 134.2 MB of memory each; \
              connections stay on the node they come through"
         );
     }

@@ -249,7 +249,7 @@ impl Body {
     pub fn gap(&self, position: u64) -> Range<u64> {
         let state = self.state();
         let end = state.extents.next_after(position).map(|next| next.offset);
-        state.extents.end_before(position)..end.or(state.total()).unwrap_or(u64::MAX)
+        state.extents.end_before(position)..end.or_else(|| state.total()).unwrap_or(u64::MAX)
     }
 
     /// Bytes held now.

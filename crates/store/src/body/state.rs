@@ -167,7 +167,7 @@ impl State {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Room, BodyError>> {
         let writer = self.writer(id);
-        let (position, end) = (writer.position, writer.end.or(self.total()));
+        let (position, end) = (writer.position, writer.end.or_else(|| self.total()));
         if let Some(expected) = end.filter(|end| *end <= position) {
             return Poll::Ready(Err(BodyError::OriginTooLong { expected }));
         }
@@ -192,7 +192,7 @@ impl State {
     /// Bytes a writer may still bring, where that is known.
     pub(super) fn gap_bytes(&self, id: u32) -> Option<u64> {
         let writer = self.writer(id);
-        let end = writer.end.or(self.total())?;
+        let end = writer.end.or_else(|| self.total())?;
         Some(end.saturating_sub(writer.position))
     }
 
@@ -224,7 +224,7 @@ impl State {
     pub(super) fn finish_writer(&mut self, id: u32, after: &mut After) -> Result<(), BodyError> {
         let writer = self.writer(id);
         let (got, has_end) = (writer.position, writer.end.is_some());
-        let end = writer.end.or(self.total()).unwrap_or_else(|| self.extents.end());
+        let end = writer.end.or_else(|| self.total()).unwrap_or_else(|| self.extents.end());
         if end > got {
             let error = BodyError::OriginTruncated { expected: end, got };
             self.fail_writer(id, error.clone(), after);
