@@ -71,7 +71,7 @@ pub struct Cache {
     pub(crate) purges: Mutex<PurgeLog>,
     pub(crate) order: Arc<Order>,
     /// Indexes that may have copies of what is here.
-    pub(crate) others: OnceLock<Box<[Weak<Cache>]>>,
+    pub(crate) others: OnceLock<Box<[Weak<Self>]>>,
     pub(crate) evicted_bytes: SharedCounter,
     pub(crate) refused_room: SharedCounter,
     /// Who counts tags, where somebody wants to know.

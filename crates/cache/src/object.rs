@@ -329,7 +329,7 @@ impl Object {
     }
 
     /// What it is a copy of; itself where it is none.
-    pub fn original<'a>(self: &'a Arc<Self>) -> &'a Arc<Self> {
+    pub fn original(self: &Arc<Self>) -> &Arc<Self> {
         self.copied().map_or(self, Original::object)
     }
 

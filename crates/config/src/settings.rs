@@ -12,11 +12,10 @@ use super::mistake::Mistake;
 use super::site::{SiteSettings, site_of, sites};
 use super::stores::{Store, store};
 use super::traces::{Tracing, tracing};
-use super::values::{count, memory, parse_address};
+use super::values::{MEMORY_BYTES_MIN, count, memory, parse_address};
 use crate::bans::BanSettings;
 use freshet_base::units::format_bytes;
 use freshet_net::address::Address;
-use freshet_store::limits::ARENA_BYTES_MIN;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -243,8 +242,8 @@ impl Settings {
     fn check_groups(&self, wrong: &mut Vec<Mistake>) {
         let Some(groups) = self.numa_groups.filter(|groups| *groups > 1) else { return };
         let place = self.document.at("numa_groups");
-        if self.memory_bytes / (groups as u64) < ARENA_BYTES_MIN {
-            let (all, least) = (format_bytes(self.memory_bytes), format_bytes(ARENA_BYTES_MIN));
+        if self.memory_bytes / (groups as u64) < MEMORY_BYTES_MIN {
+            let (all, least) = (format_bytes(self.memory_bytes), format_bytes(MEMORY_BYTES_MIN));
             let message =
                 format!("numa_groups is {groups}, and memory {all}: each has {least} at least");
             wrong.push(Mistake::error(place, message).help("give fewer groups, or more memory"));

@@ -88,7 +88,7 @@ pub(super) fn memory(document: &Document, wrong: &mut Vec<Mistake>) -> u64 {
 }
 
 /// Below this the arena has too few frames to hold anything useful.
-const MEMORY_BYTES_MIN: u64 = 16 << 20;
+pub(crate) const MEMORY_BYTES_MIN: u64 = 16 << 20;
 
 /// The bytes that a key of text gives, where that is a size.
 pub(super) fn size(from: &impl Lookup, path: &str, wrong: &mut Vec<Mistake>) -> u64 {

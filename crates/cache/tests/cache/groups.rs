@@ -297,7 +297,7 @@ fn no_group_finds_what_another_would_not() {
                 }
                 4 => {
                     // Some of what is being copied comes to an end, late.
-                    let done: Vec<_> = under_way.drain(..).collect();
+                    let done = std::mem::take(&mut under_way);
                     for copying in done {
                         let copying: freshet_cache::Copying = copying;
                         copying.finish(full_body(groups.of(0), 300));

@@ -175,7 +175,8 @@ fn what_is_renewed_or_grows_stale_is_so_in_copies() {
         let target = homed_in(&node, 1);
         let first = clients[0].get(&target).await.text();
         let copies = node.count("copies");
-        (clients[0].get(&target).await, clients[0].get(&target).await);
+        clients[0].get(&target).await;
+        clients[0].get(&target).await;
         node.counted("copies", copies + 1).await;
         tokio::time::sleep(std::time::Duration::from_millis(1100)).await;
         let second = clients[0].get(&target).await.text();
