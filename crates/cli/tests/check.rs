@@ -305,7 +305,10 @@ fn groups_of_workers_are_told_and_have_to_have_memory() {
         String::from_utf8([stdout, stderr].concat()).unwrap()
     };
     let good = said("64MiB");
-    assert!(good.contains("freshet.toml: 3 workers in 2 groups (2, 1), 33.6 MB of memory each"), "{good}");
+    assert!(
+        good.contains("freshet.toml: 3 workers in 2 groups (2, 1), 33.6 MB of memory each"),
+        "{good}"
+    );
     let wrong = said("24MiB");
     assert!(wrong.contains("numa_groups is 2") && wrong.contains("1 mistake"), "{wrong}");
 }
