@@ -3,6 +3,7 @@
 use super::document::Row;
 use super::mistake::Mistake;
 use super::values::{count, optional};
+use freshet_http::fields::is_token;
 use freshet_origin::OriginSettings;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,18 +68,13 @@ impl Trait {
                     )
                 })
             }
-            name if is_name(name) => Ok(Self::Field(name.to_owned())),
+            name if is_token(name) => Ok(Self::Field(name.to_owned())),
             other => Err(format!(
                 "access.service_by has names of fields, `{{client}}`, `{{target}}` and `{{path}}`, not \
                  `{other}`"
             )),
         }
     }
-}
-
-fn is_name(text: &str) -> bool {
-    let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_sign(byte))
 }
 
 /// Segments of a path that a yes may be remembered by.
@@ -134,7 +130,7 @@ pub(super) fn service(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessS
     }
     let fields = value("service_fields").list();
     let is_taken =
-        |name: &str| is_name(name) && !NOT_TAKEN.contains(&name.to_ascii_lowercase().as_str());
+        |name: &str| is_token(name) && !NOT_TAKEN.contains(&name.to_ascii_lowercase().as_str());
     if let Some(name) = fields.iter().find(|name| !is_taken(name)) {
         let message = format!("access.service_fields: `{name}` is no field a request can be given");
         refuse("service_fields", message);
@@ -152,7 +148,7 @@ pub(super) fn service(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<AccessS
     }
     let [origin_field, share_field] = ["service_origin", "service_share"].map(|key| {
         let field = optional(value(key).text());
-        if let Some(name) = field.as_ref().filter(|name| !is_name(name)) {
+        if let Some(name) = field.as_ref().filter(|name| !is_token(name)) {
             refuse(key, format!("access.{key}: `{name}` is no name of a field"));
         }
         field

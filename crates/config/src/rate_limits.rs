@@ -3,6 +3,7 @@
 use super::document::{Document, Row};
 use super::mistake::Mistake;
 use super::values::networks;
+use freshet_http::fields::is_token;
 use freshet_limits::{Rate, limits};
 use freshet_net::trust::Network;
 use std::collections::HashSet;
@@ -127,9 +128,8 @@ fn rate_limit(index: usize, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<R
         "header" => By::Header(header.clone()),
         _ => By::Client,
     };
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     match &by {
-        By::Header(name) if name.is_empty() || !name.bytes().all(is_token) => {
+        By::Header(name) if !is_token(name) => {
             refuse("header", format!("rate_limit.header names the field to go by, not `{name}`"));
         }
         By::Header(_) => {}

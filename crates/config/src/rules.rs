@@ -7,6 +7,7 @@ use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
 use super::template::{Template, Value};
 use super::values::optional;
+use freshet_http::fields::is_token;
 use std::time::Duration;
 
 /// The rules of one site, each list in the order of the file.
@@ -194,12 +195,6 @@ const FRAMING: [&str; 9] = [
     "upgrade",
     "content-encoding",
 ];
-
-/// Whether it can be a method or the name of a field (RFC 9110 §5.6.2).
-fn is_token(text: &str) -> bool {
-    let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_sign(byte))
-}
 
 /// Whether it can be the value of a field (RFC 9110 §5.5), without spaces around it.
 fn is_value(text: &str) -> bool {

@@ -6,7 +6,7 @@
 //! cdn-id   = ( uri-host [ ":" port ] ) / pseudonym
 //! ```
 
-use crate::fields::Fields;
+use crate::fields::{Fields, is_token_byte};
 
 /// What the field says of a request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -74,11 +74,6 @@ fn parameter(text: &[u8]) -> Option<&[u8]> {
 fn take(text: &[u8], is_part: fn(u8) -> bool) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| !is_part(*byte)).unwrap_or(text.len());
     text.split_at(end)
-}
-
-/// Bytes of a token (RFC 9110 §5.6.2).
-pub(crate) fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Bytes of a token, or of a host and a port.

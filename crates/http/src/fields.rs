@@ -284,6 +284,16 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Fields {
     }
 }
 
+/// Whether a byte may stand in the name of a field or method (`tchar`, RFC 9110 §5.6.2).
+pub fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Whether a text can be the name of a field or method (RFC 9110 §5.6.2).
+pub fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(is_token_byte)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

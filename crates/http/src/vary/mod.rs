@@ -8,9 +8,8 @@
 
 mod normalise;
 
-use crate::cdn_loop::is_token_byte;
 use crate::coding::Coding;
-use crate::fields::Fields;
+use crate::fields::{Fields, is_token_byte};
 use std::borrow::Borrow;
 use std::fmt;
 

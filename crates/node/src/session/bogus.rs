@@ -1,5 +1,6 @@
 //! What is wrong with the fields of a head that is refused, in Varnish's words.
 
+use freshet_http::fields::is_token_byte;
 use std::fmt::Write as _;
 
 /// Bytes of a line that are shown.
@@ -59,8 +60,7 @@ fn wrong_with_line(line: &[u8]) -> Option<String> {
     let line = line.trim_ascii_end();
     let colon = line.iter().position(|byte| *byte == b':');
     let name = line.get(..colon.unwrap_or(line.len())).unwrap_or(line);
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    if let Some(byte) = name.iter().find(|byte| !is_token(byte)) {
+    if let Some(byte) = name.iter().find(|byte| !is_token_byte(**byte)) {
         return Some(format!("Illegal char 0x{byte:02x} in header name"));
     }
     colon.is_none().then(|| shown("Header without ':' "))

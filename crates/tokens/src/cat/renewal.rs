@@ -9,6 +9,7 @@ use crate::question::{Place, Source};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ciborium::Value;
+use freshet_http::fields::is_token;
 
 /// Seconds before its end from which a token is renewed that does not say.
 const DEADLINE_S: u64 = 60;
@@ -83,7 +84,7 @@ impl Renewal {
         };
         let name = |at| texts(at).map(|names| names.into_iter().next());
         let (cookie, header) = (name(3)?, name(4)?);
-        if ![&cookie, &header].into_iter().flatten().all(|name| is_name(name)) {
+        if ![&cookie, &header].into_iter().flatten().all(|name| is_token(name)) {
             return Err(Denied::Malformed);
         }
         Ok(Some(Self {
@@ -154,10 +155,4 @@ fn plain(value: &Value) -> Result<String, Denied> {
     let text = value.as_text().ok_or(Denied::Malformed)?;
     let is_plain = text.bytes().all(|byte| (b' '..0x7f).contains(&byte));
     if is_plain && text.len() <= TEXT_BYTES_MAX { Ok(text.into()) } else { Err(Denied::Malformed) }
-}
-
-/// Whether it can be the name of a field or a cookie (RFC 9110 §5.6.2).
-fn is_name(text: &str) -> bool {
-    let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_sign(byte))
 }

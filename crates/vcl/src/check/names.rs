@@ -10,6 +10,7 @@ use crate::source::Span;
 use crate::syntax::{Name, Path};
 use crate::types::{State, Type};
 use crate::variables::{self, Message};
+use freshet_http::fields::is_token_byte;
 
 /// Bytes of a header field's name.
 const HEADER_NAME_BYTES_MAX: usize = 126;
@@ -28,9 +29,7 @@ impl Checker<'_> {
             self.error(name.span, format!("HTTP header ({start}..) is too long."));
             return None;
         }
-        let is_token =
-            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if let Some(bad) = name.text.chars().find(|c| !u8::try_from(*c).is_ok_and(is_token)) {
+        if let Some(bad) = name.text.chars().find(|c| !u8::try_from(*c).is_ok_and(is_token_byte)) {
             let shown = bad.escape_default();
             self.error(name.span, format!("Invalid character '{shown}' in header name."));
             return None;

@@ -4,6 +4,7 @@ use super::{Arguments, Function, Module, NOTHING, fault, function};
 use crate::program::{Text, Value};
 use crate::runtime::{Event, Fault, Result, Run};
 use crate::variables::Message;
+use freshet_http::fields::is_token_byte;
 
 pub(super) const MODULE: Module =
     Module { name: "header", classes: &[], functions: FUNCTIONS, is_test: false };
@@ -144,9 +145,7 @@ fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     for line in &lines {
         let Some(at) = line.iter().position(|byte| *byte == b':') else { continue };
         let (name, value) = (line[..at].trim_ascii(), line[at + 1..].trim_ascii());
-        let is_token =
-            |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-        if name.is_empty() || !name.iter().all(is_token) {
+        if name.is_empty() || !name.iter().copied().all(is_token_byte) {
             return fault("header.regsub(): what is left is no header field");
         }
         if value.iter().any(|byte| (*byte < 0x20 && *byte != b'\t') || *byte == 0x7f) {
@@ -180,8 +179,7 @@ fn dynamic(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Http(message) = arguments.at(0) else { return NOTHING };
     let name = run.string(arguments.text(1)).into_owned();
     let name = name.split(':').next().unwrap_or("");
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if !name.bytes().all(is_token) {
+    if !name.bytes().all(is_token_byte) {
         return fault(format!("header.dyn(): '{name}' is no name of a header field"));
     }
     run.store(name.as_bytes()).map(|name| Value::NamedHeader(message, name))

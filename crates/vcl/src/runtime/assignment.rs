@@ -6,6 +6,7 @@ use super::{Event, Fault, Result, Run, status_code, status_phrase};
 use crate::program::{Text, Value};
 use crate::types::State;
 use crate::variables::{Message, Variable};
+use freshet_http::fields::is_token_byte;
 use freshet_http::message::{Method, Version};
 
 impl Run<'_> {
@@ -30,9 +31,7 @@ impl Run<'_> {
 
     pub(crate) fn set_method(&mut self, message: Message, value: Value) -> Result<()> {
         let name = self.line(value, message, "method")?;
-        let is_token =
-            |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if !name.bytes().all(is_token) {
+        if !name.bytes().all(is_token_byte) {
             return Err(Fault::new(format!("'{name}' is no method")));
         }
         self.trace_line(message, "method", name.as_bytes());
