@@ -4,7 +4,7 @@ use crate::shares::loan_of;
 use crate::worker::Worker;
 use freshet_cache::{Copying, Object};
 use freshet_store::limits::PIECE_BYTES_MAX;
-use freshet_store::{Body, BodyError, BodyWriter, Next};
+use freshet_store::{Body, Next};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ async fn copied(worker: &Worker, copying: &Copying) -> Option<Arc<Body>> {
     let mut reader = from.reader(..);
     loop {
         match reader.next(PIECE_BYTES_MAX as usize).await {
-            Next::Data(lease) => write(&mut writer, &lease).await.ok()?,
+            Next::Data(lease) => writer.write(&lease).await.ok()?,
             Next::End => break,
             // It left meanwhile.
             Next::Hole(_) | Next::Failed(_) => return None,
@@ -63,22 +63,6 @@ async fn copied(worker: &Worker, copying: &Copying) -> Option<Arc<Body>> {
     }
     writer.finish().ok()?;
     Some(body)
-}
-
-/// Writes bytes to a body, waiting for memory where there is none.
-///
-/// # Errors
-/// The body takes no more.
-pub(crate) async fn write(writer: &mut BodyWriter, mut bytes: &[u8]) -> Result<(), BodyError> {
-    while !bytes.is_empty() {
-        let room = writer.reserve(bytes.len()).await?;
-        let count = room.len().min(bytes.len());
-        let (now, later) = bytes.split_at(count);
-        room[..count].copy_from_slice(now);
-        writer.commit(count);
-        bytes = later;
-    }
-    Ok(())
 }
 
 /// Counts a copy as long as it is being made.

@@ -7,7 +7,6 @@ use super::fill::{self, Broken, Flow};
 use super::range::Filler;
 use super::road::Road;
 use super::{Fetched, SentPart};
-use crate::copies;
 use crate::expiry::Upkeep;
 use crate::keepers::{Admitted, objective_of};
 use crate::policy::Synthetic;
@@ -192,7 +191,7 @@ async fn copied(asked: &Asked, bytes: &[u8]) -> Option<Arc<Body>> {
     let total = Some(bytes.len() as u64);
     let memory = Body::new(asked.memory(), total);
     let mut writer = memory.writer(0, total);
-    copies::write(&mut writer, bytes).await.ok()?;
+    writer.write(bytes).await.ok()?;
     let _ = writer.finish();
     Some(memory)
 }

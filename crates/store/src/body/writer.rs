@@ -119,6 +119,22 @@ impl BodyWriter {
         Ok(self.room())
     }
 
+    /// Makes these bytes part of the body, waiting for memory where there is none.
+    ///
+    /// # Errors
+    /// As [`BodyWriter::poll_reserve`].
+    pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), BodyError> {
+        while !bytes.is_empty() {
+            let room = self.reserve(bytes.len()).await?;
+            let count = room.len().min(bytes.len());
+            let (now, later) = bytes.split_at(count);
+            room[..count].copy_from_slice(now);
+            self.commit(count);
+            bytes = later;
+        }
+        Ok(())
+    }
+
     /// Makes the first `n` bytes of the room that was reserved part of the body, and wakes readers.
     ///
     /// # Panics
