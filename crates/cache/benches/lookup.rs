@@ -46,19 +46,7 @@ fn head() -> StoredHead {
     ]
     .into_iter()
     .collect();
-    StoredHead {
-        status: 200,
-        reason: None,
-        version: Default::default(),
-        fields,
-        freshness: Freshness::from_policy(NOW, Duration::from_secs(3600)),
-        etag_holds: true,
-        scheme_bound: None,
-        for_caches: false,
-        partial: false,
-        fetch_id: 0,
-        form: Default::default(),
-    }
+    StoredHead::new(200, fields, Freshness::from_policy(NOW, Duration::from_secs(3600)))
 }
 
 fn request() -> RequestHead {

@@ -50,19 +50,11 @@
 //! let Lookup::Miss { ticket, .. } = look() else { panic!("nothing is stored yet") };
 //! assert!(matches!(look(), Lookup::Wait { .. }), "one fetches, the others wait");
 //! let object = ticket.insert(ObjectSpec {
-//!     head: StoredHead {
-//!         status: 200,
-//!         reason: None,
-//!         version: Default::default(),
-//!         fields: Fields::new(),
-//!         freshness: Freshness::from_policy(now, Duration::from_secs(60)),
-//!         etag_holds: true,
-//!         scheme_bound: None,
-//!         for_caches: false,
-//!         partial: false,
-//!         fetch_id: 0,
-//!         form: Form::default(),
-//!     },
+//!     head: StoredHead::new(
+//!         200,
+//!         Fields::new(),
+//!         Freshness::from_policy(now, Duration::from_secs(60)),
+//!     ),
 //!     body: Body::new(cache.arena(), None),
 //!     variation: None,
 //!     tags: Box::default(),

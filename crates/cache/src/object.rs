@@ -52,6 +52,23 @@ pub struct StoredHead {
 }
 
 impl StoredHead {
+    /// A head with nothing special about it.
+    pub fn new(status: u16, fields: Fields, freshness: Freshness) -> Self {
+        Self {
+            status,
+            reason: None,
+            version: Version::default(),
+            fields,
+            freshness,
+            etag_holds: true,
+            scheme_bound: None,
+            for_caches: false,
+            partial: false,
+            fetch_id: 0,
+            form: Form::default(),
+        }
+    }
+
     /// The `ETag` of the bytes, quotes and weakness included.
     pub fn etag(&self) -> Option<&[u8]> {
         self.fields.get("etag").filter(|_| self.etag_holds)

@@ -258,7 +258,7 @@ impl fmt::Debug for Expiry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freshet_cache::{Cache, Form, Lookup, ObjectSpec, Secret, Settings, StoredHead, Use};
+    use freshet_cache::{Cache, Lookup, ObjectSpec, Secret, Settings, StoredHead, Use};
     use freshet_http::fields::Fields;
     use freshet_http::freshness::Freshness;
     use freshet_http::message::RequestHead;
@@ -270,22 +270,11 @@ mod tests {
         let key = cache.key("a", &format!("/{number}"));
         let lookup = cache.lookup(&key, &RequestHead::default(), NOW, &mut |_| Use::Ignore);
         let Lookup::Miss { ticket, .. } = lookup else { panic!("nothing is stored") };
-        let head = StoredHead {
-            status: 200,
-            reason: None,
-            version: Default::default(),
-            fields: Fields::new(),
-            freshness: Freshness {
-                stale_while_revalidate: Duration::from_secs(5),
-                ..Freshness::from_policy(NOW, Duration::from_secs(10))
-            },
-            etag_holds: true,
-            scheme_bound: None,
-            for_caches: false,
-            partial: false,
-            fetch_id: 7,
-            form: Form::default(),
+        let freshness = Freshness {
+            stale_while_revalidate: Duration::from_secs(5),
+            ..Freshness::from_policy(NOW, Duration::from_secs(10))
         };
+        let head = StoredHead { fetch_id: 7, ..StoredHead::new(200, Fields::new(), freshness) };
         let body = Body::new(cache.arena(), Some(0));
         ticket.insert(ObjectSpec {
             head,

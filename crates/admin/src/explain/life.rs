@@ -66,7 +66,6 @@ pub(super) fn stale(freshness: &Freshness) -> String {
 mod tests {
     use super::*;
     use freshet_cache::{Cache, Lookup, ObjectSpec, Secret, Settings, Use};
-    use freshet_http::fields::Fields;
     use freshet_http::message::RequestHead;
     use freshet_store::{Arena, Body};
     use std::sync::Arc;
@@ -84,19 +83,7 @@ mod tests {
             panic!("nothing is stored")
         };
         ticket.insert(ObjectSpec {
-            head: StoredHead {
-                status: 404,
-                reason: None,
-                version: Default::default(),
-                fields: fields.iter().copied().collect::<Fields>(),
-                freshness,
-                etag_holds: true,
-                scheme_bound: None,
-                for_caches: false,
-                partial: false,
-                fetch_id: 0,
-                form: Default::default(),
-            },
+            head: StoredHead::new(404, fields.iter().copied().collect(), freshness),
             body: Body::new(cache.arena(), None),
             variation: None,
             tags: Box::default(),

@@ -38,19 +38,8 @@ pub(crate) fn request(fields: &[(&str, &str)]) -> RequestHead {
 
 /// A head that is fresh for this long from [`START`].
 pub(crate) fn head(seconds: u64) -> StoredHead {
-    StoredHead {
-        status: 200,
-        reason: None,
-        version: Default::default(),
-        fields: [("Content-Type", "text/plain")].into_iter().collect::<Fields>().compact(),
-        freshness: Freshness::from_policy(START, Duration::from_secs(seconds)),
-        etag_holds: true,
-        scheme_bound: None,
-        for_caches: false,
-        partial: false,
-        fetch_id: 0,
-        form: Default::default(),
-    }
+    let fields = [("Content-Type", "text/plain")].into_iter().collect::<Fields>().compact();
+    StoredHead::new(200, fields, Freshness::from_policy(START, Duration::from_secs(seconds)))
 }
 
 /// A head that may be served stale for `grace` more seconds.

@@ -38,19 +38,7 @@ fn head(number: usize) -> StoredHead {
     ]
     .into_iter()
     .collect();
-    StoredHead {
-        status: 200,
-        reason: None,
-        version: Default::default(),
-        fields: fields.compact(),
-        freshness: Freshness::from_policy(NOW, Duration::from_secs(86_400)),
-        etag_holds: true,
-        scheme_bound: None,
-        for_caches: false,
-        partial: false,
-        fetch_id: 0,
-        form: Default::default(),
-    }
+    StoredHead::new(200, fields.compact(), Freshness::from_policy(NOW, Duration::from_secs(86_400)))
 }
 
 /// A body as a fetch makes it, which holds a reader meanwhile.

@@ -237,18 +237,12 @@ mod tests {
         fields.append("Content-Type", "text/plain");
         fields.append("ETag", "\"a\"");
         fields.append("Vary", "Accept-Language, X-A");
+        let freshness = Freshness::from_policy(UnixMillis(12), Duration::from_secs(60));
         StoredHead {
-            status: 200,
             reason: Some("Fine".into()),
-            version: Default::default(),
-            etag_holds: true,
-            fields,
-            freshness: Freshness::from_policy(UnixMillis(12), Duration::from_secs(60)),
             scheme_bound: Some(Scheme::Https),
-            for_caches: false,
-            partial: false,
-            fetch_id: 0,
             form: Form { gzip: true, any_coding: true, ..Form::default() },
+            ..StoredHead::new(200, fields, freshness)
         }
     }
 

@@ -337,19 +337,7 @@ fn opened(target: &str, manifest: &Manifest, text: &str) -> Opened {
 }
 
 fn stored_head(answer: &Answer) -> StoredHead {
-    StoredHead {
-        status: 200,
-        reason: None,
-        version: Default::default(),
-        fields: Default::default(),
-        freshness: answer.freshness.clone(),
-        etag_holds: true,
-        scheme_bound: None,
-        for_caches: false,
-        partial: false,
-        fetch_id: 0,
-        form: Default::default(),
-    }
+    StoredHead::new(200, Default::default(), answer.freshness.clone())
 }
 
 /// Numbers that follow from a seed (SplitMix64).
