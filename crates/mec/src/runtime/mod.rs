@@ -4,7 +4,7 @@
 pub(crate) mod kubernetes;
 pub(crate) mod oci;
 
-use freshet_package::image::Image;
+use freshet_package::image::{self, Image};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -131,6 +131,25 @@ pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
 
 /// In the folder of an instance: what its image says.
 const IMAGE: &str = "image.json";
+/// The image's files.
+const ROOTFS: &str = "rootfs";
+
+/// Unpacks the image of an instance, once, and says which ports it serves. `settle` is given its files before what the
+/// image says is kept.
+fn unpack(spec: &Spec, settle: impl FnOnce(&Path) -> io::Result<()>) -> Result<Vec<u16>, Trouble> {
+    let folder = spec.folder.as_path();
+    if folder.join(IMAGE).exists() {
+        return Ok(image_of(folder)?.ports);
+    }
+    let say = |error: io::Error| format!("{}: {error}", folder.display());
+    clear(folder).map_err(say)?;
+    fs::create_dir(folder).map_err(say)?;
+    let rootfs = folder.join(ROOTFS);
+    let image =
+        image::unpack(&spec.image, &rootfs).map_err(|error| format!("the image: {error}"))?;
+    settle(&rootfs).and_then(|()| keep_image(folder, &image)).map_err(say)?;
+    Ok(image.ports)
+}
 
 /// Keeps what an image says: there or not there, also after the power fails.
 fn keep_image(folder: &Path, image: &Image) -> io::Result<()> {

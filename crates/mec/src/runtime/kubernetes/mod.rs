@@ -12,9 +12,8 @@ mod view;
 
 pub(crate) use config::{Cluster, ClusterFile};
 
-use super::{Driver, Health, IMAGE, Spec, Trouble, clear, image_of, keep_image};
+use super::{Driver, Health, Spec, Trouble, clear, image_of, unpack};
 use client::{Client, ClusterError};
-use freshet_package::image;
 use objects::{Kind, Placing};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -22,8 +21,6 @@ use std::fs;
 use std::path::Path;
 use view::{Object, Phase, View};
 
-/// In the folder of an instance: files of the image while it is looked at.
-const ROOTFS: &str = "rootfs";
 /// Lines and bytes of output that are shown of an app that ended.
 const WORDS: &str = "tailLines=5&limitBytes=400";
 
@@ -135,20 +132,8 @@ impl Kubernetes {
 
 impl Driver for Kubernetes {
     fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, Trouble> {
-        let folder = spec.folder.as_path();
-        if folder.join(IMAGE).exists() {
-            return Ok(image_of(folder)?.ports);
-        }
-        let say = |error: std::io::Error| format!("{}: {error}", folder.display());
-        clear(folder).map_err(say)?;
-        fs::create_dir(folder).map_err(say)?;
         // Machines of the cluster fetch it; here it is only held against its digests, and read.
-        let rootfs = folder.join(ROOTFS);
-        let image =
-            image::unpack(&spec.image, &rootfs).map_err(|error| format!("the image: {error}"))?;
-        fs::remove_dir_all(&rootfs).map_err(say)?;
-        keep_image(folder, &image).map_err(say)?;
-        Ok(image.ports)
+        unpack(spec, |rootfs| fs::remove_dir_all(rootfs))
     }
 
     fn link(&self, spec: &Spec) -> Result<(), Trouble> {

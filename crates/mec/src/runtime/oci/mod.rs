@@ -9,9 +9,9 @@ mod bundle;
 mod groups;
 mod network;
 
-use super::{Driver, Health, IMAGE, Spec, Trouble, clear, image_of, keep_image};
+use super::{Driver, Health, ROOTFS, Spec, Trouble, clear, image_of, unpack};
 use crate::limits::LOG_BYTES_MAX;
-use freshet_package::image::{self, Image};
+use freshet_package::image::Image;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -23,8 +23,6 @@ use std::time::Duration;
 const COMMAND_S_MAX: u32 = 30;
 /// How long an app may take to take a connection: it is on this machine.
 const CONNECT: Duration = Duration::from_millis(500);
-/// In the folder of an instance, besides what the image says: the files, its process, its output.
-pub(super) const ROOTFS: &str = "rootfs";
 const PROCESS: &str = "process";
 const LOG: &str = "log";
 /// How the network is shaped.
@@ -135,17 +133,7 @@ impl Oci {
 
 impl Driver for Oci {
     fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, Trouble> {
-        let folder = spec.folder.as_path();
-        if folder.join(IMAGE).exists() {
-            return Ok(image_of(folder)?.ports);
-        }
-        let say = |error: std::io::Error| format!("{}: {error}", folder.display());
-        clear(folder).map_err(say)?;
-        fs::create_dir(folder).map_err(say)?;
-        let image = image::unpack(&spec.image, &folder.join(ROOTFS));
-        let image = image.map_err(|error| format!("the image: {error}"))?;
-        keep_image(folder, &image).map_err(say)?;
-        Ok(image.ports)
+        unpack(spec, |_| Ok(()))
     }
 
     fn link(&self, spec: &Spec) -> Result<(), Trouble> {
