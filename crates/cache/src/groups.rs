@@ -321,17 +321,11 @@ impl Groups {
         let mut objects: Vec<_> = pages.into_iter().flat_map(|page| page.objects).collect();
         objects.retain(|one| !one.is_copy() && next.is_none_or(|next| one.key().hash() < next));
         objects.sort_by_key(|one| one.key().hash());
-        if let Some(first_left) = objects.get(objects_max).map(|one| one.key().hash()) {
-            let last = objects[objects_max - 1].key().hash();
-            let end = if last == first_left {
-                objects.iter().position(|one| one.key().hash() > last)
-            } else {
-                Some(objects_max)
-            };
-            if let Some(end) = end {
-                next = Some(objects[end].key().hash());
-                objects.truncate(end);
-            }
+        if let Some(last) = objects.get(objects_max - 1).map(|one| one.key().hash()) {
+            // All variants of a key are on one page.
+            let end = objects.partition_point(|one| one.key().hash() <= last);
+            next = objects.get(end).map(|one| one.key().hash()).or(next);
+            objects.truncate(end);
         }
         Page { objects, next }
     }

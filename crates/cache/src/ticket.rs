@@ -172,7 +172,7 @@ impl Cache {
         let mut selector =
             Selector { variation: spec.variation.take(), scheme: spec.head.scheme_bound };
         let wanted = charge_bytes(key, &spec, &selector, original.is_some());
-        let has_room = self.arena.charge_metadata(wanted.into()).is_ok();
+        let has_room = spec.body.arena().charge_metadata(wanted.into()).is_ok();
         let charged = if has_room { wanted } else { 0 };
 
         let mut shard = self.shard(key);
@@ -230,7 +230,8 @@ impl Cache {
         self.note_time(head.freshness.received);
         let more = head_heap_bytes(&head);
         let fewer = object.with_head(head_heap_bytes);
-        let has_room = self.arena.charge_metadata(more.into()).is_ok();
+        let arena = object.body().arena();
+        let has_room = arena.charge_metadata(more.into()).is_ok();
         if !has_room {
             self.refused_room.add(1);
             self.forget(object);
@@ -253,7 +254,7 @@ impl Cache {
             drop(shard);
         }
         if has_room {
-            self.arena.release_metadata(fewer.into());
+            arena.release_metadata(fewer.into());
         }
         object.is_indexed()
     }

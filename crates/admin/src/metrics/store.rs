@@ -66,8 +66,9 @@ fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         return Ok(());
     }
     let names: Vec<String> = (0..all.len()).map(|group| group.to_string()).collect();
+    let arenas: Vec<_> = all.iter().map(|group| group.arena().stats()).collect();
     let of_arenas = |value: fn(&ArenaStats) -> u64| -> Vec<_> {
-        let values = all.iter().map(|group| value(&group.arena().stats()) as f64);
+        let values = arenas.iter().map(|stats| value(stats) as f64);
         names.iter().map(String::as_str).zip(values).collect()
     };
     let objects = all.iter().map(|group| group.stats().objects as f64);
