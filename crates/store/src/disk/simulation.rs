@@ -237,17 +237,20 @@ impl State {
         self.hung.clear();
     }
 
-    fn carry_out(&mut self, io: &mut Io) -> Result<(), IoError> {
-        const EIO: i32 = 5;
+    /// Counts an operation, which the power may not outlast.
+    fn begin(&mut self) -> Result<(), IoError> {
         self.operations += 1;
         match &mut self.until_cut {
             Some(0) => self.is_closed = true,
             Some(left) => *left -= 1,
             None => {}
         }
-        if self.is_closed {
-            return Err(IoError::Closed);
-        }
+        if self.is_closed { Err(IoError::Closed) } else { Ok(()) }
+    }
+
+    fn carry_out(&mut self, io: &mut Io) -> Result<(), IoError> {
+        const EIO: i32 = 5;
+        self.begin()?;
         let offset = usize::try_from(io.offset).map_err(|_| IoError::Failed(EIO))?;
         let range = io.offset..io.offset + io.len as u64;
         let overlaps = |bad: &Range<u64>| bad.start < range.end && range.start < bad.end;
@@ -311,15 +314,7 @@ impl State {
 impl State {
     /// Each sector reads as zeroes from now on, or as it did.
     fn discard(&mut self, range: Range<u64>) -> Result<(), IoError> {
-        self.operations += 1;
-        match &mut self.until_cut {
-            Some(0) => self.is_closed = true,
-            Some(left) => *left -= 1,
-            None => {}
-        }
-        if self.is_closed {
-            return Err(IoError::Closed);
-        }
+        self.begin()?;
         if self.knows_no_discards {
             return Err(IoError::NOT_SUPPORTED);
         }
