@@ -2,7 +2,7 @@
 
 use crate::answer::Input;
 use crate::problem::Problem;
-use crate::purge::site_of;
+use crate::scope::Scope;
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
@@ -61,13 +61,12 @@ pub(crate) struct Banned {
         content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn add_ban(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<BanToAdd>,
 ) -> Result<Json<Banned>, Problem> {
     let settings = context.node.snapshot().settings.bans;
-    let text = match &input.site {
-        Some(name) => site_of(&context, Some(name))?.ban(&input.ban).into_owned(),
-        None => input.ban.clone(),
-    };
+    let site = scope.site(&context, input.site.as_deref())?;
+    let text = site.map_or_else(|| input.ban.clone(), |site| site.ban(&input.ban).into_owned());
     let durability = context.node.shared.ban(&text, &settings).map_err(|why| {
         let help = "as {\"ban\": \"req.url ~ ^/news/\"}; there are req.url, req.http.*, obj.status, \
                     obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep with ==, !=, ~, !~, <, >";
@@ -75,20 +74,21 @@ pub(crate) async fn add_ban(
     })?;
     let durable = durability.reached().await;
     tracing::info!(ban = input.ban, durable, "banned by the admin interface");
-    Ok(Json(Banned { durable, bans: listed(&context).bans }))
+    Ok(Json(Banned { durable, bans: listed(&context, &scope).bans }))
 }
 
 /// Lists the bans in force, newest first.
 #[utoipa::path(get, path = "/v1/bans", tag = "purge", security(("token" = [])),
     responses((status = OK, body = BanList, description = "The bans")))]
-pub(crate) async fn bans(State(context): State<Arc<Context>>) -> Json<BanList> {
-    Json(listed(&context))
+pub(crate) async fn bans(State(context): State<Arc<Context>>, scope: Scope) -> Json<BanList> {
+    Json(listed(&context, &scope))
 }
 
-fn listed(context: &Context) -> BanList {
+fn listed(context: &Context, scope: &Scope) -> BanList {
     let shared = &context.node.shared;
     // The first one bans nothing and has no conditions.
     let bans = shared.bans.list(&shared.cache).into_iter().filter(|ban| !ban.text.is_empty());
+    let bans = bans.filter(|ban| scope.sees_ban(&ban.text));
     BanList { bans: bans.map(Ban::from).collect() }
 }
 

@@ -2,13 +2,14 @@
 
 use crate::answer::Input;
 use crate::problem::Problem;
-use crate::purge::site_of;
+use crate::scope::Scope;
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::parse_duration;
 use freshet_limits::{Cause, LimitError, Prefix};
+use freshet_node::sites::SiteName;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,8 +71,8 @@ pub(crate) struct BlockList {
 /// Lists the networks that are blocked now.
 #[utoipa::path(get, path = "/v1/blocks", tag = "limits", security(("token" = [])),
     responses((status = OK, body = BlockList, description = "The blocks")))]
-pub(crate) async fn blocks(State(context): State<Arc<Context>>) -> Json<BlockList> {
-    Json(listed(&context))
+pub(crate) async fn blocks(State(context): State<Arc<Context>>, scope: Scope) -> Json<BlockList> {
+    Json(listed(&context, &scope))
 }
 
 /// Blocks a network, or changes for how long it is blocked.
@@ -81,6 +82,7 @@ pub(crate) async fn blocks(State(context): State<Arc<Context>>) -> Json<BlockLis
         content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn add_block(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<BlockToAdd>,
 ) -> Result<Json<BlockList>, Problem> {
     let network = network(&input.network)?;
@@ -91,7 +93,7 @@ pub(crate) async fn add_block(
             let error = format!("`{}` is not how long a network can be blocked", input.time);
             Problem::bad_request(error, "give \"for\" as 10m, 6h or 30d, from 1s to 366d")
         })?;
-    let site = site(&context, input.site.as_deref())?;
+    let site = site(&context, &scope, input.site.as_deref())?;
     let now = UnixMillis::now().0;
     let until_ms = now + u64::try_from(time.as_millis()).unwrap_or(u64::MAX / 2);
     let cause = Cause::Asked(input.why.as_str().into());
@@ -104,7 +106,7 @@ pub(crate) async fn add_block(
     })?;
     let seconds = time.as_secs();
     tracing::info!(%network, seconds, why = input.why, "blocked by the admin interface");
-    Ok(Json(listed(&context)))
+    Ok(Json(listed(&context, &scope)))
 }
 
 /// Lets a network in again.
@@ -115,10 +117,11 @@ pub(crate) async fn add_block(
             description = "It is not blocked")))]
 pub(crate) async fn remove_block(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<BlockToRemove>,
 ) -> Result<Json<BlockList>, Problem> {
     let network = network(&input.network)?;
-    let site = site(&context, input.site.as_deref())?;
+    let site = site(&context, &scope, input.site.as_deref())?;
     let blocks = &context.node.shared.limiter.blocks;
     // Where there is one site, what its limits blocked stands under its name, which is none.
     if !blocks.remove(network, site.as_deref())
@@ -132,7 +135,7 @@ pub(crate) async fn remove_block(
         ));
     }
     tracing::info!(%network, "let in again by the admin interface");
-    Ok(Json(listed(&context)))
+    Ok(Json(listed(&context, &scope)))
 }
 
 fn network(text: &str) -> Result<Prefix, Problem> {
@@ -144,11 +147,11 @@ fn network(text: &str) -> Result<Prefix, Problem> {
     })
 }
 
-fn site(context: &Context, name: Option<&str>) -> Result<Option<Arc<str>>, Problem> {
-    name.map(|name| site_of(context, Some(name)).map(|site| site.as_str().into())).transpose()
+fn site(context: &Context, scope: &Scope, name: Option<&str>) -> Result<Option<Arc<str>>, Problem> {
+    Ok(scope.site(context, name)?.map(|site| site.as_str().into()))
 }
 
-fn listed(context: &Context) -> BlockList {
+fn listed(context: &Context, scope: &Scope) -> BlockList {
     let now = UnixMillis::now().0;
     let blocks = context.node.shared.limiter.blocks.list(now);
     let shown = |block: freshet_limits::Block| {
@@ -165,5 +168,9 @@ fn listed(context: &Context) -> BlockList {
             why,
         }
     };
-    BlockList { blocks: blocks.into_iter().map(shown).collect() }
+    let seen = |block: &freshet_limits::Block| {
+        let site = block.site.as_deref().map(SiteName::new);
+        site.map_or_else(|| scope.check_node().is_ok(), |site| scope.covers(&site))
+    };
+    BlockList { blocks: blocks.into_iter().filter(seen).map(shown).collect() }
 }

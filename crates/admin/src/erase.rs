@@ -3,7 +3,7 @@
 use crate::answer::{Input, beside};
 use crate::limits::ERASURE_BEGINS_MAX;
 use crate::problem::Problem;
-use crate::purge::site_of;
+use crate::scope::Scope;
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
@@ -95,12 +95,11 @@ pub(crate) async fn erasure(State(context): State<Arc<Context>>) -> Json<Erasure
             description = "Another erasure is under way")))]
 pub(crate) async fn erase(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<ToErase>,
 ) -> Result<Json<Begun>, Problem> {
-    let tag = match &input.site {
-        Some(name) => site_of(&context, Some(name))?.tag_of_all(),
-        None => None,
-    };
+    let site = scope.site(&context, input.site.as_deref())?;
+    let tag = site.and_then(|site| site.tag_of_all());
     let name = input.site.unwrap_or_default();
     beside(move || begin(&context.node.shared, &name, tag)).await?.map(Json)
 }

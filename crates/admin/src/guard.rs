@@ -5,9 +5,11 @@
 //! `Host`. And it cannot send a change that a person did not mean, if those of other sites are
 //! refused (CSRF). The token guards changes besides: no browser adds it by itself.
 
+use crate::answer::beside;
 use crate::connection::PlaceOf;
 use crate::limits::{BODY_BYTES_MAX, REFUSAL_EVERY};
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::server::Context;
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
@@ -58,10 +60,10 @@ pub(crate) async fn guard(
     response
 }
 
-/// Checks the token.
+/// Checks the token, and says to what comes after it what it is good for.
 pub(crate) async fn check_token(
     State(context): State<Arc<Context>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let sent = request.headers().get(header::AUTHORIZATION);
@@ -71,13 +73,36 @@ pub(crate) async fn check_token(
     let token = sent
         .as_bytes()
         .split_at_checked("Bearer ".len())
-        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "));
-    match token {
-        Some((_, token)) if context.token.is(token) => next.run(request).await,
-        _ => {
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"Bearer "))
+        .map(|(_, token)| token.to_vec());
+    let scope = match token {
+        Some(token) if context.token.is(&token) => Some(Scope::Node),
+        Some(token) => {
+            let (context, settings) = (Arc::clone(&context), context.node.snapshot().settings);
+            match beside(move || context.site_tokens.scope(&settings, &token)).await {
+                Ok(scope) => scope,
+                Err(problem) => return problem.into_response(),
+            }
+        }
+        None => None,
+    };
+    match scope {
+        Some(scope) => {
+            request.extensions_mut().insert(scope);
+            next.run(request).await
+        }
+        None => {
             note(&context.refusals.tokens, "a request with a wrong admin token was refused");
             Problem::unauthorized("this is not the admin token of this node").into_response()
         }
+    }
+}
+
+/// Lets nobody on but who has the token of the whole node.
+pub(crate) async fn check_node(scope: Scope, request: Request, next: Next) -> Response {
+    match scope.check_node() {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
     }
 }
 

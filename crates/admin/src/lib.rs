@@ -54,6 +54,7 @@ mod problem;
 mod process;
 mod purge;
 mod query;
+mod scope;
 mod server;
 mod settings;
 mod stats;

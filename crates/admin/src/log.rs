@@ -2,10 +2,12 @@
 
 use crate::problem::Problem;
 use crate::query::Pairs;
+use crate::scope::Scope;
 use crate::server::Context;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
-use freshet_node::log::{Format, decode};
+use freshet_node::log::{Format, Record, decode};
+use freshet_node::sites::SiteName;
 use std::sync::Arc;
 
 /// Lines where the request does not say.
@@ -24,6 +26,7 @@ pub(crate) const NEXT: HeaderName = HeaderName::from_static("log-next");
     responses((status = OK, body = String, content_type = "application/x-ndjson", description = "A line for each request")))]
 pub(crate) async fn log(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     query: Pairs,
 ) -> Result<([(HeaderName, String); 2], String), Problem> {
     let count = query.number("count", LINES_DEFAULT)?;
@@ -34,8 +37,9 @@ pub(crate) async fn log(
     })?;
     let (records, next) = context.node.shared.log.since(query.number("since", 0)?);
     let mut lines = String::new();
+    let seen = |record: &Record<'_>| scope.covers(&SiteName::new(record.site));
     let mut records: Vec<_> =
-        records.iter().filter_map(|record| decode(&mut &record[..])).collect();
+        records.iter().filter_map(|record| decode(&mut &record[..])).filter(seen).collect();
     // Each worker hands its records over for itself, so they are not quite in order.
     records.sort_by_key(|record| record.time);
     let geo = context.node.snapshot().geo;

@@ -2,6 +2,7 @@
 
 use crate::answer::Input;
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
@@ -38,8 +39,11 @@ pub(crate) struct MaintenanceList {
 /// Says which sites are under maintenance.
 #[utoipa::path(get, path = "/v1/maintenance", tag = "sites", security(("token" = [])),
     responses((status = OK, body = MaintenanceList, description = "All sites")))]
-pub(crate) async fn maintenance(State(context): State<Arc<Context>>) -> Json<MaintenanceList> {
-    Json(listed(&context))
+pub(crate) async fn maintenance(
+    State(context): State<Arc<Context>>,
+    scope: Scope,
+) -> Json<MaintenanceList> {
+    Json(listed(&context, &scope))
 }
 
 /// Has sites serve nobody, or everybody again. It holds until it is changed or the node ends; a reload
@@ -51,28 +55,27 @@ pub(crate) async fn maintenance(State(context): State<Arc<Context>>) -> Json<Mai
             description = "There is no such site")))]
 pub(crate) async fn set_maintenance(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<MaintenanceChange>,
 ) -> Result<Json<MaintenanceList>, Problem> {
     let snapshot = context.node.snapshot();
-    let name = input.site.as_deref();
-    if let Some(name) = name {
-        crate::purge::site_of(&context, Some(name))?;
-    }
+    let name = scope.site(&context, input.site.as_deref())?;
     for site in snapshot.sites.all() {
-        if name.is_none_or(|name| name == site.name.as_str()) {
+        if name.as_ref().is_none_or(|name| *name == site.name) {
             site.maintenance.set(input.on);
             let (site, on) = (site.name.as_str(), input.on);
             tracing::info!(site, on, "maintenance set by the admin interface");
         }
     }
-    Ok(Json(listed(&context)))
+    Ok(Json(listed(&context, &scope)))
 }
 
-fn listed(context: &Context) -> MaintenanceList {
+fn listed(context: &Context, scope: &Scope) -> MaintenanceList {
     let snapshot = context.node.snapshot();
     let shown = |site: &Arc<freshet_node::site::Site>| SiteMaintenance {
         site: site.name.as_str().to_owned(),
         on: site.maintenance.is_on(),
     };
-    MaintenanceList { sites: snapshot.sites.all().iter().map(shown).collect() }
+    let sites = snapshot.sites.all().iter().filter(|site| scope.covers(&site.name));
+    MaintenanceList { sites: sites.map(shown).collect() }
 }

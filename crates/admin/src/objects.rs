@@ -2,6 +2,7 @@
 
 use crate::problem::Problem;
 use crate::query::Pairs;
+use crate::scope::Scope;
 use crate::server::Context;
 use crate::url::request_for;
 use axum::Json;
@@ -131,6 +132,7 @@ pub(crate) struct Objects {
         content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn objects(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     query: Pairs,
 ) -> Result<Json<Objects>, Problem> {
     let shared = &context.node.shared;
@@ -139,7 +141,9 @@ pub(crate) async fn objects(
         objects.iter().map(|object| ObjectView::new(object, now)).collect()
     };
     if let Some(url) = query.get("url") {
-        let key = key_of(shared, &context.node.snapshot(), request_for(url)?, now)
+        let request = request_for(url)?;
+        scope.check_url(&context, &request.authority)?;
+        let key = key_of(shared, &context.node.snapshot(), request, now)
             .ok_or_else(|| Problem::no_site(url))?;
         let peek = shared.cache.peek(&key);
         return Ok(Json(Objects {
@@ -149,6 +153,8 @@ pub(crate) async fn objects(
             waiting: Some(peek.waiters),
         }));
     }
+    // Pages have what all sites keep.
+    scope.check_node()?;
     let from = match query.get("from") {
         None => 0,
         Some(text) => u128::from_str_radix(text, 16).map_err(|_| {

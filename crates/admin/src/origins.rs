@@ -2,13 +2,16 @@
 
 use crate::answer::Input;
 use crate::problem::Problem;
+use crate::scope::Scope;
 use crate::server::Context;
 use axum::Json;
 use axum::extract::{Path, State};
 use freshet_base::clock::UnixMillis;
+use freshet_node::sites::Sites;
 use freshet_origin::Origin;
 use freshet_origin::health::{Health, Override};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -63,9 +66,20 @@ pub(crate) struct OriginState {
 /// Lists the origins.
 #[utoipa::path(get, path = "/v1/origins", tag = "origins", security(("token" = [])),
     responses((status = OK, body = [OriginView], description = "The origins")))]
-pub(crate) async fn origins(State(context): State<Arc<Context>>) -> Json<Vec<OriginView>> {
+pub(crate) async fn origins(
+    State(context): State<Arc<Context>>,
+    scope: Scope,
+) -> Json<Vec<OriginView>> {
     let snapshot = context.node.snapshot();
-    Json(snapshot.sites.origins().map(|(name, origin)| view(&name, origin)).collect())
+    Json(seen(&snapshot.sites, &scope).map(|(name, origin)| view(&name, origin)).collect())
+}
+
+/// The origins that are a token's business, with their names.
+fn seen<'a>(
+    sites: &'a Sites,
+    scope: &'a Scope,
+) -> impl Iterator<Item = (Cow<'a, str>, &'a Arc<Origin>)> {
+    sites.all().iter().filter(|site| scope.covers(&site.name)).flat_map(|site| site.origins())
 }
 
 /// Takes an origin out, puts it in, or leaves it to the probes. Holds until the node ends or the
@@ -77,12 +91,13 @@ pub(crate) async fn origins(State(context): State<Arc<Context>>) -> Json<Vec<Ori
         content_type = "application/problem+json", description = "There is none of this name")))]
 pub(crate) async fn set_origin(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Path(name): Path<String>,
     Input(input): Input<OriginState>,
 ) -> Result<Json<OriginView>, Problem> {
     let snapshot = context.node.snapshot();
-    let Some((_, origin)) = snapshot.sites.origins().find(|(known, _)| *known == name) else {
-        let names: Vec<_> = snapshot.sites.origins().map(|(name, _)| name).collect();
+    let Some((_, origin)) = seen(&snapshot.sites, &scope).find(|(known, _)| *known == name) else {
+        let names: Vec<_> = seen(&snapshot.sites, &scope).map(|(name, _)| name).collect();
         return Err(Problem::not_found(
             format!("there is no origin `{name}`"),
             format!("there are: {}", names.join(", ")),

@@ -2,6 +2,7 @@
 
 use crate::answer::{Input, beside};
 use crate::problem::Problem;
+use crate::scope::{Scope, known_sites};
 use crate::server::Context;
 use crate::url::request_for;
 use axum::Json;
@@ -81,11 +82,16 @@ pub(crate) struct Purged {
         content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn purge(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<ResourceToPurge>,
 ) -> Result<Json<Purged>, Problem> {
     let key = match (&input.url, &input.key) {
-        (Some(url), None) => key_of_url(&context, url)?,
-        (None, Some(key)) => key_of_text(&context, key),
+        (Some(url), None) => key_of_url(&context, &scope, url)?,
+        (None, Some(key)) => {
+            // A key is what somebody writes, a site's or not.
+            scope.check_node()?;
+            key_of_text(&context, key)
+        }
         _ => {
             return Err(Problem::bad_request(
                 "a purge takes either a url or a key",
@@ -109,6 +115,7 @@ pub(crate) async fn purge(
         content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn purge_tag(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<TagToPurge>,
 ) -> Result<Json<Purged>, Problem> {
     if input.tag.is_empty() {
@@ -117,7 +124,10 @@ pub(crate) async fn purge_tag(
             "name one that origins send in Surrogate-Key or Cache-Tag",
         ));
     }
-    let site = site_of(&context, input.site.as_deref())?;
+    let site = match scope.site(&context, input.site.as_deref())? {
+        Some(site) => site,
+        None => only_site(&context)?,
+    };
     let place = Place::of(input.soft, input.sequence.as_deref())?;
     beside(move || {
         let (shared, number) = (&context.node.shared, site.tag(input.tag.as_bytes()));
@@ -134,12 +144,10 @@ pub(crate) async fn purge_tag(
         content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn purge_all(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     Input(input): Input<AllToPurge>,
 ) -> Result<Json<Purged>, Problem> {
-    let site = match &input.site {
-        Some(name) => site_of(&context, Some(name))?.tag_of_all(),
-        None => None,
-    };
+    let site = scope.site(&context, input.site.as_deref())?.and_then(|site| site.tag_of_all());
     let place = Place::of(input.soft, input.sequence.as_deref())?;
     beside(move || {
         let shared = &context.node.shared;
@@ -152,23 +160,18 @@ pub(crate) async fn purge_all(
     .map(Json)
 }
 
-/// The site of this name; without one the only site.
-pub(crate) fn site_of(context: &Context, name: Option<&str>) -> Result<SiteName, Problem> {
+/// The only site.
+fn only_site(context: &Context) -> Result<SiteName, Problem> {
     let snapshot = context.node.snapshot();
-    if let Some(site) = snapshot.sites.named(name.unwrap_or_default()) {
-        return Ok(site.name.clone());
-    }
-    let names: Vec<_> =
-        snapshot.sites.all().iter().take(20).map(|site| site.name.as_str()).collect();
-    let known = format!("there are: {}", names.join(", "));
-    Err(match name {
-        Some(name) => Problem::not_found(format!("there is no site `{name}`"), known),
-        None => Problem::bad_request("tags are of one site each: name it with \"site\"", known),
+    snapshot.sites.named("").map(|site| site.name.clone()).ok_or_else(|| {
+        let error = "tags are of one site each: name it with \"site\"";
+        Problem::bad_request(error, known_sites(context))
     })
 }
 
-fn key_of_url(context: &Context, url: &str) -> Result<Key, Problem> {
+fn key_of_url(context: &Context, scope: &Scope, url: &str) -> Result<Key, Problem> {
     let request = request_for(url)?;
+    scope.check_url(context, &request.authority)?;
     let snapshot = context.node.snapshot();
     key_of(&context.node.shared, &snapshot, request, UnixMillis::now())
         .ok_or_else(|| Problem::no_site(url))

@@ -2,10 +2,11 @@
 
 use crate::connection::{Door, PlaceOf};
 use crate::error::AdminError;
-use crate::guard::{Refusals, check_token, guard};
+use crate::guard::{Refusals, check_node, check_token, guard};
 use crate::limits::THREADS_MAX;
 use crate::metrics::Metrics;
 use crate::problem::{self, Problem};
+use crate::scope::SiteTokens;
 use crate::token::Token;
 use crate::{
     bans, blocks, certificates, control, curve, erase, explain, health, log, maintenance, metrics,
@@ -14,7 +15,7 @@ use crate::{
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{Method, StatusCode, Uri, header};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
 use freshet_net::address::Address;
 use freshet_net::listener::{ListenOptions, Listener};
@@ -43,6 +44,7 @@ pub(crate) struct Context {
     pub(crate) metrics: Metrics,
     pub(crate) acme: Acme,
     pub(crate) token: Token,
+    pub(crate) site_tokens: SiteTokens,
     /// Whether only processes of this machine can connect: over a Unix socket.
     pub(crate) is_local: bool,
     /// The machine's name.
@@ -130,6 +132,7 @@ impl Bound {
             metrics,
             acme,
             token,
+            site_tokens: SiteTokens::default(),
             is_local: matches!(address, Address::Unix(_)),
             host_name: freshet_base::machine::host_name().unwrap_or_default(),
             refusals: Refusals::default(),
@@ -166,7 +169,7 @@ impl Bound {
 #[derive(OpenApi)]
 #[openapi(info(
     title = "Freshet admin interface",
-    description = "Metrics, health and control of one node. Paths under /v1 need the bearer token."
+    description = "Metrics, health and control of one node. Paths under /v1 need the bearer token. That of a site is for what the site has."
 ))]
 struct Description;
 
@@ -176,12 +179,24 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(health::healthz))
         .routes(routes!(health::readyz))
         .split_for_parts();
-    let (closed, mut closed_description) = OpenApiRouter::<Arc<Context>>::new()
+    // What is the whole node's.
+    let (of_node, mut closed_description) = OpenApiRouter::<Arc<Context>>::new()
+        .routes(routes!(erase::erasure))
+        .routes(routes!(erase::erase))
+        .routes(routes!(certificates::certificates))
+        .routes(routes!(certificates::renew))
+        .routes(routes!(stats::stats))
+        .routes(routes!(stores::stores))
+        .routes(routes!(curve::curve))
+        .routes(routes!(players::players))
+        .routes(routes!(control::reload))
+        .routes(routes!(settings::config))
+        .split_for_parts();
+    // What sites have, each for itself: their handlers ask for what sites the token is.
+    let (of_sites, sites_description) = OpenApiRouter::<Arc<Context>>::new()
         .routes(routes!(purge::purge))
         .routes(routes!(purge::purge_tag))
         .routes(routes!(purge::purge_all))
-        .routes(routes!(erase::erasure))
-        .routes(routes!(erase::erase))
         .routes(routes!(bans::bans))
         .routes(routes!(bans::add_ban))
         .routes(routes!(maintenance::maintenance))
@@ -189,20 +204,13 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(blocks::blocks))
         .routes(routes!(blocks::add_block))
         .routes(routes!(blocks::remove_block))
-        .routes(routes!(certificates::certificates))
-        .routes(routes!(certificates::renew))
         .routes(routes!(objects::objects))
-        .routes(routes!(stats::stats))
-        .routes(routes!(stores::stores))
-        .routes(routes!(curve::curve))
         .routes(routes!(log::log))
-        .routes(routes!(players::players))
         .routes(routes!(explain::explain))
         .routes(routes!(origins::origins))
         .routes(routes!(origins::set_origin))
-        .routes(routes!(control::reload))
-        .routes(routes!(settings::config))
         .split_for_parts();
+    closed_description.merge(sites_description);
     for operation in closed_description.paths.paths.values_mut().flat_map(operations) {
         operation.responses.responses.insert("default".to_owned(), problem_response().into());
     }
@@ -211,7 +219,10 @@ fn router(context: Arc<Context>) -> Router {
     let components = description.components.get_or_insert_default();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
     let text = description.to_pretty_json().expect("a description is plain data");
-    let closed = closed.route_layer(from_fn_with_state(Arc::clone(&context), check_token));
+    let closed = of_node
+        .route_layer(from_fn(check_node))
+        .merge(of_sites)
+        .route_layer(from_fn_with_state(Arc::clone(&context), check_token));
     let openapi = move || async move { ([(header::CONTENT_TYPE, "application/json")], text) };
     open.merge(closed)
         .route("/openapi.json", get(openapi))

@@ -16,6 +16,9 @@ const TOKEN_BYTES_MIN: usize = 16;
 /// Longest: it has to fit a request head.
 const TOKEN_BYTES_MAX: usize = 1024;
 
+/// SHA-256 of a token: to be looked up by without a hint of how much of a guess is right.
+pub(crate) type Digest = [u8; 32];
+
 /// A bearer token (RFC 6750).
 #[derive(Clone)]
 pub struct Token(Box<str>);
@@ -97,9 +100,17 @@ impl Token {
     /// Whether this is what a client sent. How long that takes depends on the length of what was
     /// sent alone: neither on the token's bytes nor on its length.
     pub fn is(&self, sent: &[u8]) -> bool {
-        let digest = |bytes| digest::digest(&digest::SHA256, bytes);
-        let (own, sent) = (digest(self.0.as_bytes()), digest(sent));
-        constant_time::verify_slices_are_equal(own.as_ref(), sent.as_ref()).is_ok()
+        constant_time::verify_slices_are_equal(&self.digest(), &Self::digest_of(sent)).is_ok()
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        Self::digest_of(self.0.as_bytes())
+    }
+
+    /// The digest of what a client sent.
+    pub(crate) fn digest_of(sent: &[u8]) -> Digest {
+        let digest = digest::digest(&digest::SHA256, sent);
+        digest.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
     /// The token itself, to send it.

@@ -4,7 +4,7 @@ use crate::acme;
 use crate::runtime;
 use anyhow::Result;
 use freshet_admin::{Bound, Handle, Reload, Token};
-use freshet_config::{Mistake, Settings};
+use freshet_config::{Mistake, Settings, SiteSettings};
 use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
@@ -46,6 +46,10 @@ pub(crate) fn start(
     };
     let kept = (address.clone(), listener.try_clone()?);
     let bound = Bound::from(listener);
+    let wrong = site_tokens(&settings);
+    if !wrong.is_empty() {
+        return Err(NodeError::Config(wrong).into());
+    }
     let (token, token_file) = match &settings.admin_token_file {
         Some(file) => (Token::read(file)?, file.clone()),
         None => {
@@ -70,7 +74,18 @@ pub(crate) fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) ->
         let place = settings.document.at("admin.token_file");
         found.push(Mistake::error(place, error.to_string()));
     }
+    found.extend(site_tokens(settings));
     found
+}
+
+/// What is wrong with the files of tokens for one site.
+fn site_tokens(settings: &Settings) -> Vec<Mistake> {
+    let wrong = |site: &Arc<SiteSettings>| {
+        let error = Token::read(site.admin_token_file.as_deref()?).err()?;
+        let message = format!("site `{}`: {error}", site.name);
+        Some(Mistake::error(site.admin_token_place, message))
+    };
+    settings.served().iter().filter_map(wrong).collect()
 }
 
 /// Why its address cannot be listened on.

@@ -43,6 +43,10 @@ pub struct SiteSettings {
     pub place: Place,
     /// Hosts it is for.
     pub hosts: Vec<HostPattern>,
+    /// File with a token that changes and shows what it has, where there is one.
+    pub admin_token_file: Option<PathBuf>,
+    /// Where that is written.
+    pub admin_token_place: Place,
     /// File with a policy in VCL.
     pub vcl: Option<PathBuf>,
     /// Where that is written.
@@ -105,6 +109,8 @@ pub(super) fn site_of(
         name: String::new(),
         place: Place::default(),
         hosts: Vec::new(),
+        admin_token_file: None,
+        admin_token_place: Place::default(),
         vcl_place: document.at("vcl"),
         vcl: optional(document.value("vcl").text()).map(Into::into),
         certificates: document.own_rows("certificate").iter().map(certificate).collect(),
@@ -163,6 +169,9 @@ pub(super) fn sites(
                 }
             }
         }
+        site.admin_token_file =
+            optional(own.value("site[].admin_token_file").text()).map(Into::into);
+        site.admin_token_place = own.at("site[].admin_token_file");
         site.name.clone_from(&name);
         if site.hosts.is_empty() && of_site.is_empty() {
             let message = "hosts is missing: give `hosts = [\"www.example\"]`";

@@ -20,4 +20,12 @@ pub(super) const KEYS: &[Key] = &[
          in a site, as `[site.cache]` or `[[site.origin]]`; a list of tables there takes the place \
          of the top level's.",
     ),
+    key(
+        "site[].admin_token_file",
+        Kind::SecretFile,
+        "",
+        "File that holds a token of the admin interface for this site alone: who has it may purge, ban, \
+         explain, look at the log, and block clients or begin maintenance, of what this site has, and \
+         of nothing else. The same file may be named by several sites. Read again by a reload.",
+    ),
 ];

@@ -29,6 +29,7 @@ use freshet_origin::probe::ProbeSettings;
 use freshet_origin::{HttpVersion, Origin, OriginId, OriginSettings};
 use freshet_vcl::{Defaults, Timeouts};
 use freshet_wire::h1::Limits;
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::path::Path;
 use std::sync::Arc;
@@ -127,6 +128,19 @@ pub struct Upstreams {
 const ORIGINS_TRIED_MAX: usize = 3;
 
 impl Site {
+    /// Its origins with the names that tell them from those of others: behind its own and a slash, where there
+    /// are several sites.
+    pub fn origins(&self) -> impl Iterator<Item = (Cow<'_, str>, &Arc<Origin>)> {
+        self.upstreams.board.origins().iter().map(|origin| {
+            let own = origin.settings.name.as_str();
+            let name = match self.name.as_str() {
+                "" => own.into(),
+                site => format!("{site}/{own}").into(),
+            };
+            (name, origin)
+        })
+    }
+
     /// Makes a site, for a node with stores of these classes and these databases. Origins whose settings did not change
     /// since `before` stay the same ones, with their health and connections.
     ///

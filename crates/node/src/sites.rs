@@ -118,16 +118,7 @@ impl Sites {
     /// All origins with the names that tell them apart: behind its site's and a slash, where there are
     /// several sites.
     pub fn origins(&self) -> impl Iterator<Item = (Cow<'_, str>, &Arc<Origin>)> {
-        self.all.iter().flat_map(|site| {
-            site.upstreams.board.origins().iter().map(|origin| {
-                let own = origin.settings.name.as_str();
-                let name = match site.name.as_str() {
-                    "" => own.into(),
-                    site => format!("{site}/{own}").into(),
-                };
-                (name, origin)
-            })
-        })
+        self.all.iter().flat_map(|site| site.origins())
     }
 
     /// The site that a key is of, by its first part; the only one where there is no other.

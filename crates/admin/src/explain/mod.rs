@@ -13,6 +13,7 @@ use crate::health::any_up;
 use crate::objects::ObjectView;
 use crate::problem::Problem;
 use crate::query::Pairs;
+use crate::scope::Scope;
 use crate::server::Context;
 use crate::url::{authority_of, request_for};
 use axum::Json;
@@ -78,9 +79,11 @@ struct Known<'a> {
         content_type = "application/problem+json", description = "The request is wrong")))]
 pub(crate) async fn explain(
     State(context): State<Arc<Context>>,
+    scope: Scope,
     query: Pairs,
 ) -> Result<Json<Explanation>, Problem> {
     let request = request(&query)?;
+    scope.check_url(&context, &request.authority)?;
     let shared = &context.node.shared;
     let snapshot = context.node.snapshot();
     let now = UnixMillis::now();

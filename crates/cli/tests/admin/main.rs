@@ -8,3 +8,4 @@ mod guard;
 mod node;
 #[path = "../support/mod.rs"]
 mod support;
+mod tenants;
