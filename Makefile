@@ -7,7 +7,7 @@ SHELL := /bin/sh
 # Where rustup installs, for a shell that was started before it did.
 export PATH := $(if $(CARGO_HOME),$(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-# Arguments for the program started by `make run`, and for `cargo test` in `make test`.
+# Arguments for the program started by `make run`, for `cargo test` in `make test`, and for tools/package in `make package`.
 ARGS ?=
 # The folder with the checkouts of the conformance suites.
 SUITES ?=
@@ -30,8 +30,8 @@ node: ## build the program for production: no demo, lab and planner in it
 	@tools/setup run
 	@cargo build --release -p freshet-cli --bin freshet --no-default-features
 
-package: ## make packages: for Debian, an archive, a container image (into target/packages)
-	@tools/package
+package: ## make packages: for Debian, an archive, a container image (ARGS='amd64 arm64' for both)
+	@tools/package $(ARGS)
 
 test: ## run every test
 	@tools/test $(ARGS)

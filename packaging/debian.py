@@ -62,7 +62,7 @@ def build(tree, package, compression="xz"):
     tree.install(folder, f"{documents}/{package}.cdx.json", tree.bom(program.name))
     tree.settle(folder)
     control(tree, folder, package, program, tree.version)
-    machine = architecture()
+    machine = tree.architecture.name
     target = tree.out / f"{package}_{tree.version}_{machine}.deb"
     subprocess.run(
         ["dpkg-deb", "--root-owner-group", f"-Z{compression}", "-z1" if compression == "gzip" else "-z6", "--build", folder, target],
@@ -93,7 +93,7 @@ def control(tree, folder, package, program, version):
     fields = {
         "Package": package,
         "Version": version,
-        "Architecture": architecture(),
+        "Architecture": tree.architecture.name,
         "Maintainer": MAINTAINER,
         "Installed-Size": str(kilobytes),
         "Depends": ", ".join(libraries(tree, program) + about["depends"]),
@@ -125,13 +125,13 @@ def libraries(tree, program):
     folder = tree.scratch / "shlibdeps"
     (folder / "debian").mkdir(parents=True, exist_ok=True)
     (folder / "debian/control").write_text("Source: freshet\n\nPackage: freshet\nArchitecture: any\n", encoding="ascii")
-    shown = subprocess.run(["dpkg-shlibdeps", "-O", program], cwd=folder, check=True, capture_output=True, text=True)
-    return shown.stdout.strip().removeprefix("shlibs:Depends=").split(", ")
-
-
-def architecture():
-    """The name Debian has for this machine's kind."""
-    return subprocess.run(["dpkg", "--print-architecture"], check=True, capture_output=True, text=True).stdout.strip()
+    machine = tree.architecture.name
+    search = [] if tree.architecture.is_own else [f"-l{tree.architecture.root}/lib"]
+    shown = subprocess.run(["dpkg-shlibdeps", *search, "-O", program], cwd=folder, check=True, capture_output=True, text=True,
+                           env={**os.environ, "DEB_HOST_ARCH": machine})
+    found = shown.stdout.strip().removeprefix("shlibs:Depends=")
+    # Libraries to build against for another kind of processor have it in the names of their packages.
+    return found.replace(f":{machine}", "").replace(f"-{machine}-cross", "").split(", ")
 
 
 def changelog(package, version, epoch):

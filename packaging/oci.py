@@ -9,14 +9,13 @@ import datetime
 import hashlib
 import json
 import pathlib
-import re
-import subprocess
+import tarfile
 
 import sbom
-from debian import architecture
 from tree import HERE, packed
 
 USER = 10001
+INDEX = "application/vnd.oci.image.index.v1+json"
 
 
 def build(tree):
@@ -34,7 +33,7 @@ def build(tree):
     }
     config = {
         "created": created,
-        "architecture": architecture(),
+        "architecture": tree.architecture.name,
         "os": "linux",
         "config": {
             "User": f"{USER}:{USER}",
@@ -61,13 +60,42 @@ def build(tree):
         "annotations": about,
     }
     manifest_at = blob(layout, "application/vnd.oci.image.manifest.v1+json", encode(manifest))
-    manifest_at["platform"] = {"architecture": architecture(), "os": "linux"}
+    manifest_at["platform"] = {"architecture": tree.architecture.name, "os": "linux"}
     manifest_at["annotations"] = {"org.opencontainers.image.ref.name": tree.version, "io.containerd.image.name": f"freshet:{tree.version}"}
-    index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [manifest_at]}
-    (layout / "index.json").write_bytes(encode(index))
+    return finish(tree, layout, [manifest_at], f"freshet-{tree.version}-{tree.architecture.name}.oci.tar")
+
+
+def join(tree, images):
+    """Makes one image of several, each for another kind of processor; its file."""
+    layout = tree.folder("image/joined")
+    manifests = []
+    for image in images:
+        with tarfile.open(image) as archive:
+            manifests += json.load(archive.extractfile("index.json"))["manifests"]
+            archive.extractall(layout, [member for member in archive if member.name.startswith("blobs")], filter="data")
+    kinds = [manifest["platform"]["architecture"] for manifest in manifests]
+    if len(set(kinds)) < len(kinds):
+        raise ValueError(f"there are two images for one kind of processor: {' '.join(kinds)}")
+    # Who loads the archive finds one image by the version, and in it the one for its processor.
+    annotations = manifests[0]["annotations"]
+    for manifest in manifests:
+        del manifest["annotations"]
+    index_at = blob(layout, INDEX, index(manifests))
+    index_at["annotations"] = annotations
+    return finish(tree, layout, [index_at], f"freshet-{tree.version}.oci.tar")
+
+
+def index(manifests):
+    """A list of images, as bytes."""
+    return encode({"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests})
+
+
+def finish(tree, layout, manifests, name):
+    """One archive of a layout; its file."""
+    (layout / "index.json").write_bytes(index(manifests))
     (layout / "oci-layout").write_bytes(encode({"imageLayoutVersion": "1.0.0"}))
     tree.settle(layout)
-    target = tree.out / f"freshet-{tree.version}-{architecture()}.oci.tar"
+    target = tree.out / name
     target.write_bytes(tree.tar(layout))
     return target
 
@@ -76,10 +104,10 @@ def fill(tree, root):
     """The files of the image."""
     program = tree.programs["freshet"]
     tree.install(root, "usr/bin/freshet", program, 0o755)
-    paths = libraries(program)
-    for path in paths:
-        tree.install(root, path.lstrip("/"), pathlib.Path(path).resolve(), 0o755)
-    known = {library["bom-ref"]: library for library in map(sbom.debian_library, paths) if library}
+    libraries = {path: tree.architecture.root + path for path in tree.architecture.libraries(program)}
+    for path, here in libraries.items():
+        tree.install(root, path.lstrip("/"), pathlib.Path(here).resolve(), 0o755)
+    known = {library["bom-ref"]: library for library in map(sbom.debian_library, libraries.values()) if library}
     tree.install(root, "usr/share/doc/freshet/freshet.cdx.json", tree.bom("freshet", tuple(known.values())))
     tree.install(root, "etc/ssl/certs/ca-certificates.crt", pathlib.Path("/etc/ssl/certs/ca-certificates.crt"))
     tree.install(root, "etc/passwd", f"root:x:0:0:root:/:/none\nfreshet:x:{USER}:{USER}:freshet:/:/none\n".encode())
@@ -90,12 +118,6 @@ def fill(tree, root):
     for folder in ("run/freshet", "var/cache/freshet", "tmp", "proc", "sys", "dev"):
         (root / folder).mkdir(parents=True, exist_ok=True)
     tree.settle(root)
-
-
-def libraries(program):
-    """The shared libraries of a program, its loader among them, as paths it looks for."""
-    shown = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
-    return sorted(set(re.findall(r"(/\S+) \(0x", shown)))
 
 
 def digest(content):

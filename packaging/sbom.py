@@ -6,6 +6,7 @@ needs none here either.
 """
 
 import datetime
+import functools
 import hashlib
 import json
 import os
@@ -25,13 +26,14 @@ BUILDS = {
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "pkg:generic/freshet")
 
 
-def document(name, program, version, epoch, libraries=(), more=()):
-    """The document of one program, as bytes; `libraries` are components it is shipped with, `more` are arguments for cargo
-    of features it has besides."""
+def document(name, program, version, epoch, target, libraries=(), more=()):
+    """The document of one program, as bytes; `target` is Rust's name of what it was built for, `libraries` are components it is
+    shipped with, `more` are arguments for cargo of features it has besides."""
     crate, features = BUILDS[name]
-    linked = crates(crate, [*features, *more])
-    packages = {package["id"]: package for package in metadata()["packages"] if (package["name"], package["version"]) in linked}
-    edges = {node["id"]: node for node in metadata()["resolve"]["nodes"]}
+    linked = crates(crate, [*features, *more], target)
+    known = metadata(target)
+    packages = {package["id"]: package for package in known["packages"] if (package["name"], package["version"]) in linked}
+    edges = {node["id"]: node for node in known["resolve"]["nodes"]}
     sums = checksums()
     main = {
         "type": "application", "bom-ref": f"pkg:generic/{name}@{version}", "name": name, "version": version,
@@ -62,25 +64,17 @@ def cargo(*arguments):
     return subprocess.run([os.environ.get("CARGO", "cargo"), *arguments, "--locked"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def target():
-    return re.search(r"^host: (.*)$", subprocess.run(["rustc", "-vV"], cwd=ROOT, check=True, capture_output=True, text=True).stdout, re.MULTILINE)[1]
-
-
-def crates(crate, features):
+def crates(crate, features, target):
     """Names and versions of the crates of a program, and whether each is only used while it is built."""
-    lines = cargo("tree", "-p", crate, *features, "--edges", "normal", "--prefix", "none", "--format", "{p}", "--target", target()).splitlines()
+    lines = cargo("tree", "-p", crate, *features, "--edges", "normal", "--prefix", "none", "--format", "{p}", "--target", target).splitlines()
     found = re.findall(r"^(\S+) v(\S+)(.*)$", "\n".join(lines), re.MULTILINE)
     return {(name, version): "(proc-macro)" in rest for name, version, rest in found}
 
 
-_METADATA = {}
-
-
-def metadata():
+@functools.cache
+def metadata(target):
     """What cargo knows of all crates that the workspace can use."""
-    if not _METADATA:
-        _METADATA.update(json.loads(cargo("metadata", "--format-version", "1", "--all-features", "--filter-platform", target())))
-    return _METADATA
+    return json.loads(cargo("metadata", "--format-version", "1", "--all-features", "--filter-platform", target))
 
 
 def checksums():

@@ -23,12 +23,14 @@ class Tree:
 
     def __init__(self, scratch, arguments, version, epoch):
         self.scratch, self.out, self.version, self.epoch = scratch, arguments.out, version, epoch
+        self.architecture = arguments.architecture
         self.programs = {}
         self.features = ["--features", arguments.features] if arguments.features else []
-        for name, source in [("freshet", arguments.freshet), ("freshet-lab", arguments.lab), ("varnishd", arguments.varnishd)]:
+        for name, source in arguments.programs.items():
             program = scratch / "programs" / name
             program.parent.mkdir(exist_ok=True)
-            subprocess.run(["strip", "--strip-unneeded", "-R", ".comment", "-R", ".note", "-o", program, source], check=True)
+            strip = [self.architecture.tool("strip"), "--strip-unneeded", "-R", ".comment", "-R", ".note", "-o", program, source]
+            subprocess.run(strip, check=True)
             program.chmod(0o755)
             self.programs[name] = program
 
@@ -42,12 +44,12 @@ class Tree:
         """The man pages of a program, in a folder."""
         folder = self.scratch / "pages" / name
         if not folder.is_dir():
-            subprocess.run([self.programs[name], "man", folder], check=True)
+            self.architecture.run(self.programs[name], "man", folder)
         return sorted(folder.iterdir())
 
     def completion(self, name, shell):
         """What a shell needs to complete its arguments."""
-        return subprocess.run([self.programs[name], "completions", shell], check=True, capture_output=True).stdout
+        return self.architecture.run(self.programs[name], "completions", shell)
 
     def install(self, folder, path, content, mode=0o644):
         """Puts a file into a folder that is to be packed."""
@@ -61,7 +63,10 @@ class Tree:
 
     def bom(self, name, libraries=()):
         """What a program is made of, as a document."""
-        return sbom.document(name, self.programs[name], self.version, self.epoch, libraries, self.features if name == "freshet-lab" else [])
+        more = self.features if name == "freshet-lab" else []
+        target = self.architecture.target("musl" if self.architecture.is_static(self.programs[name]) else "gnu")
+        program = self.programs[name]
+        return sbom.document(name.removesuffix("-static"), program, self.version, self.epoch, target, libraries, more)
 
     def install_program(self, folder, name):
         """A program with its pages and completions, where systems look for them."""
@@ -99,18 +104,17 @@ class Tree:
         return target.read_bytes()
 
     def archive(self):
-        """One archive of the program and what belongs to it, and its checksum beside it."""
-        machine = os.uname().machine
-        name = f"freshet-{self.version}-linux-{machine}"
+        """One archive of the program for any Linux and what belongs to it, and its checksum beside it."""
+        name = f"freshet-{self.version}-linux-{self.architecture.machine}"
         folder = self.folder("archive")
-        self.install(folder, "bin/freshet", self.programs["freshet"], 0o755)
+        self.install(folder, "bin/freshet", self.programs["freshet-static"], 0o755)
         for page in self.pages("freshet"):
             self.install(folder, f"share/man/man{page.suffix[1:]}/{page.name}", page)
         for shell in ("bash", "zsh", "fish"):
             self.install(folder, f"share/completions/freshet.{shell}", self.completion("freshet", shell))
         for part in ("freshet.service", "freshet.socket", "freshet.sysusers", "freshet.tmpfiles", "freshet.toml", "welcome.vcl"):
             self.install(folder, f"share/freshet/{part}", HERE / part)
-        self.install(folder, "share/freshet/freshet.cdx.json", self.bom("freshet"))
+        self.install(folder, "share/freshet/freshet.cdx.json", self.bom("freshet-static"))
         self.install(folder, "LICENSE", ROOT / "LICENSE")
         self.settle(folder)
         target = self.out / f"{name}.tar.gz"
