@@ -38,8 +38,11 @@ pub mod disk;
 pub mod error;
 pub mod lend;
 pub mod limits;
+mod memory;
 pub mod piece;
 mod prefetch;
+#[cfg(test)]
+mod races;
 mod wake;
 
 pub use arena::{Ahead, Arena, ArenaStats, Placement};

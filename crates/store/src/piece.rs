@@ -138,6 +138,12 @@ impl Piece {
         Lease { piece: self.clone(), start, len }
     }
 
+    /// Bytes that were published, without a promise that what is in them can be seen.
+    #[cfg(test)]
+    pub(crate) fn published(&self) -> u32 {
+        self.0.published.load(Relaxed)
+    }
+
     /// Whether both are shares in the same piece.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

@@ -1,36 +1,24 @@
 //! Memory of an index: zeroes in whole pages, huge ones where the kernel has them.
 
 use crate::error::StoreError;
+use crate::memory::{Advice, Memory};
 use crate::prefetch::prefetch;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 use std::ops::Deref;
-use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
 /// A fixed number of 64-bit words.
 pub(super) struct Lines {
-    start: NonNull<AtomicU64>,
+    memory: Memory,
     words: usize,
 }
-
-// SAFETY: the mapping belongs to this value alone, and its words are atomics.
-unsafe impl Send for Lines {}
-// SAFETY: as above.
-unsafe impl Sync for Lines {}
 
 impl Lines {
     pub(super) fn new(words: usize) -> Result<Self, StoreError> {
         let bytes = words * size_of::<u64>();
-        let refused = |code| StoreError::LocalReserve { bytes: bytes as u64, code };
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
-        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes, access, MapFlags::PRIVATE) }
-            .map_err(|error| refused(error.raw_os_error()))?;
-        let start = NonNull::new(start.cast::<AtomicU64>()).ok_or_else(|| refused(0))?;
-        // SAFETY: the range was mapped just now; the advice changes no contents, and refusing it
-        // costs speed only.
-        let _ = unsafe { madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-        Ok(Self { start, words })
+        let memory = Memory::reserve(bytes, false)?;
+        // SAFETY: the advice changes no contents, and refusing it costs speed only.
+        let _ = unsafe { memory.advise(memory.start(), bytes, Advice::LinuxHugepage) };
+        Ok(Self { memory, words })
     }
 }
 
@@ -49,16 +37,9 @@ impl Deref for Lines {
 
     #[inline]
     fn deref(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping has this many words, page-aligned, and the kernel's zeroes are valid
-        // atomics. It lives as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
-    }
-}
-
-impl Drop for Lines {
-    fn drop(&mut self) {
-        let bytes = self.words * size_of::<u64>();
-        // SAFETY: the mapping was made with this length, and every slice of it borrows `self`.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), bytes) };
+        let start = self.memory.start().cast::<AtomicU64>();
+        // SAFETY: the memory has this many words, page-aligned, and zeroes are valid atomics. It lives as
+        // long as `self`, and nobody else has it.
+        unsafe { std::slice::from_raw_parts(start.as_ptr(), self.words) }
     }
 }
