@@ -111,3 +111,18 @@ impl fmt::Debug for Buffer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_has_whole_pages_of_zeroes_and_then_what_is_written() {
+        let mut block = Block::from_bytes(b"some bytes");
+        assert_eq!(block.len() as u64, BLOCK_BYTES);
+        assert!(block.starts_with(b"some bytes") && block[10..].iter().all(|byte| *byte == 0));
+        block.fill(7);
+        assert!(block.iter().all(|byte| *byte == 7));
+        assert_eq!(Block::new(BLOCK_BYTES as usize + 1).len() as u64, 2 * BLOCK_BYTES);
+    }
+}
