@@ -423,6 +423,38 @@ mod tests {
         .expect("the ring works");
     }
 
+    /// The kernel ends a write where the longest file ends, and says why to who goes on behind it. Where
+    /// half of a write meets a bad place it does the same: that is no want of space.
+    #[test]
+    fn a_write_that_is_cut_short_ends_as_its_rest_does() {
+        const FILE_BYTES_MAX: u64 = 1 << 40;
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the kernel reads and writes two numbers at the address, which are there until it returns.
+        // Nothing else in this process has a file of that length, or waits for this signal.
+        unsafe {
+            assert_eq!(libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit), 0);
+            limit.rlim_cur = FILE_BYTES_MAX;
+            assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        }
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().to_owned();
+        let cut_short = |path: &Path| {
+            let device = FileDevice::open(path).expect("the file");
+            let device: &dyn Device = &device;
+            device.write(FILE_BYTES_MAX - BLOCK_BYTES, Block::new(2 * BLOCK_BYTES as usize))
+        };
+        let too_long = Err(IoError::Failed(libc::EFBIG));
+        assert_eq!(cut_short(&path), too_long, "through threads");
+        thread::spawn(move || {
+            if Ring::install().is_ok() {
+                assert_eq!(cut_short(&path), too_long, "through a ring");
+            }
+        })
+        .join()
+        .expect("the ring works");
+    }
+
     #[test]
     fn the_kernel_knows_how_long_writes_live() {
         const F_GET_RW_HINT: libc::c_int = 1035;

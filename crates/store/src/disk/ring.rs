@@ -40,8 +40,11 @@ pub struct Ring {
 struct Work {
     finish: Finish,
     buffer: Buffer,
-    len: usize,
     op: Op,
+    offset: u64,
+    len: usize,
+    /// Bytes of it that were moved: the kernel may do some at a time.
+    moved: usize,
     device: Arc<Shared>,
     began_us: u64,
 }
@@ -138,18 +141,24 @@ impl Ring {
             let Some(entry) = next else { break };
             let number = entry.user_data() as usize;
             let work = self.work.borrow_mut().get_mut(number).and_then(Option::take);
-            let Some(work) = work else { continue };
-            self.free.borrow_mut().push(number);
+            let Some(mut work) = work else { continue };
             self.in_kernel.set(self.in_kernel.get().saturating_sub(1));
-            self.ended.set(self.ended.get() + 1);
-            count += 1;
             let result = match usize::try_from(entry.result()) {
-                Ok(moved) if moved == work.len => Ok(()),
-                // A write is cut short where the space ends (write(2)): the next one would be told.
-                Ok(_) if work.op == Op::Write => Err(IoError::NO_SPACE),
-                Ok(_) => Err(IoError::Short),
+                Ok(0) if work.moved < work.len => Err(IoError::Short),
+                Ok(moved) => {
+                    work.moved += moved;
+                    if work.moved < work.len {
+                        // What cut it short is told of the rest (write(2)).
+                        self.queue(number, work);
+                        continue;
+                    }
+                    Ok(())
+                }
                 Err(_) => Err(IoError::Failed(-entry.result())),
             };
+            self.free.borrow_mut().push(number);
+            self.ended.set(self.ended.get() + 1);
+            count += 1;
             work.device.ended(work.op, work.began_us);
             work.finish.finish(result, work.buffer);
         }
@@ -202,25 +211,30 @@ impl Ring {
         mut buffer: Buffer,
         finish: Finish,
     ) {
-        let fd = Fd(device.fd());
-        let place = buffer.bytes_mut();
-        if place.len() < len || u32::try_from(len).is_err() {
+        if buffer.bytes_mut().len() < len || u32::try_from(len).is_err() {
             finish.finish(Err(IoError::Short), buffer);
             return;
         }
-        let (pointer, bytes) = (place.as_mut_ptr(), len as u32);
-        let entry = match op {
-            Op::Read => opcode::Read::new(fd, pointer, bytes).offset(offset).build(),
-            Op::Write => opcode::Write::new(fd, pointer, bytes).offset(offset).build(),
-            Op::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
-        };
         let number = self.free.borrow_mut().pop().unwrap_or_else(|| {
             let mut work = self.work.borrow_mut();
             work.push(None);
             work.len() - 1
         });
-        let began_us = device.began(op);
-        let work = Work { finish, buffer, len, op, device: Arc::clone(device), began_us };
+        let (device, began_us) = (Arc::clone(device), device.began(op));
+        self.queue(number, Work { finish, buffer, op, offset, len, moved: 0, device, began_us });
+    }
+
+    /// Queues what of an operation was not moved yet.
+    fn queue(&self, number: usize, mut work: Work) {
+        let fd = Fd(work.device.fd());
+        let offset = work.offset + work.moved as u64;
+        let rest = work.buffer.bytes_mut().get_mut(work.moved..work.len).unwrap_or_default();
+        let (pointer, bytes) = (rest.as_mut_ptr(), rest.len() as u32);
+        let entry = match work.op {
+            Op::Read => opcode::Read::new(fd, pointer, bytes).offset(offset).build(),
+            Op::Write => opcode::Write::new(fd, pointer, bytes).offset(offset).build(),
+            Op::Flush => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
+        };
         if let Some(slot) = self.work.borrow_mut().get_mut(number) {
             *slot = Some(work);
         }
