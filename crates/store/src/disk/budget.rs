@@ -40,6 +40,8 @@ pub struct Budget {
     day_bytes: f64,
     /// Bytes the account holds, once it is known how long checkpoints are.
     room_bytes: AtomicU64,
+    /// Bytes that are set apart for each checkpoint whose time has come.
+    checkpoint_bytes: AtomicU64,
     account: Mutex<Account>,
 }
 
@@ -85,6 +87,7 @@ impl Budget {
             fill_bytes,
             day_bytes,
             room_bytes: AtomicU64::new(0),
+            checkpoint_bytes: AtomicU64::new(0),
             account: Mutex::new(account),
         };
         budget.expect_checkpoints(0);
@@ -98,6 +101,7 @@ impl Budget {
         let checkpoints_bytes = (bytes as f64 * checkpoints).min(self.day_bytes / 2.0);
         let content_bytes = self.day_bytes * (1.0 - BOOKKEEPING_PART) - checkpoints_bytes;
         self.room_bytes.store((content_bytes * BURST_PART) as u64, Relaxed);
+        self.checkpoint_bytes.store((checkpoints_bytes / checkpoints) as u64, Relaxed);
     }
 
     fn room_bytes(&self) -> f64 {
@@ -105,15 +109,16 @@ impl Budget {
     }
 
     /// Charges what was written since the last time; `written_bytes` is all that ever was. Of these,
-    /// `scheduled_bytes` are a checkpoint's, which the budget has room for.
+    /// `scheduled_bytes` are a checkpoint's: what was set apart for it is no charge, and what it is longer is.
     pub(crate) fn note(&self, now_ms: u64, written_bytes: u64, scheduled_bytes: u64) {
         let mut account = self.lock();
         let now = self.at(*account, now_ms);
         let new_bytes = written_bytes.saturating_sub(now.written_bytes);
         let free_bytes = self.fill_bytes.saturating_sub(now.written_bytes).min(new_bytes);
         let worn_bytes = new_bytes - free_bytes;
+        let apart_bytes = scheduled_bytes.min(self.checkpoint_bytes.load(Relaxed));
         *account = Account {
-            filled_bytes: now.filled_bytes + worn_bytes.saturating_sub(scheduled_bytes) as f64,
+            filled_bytes: now.filled_bytes + worn_bytes.saturating_sub(apart_bytes) as f64,
             daily_bytes: now.daily_bytes + worn_bytes as f64,
             at_ms: now.at_ms,
             written_bytes: now.written_bytes.max(written_bytes),
@@ -229,6 +234,18 @@ mod tests {
         assert_eq!(admitted(3 * HOUR_MS), [true; 3], "nobody is locked out for a day");
         let days = budget.life_left(0).map(|left| left.as_secs() / 86_400);
         assert!(days.is_some_and(|days| days > 1000), "{days:?}");
+    }
+
+    #[test]
+    fn a_checkpoint_longer_than_was_set_apart_is_charged_for_that() {
+        let budget = Budget::new(&geometry(), 0.5, Account::default());
+        let (filled, expected) = (geometry().log_bytes(), 10_000);
+        budget.expect_checkpoints(expected);
+        budget.note(0, filled + 10_000, 10_000);
+        assert_eq!(budget.account(0).filled_bytes, 0.0);
+        // With the marks of many purges.
+        budget.note(0, filled + 35_000, 25_000);
+        assert_eq!(budget.account(0).filled_bytes, 15_000.0);
     }
 
     #[test]
