@@ -119,6 +119,8 @@ impl Writer {
             if !self.has_room_to_keep(*bytes) || !self.may_keep(*bytes) {
                 continue;
             }
+            // A long segment takes most of a second, which no purge waits for.
+            volume.commit_journal()?;
             for entry in &group.entries {
                 let (at, bytes) = (base + u64::from(entry.units_at), u64::from(entry.units) * unit);
                 let record = read_record(&volume, at * unit, bytes, entry);

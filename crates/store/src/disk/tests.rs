@@ -6,5 +6,6 @@ mod discard;
 mod engine;
 mod erase;
 mod health;
+mod month;
 mod renewal;
 mod world;
