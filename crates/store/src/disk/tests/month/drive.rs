@@ -162,7 +162,7 @@ impl Drive {
         let written = self.device.written_bytes().max(log_bytes);
         self.hours.push_back(written);
         let first = if self.hours.len() > 24 { self.hours.pop_front() } else { None };
-        let before = first.or(self.hours.front().copied()).unwrap_or(written);
+        let before = first.or_else(|| self.hours.front().copied()).unwrap_or(written);
         (written - before) as f64 / log_bytes as f64
     }
 }
