@@ -253,7 +253,7 @@ fn long_form(megabytes: &str) {
                 Plan { drives: 24, drive_bytes: megabytes << 20, lengths, days: 30, options };
             let outcome = Month::new(plan).run();
             outcome.print(&plan);
-            outcome.judge();
+            outcome.judge(Duration::from_millis(10));
         }
         let options = FormatOptions { segment_bytes: Some(256 << 20), ..options };
         let plan = Plan { drives: 1, drive_bytes: 6 << 30, lengths, days: 30, options };
@@ -265,10 +265,11 @@ fn long_form(megabytes: &str) {
 }
 
 impl Outcome {
-    fn judge(&self) {
+    /// `purge_max`: also a purge that came while a segment was freed has waited no longer, though the object
+    /// before which it came may have taken more.
+    fn judge(&self, purge_max: Duration) {
         assert!(self.day_max <= DRIVE_WRITES, "{self:?}");
-        // Also one that came while a segment was freed: the object before which it came may have taken more.
-        assert!(self.longest["purge"] < Duration::from_micros(2_500), "{self:?}");
+        assert!(self.longest["purge"] < purge_max, "{self:?}");
         // Far more is asked for than may be written, so what may be is.
         assert!(self.day_mean > 0.7 * DRIVE_WRITES, "{self:?}");
         assert!(self.live_part > 0.8, "{self:?}");
@@ -288,5 +289,5 @@ fn no_drive_of_24_is_worn_beyond_its_budget_on_any_day_of_a_month() {
     let plan = Plan { drives: 24, drive_bytes: 32 << 20, lengths: MIXES[0], days: 30, options };
     let outcome = Month::new(plan).run();
     outcome.print(&plan);
-    outcome.judge();
+    outcome.judge(Duration::from_micros(2_500));
 }
