@@ -18,9 +18,17 @@ use support::{freshet, pid, program, run, succeed};
 
 /// What `Cache-Status` says of an answer.
 fn status(address: SocketAddr, path: &str) -> String {
+    status_of(ask(address, path))
+}
+
+fn ask(address: SocketAddr, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+fn status_of(mut stream: TcpStream) -> String {
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -76,6 +84,34 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
     fs::write(&file, "[fleet]\nservers = [\"x\"]\ncertificate = \"/a\"\n").unwrap();
     let wrong = run(freshet().arg("check").arg(&file));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("fleet.key"), "{wrong:?}");
+}
+
+#[test]
+fn a_process_that_stood_still_answers_with_nothing_that_was_purged_meanwhile() {
+    let Some(program) = program("nats-server") else { return };
+    let nats = Nats::start(program);
+    succeed(&mut nats.fleet(&["init"]));
+    let origin = Origin::start();
+    let servers = format!("servers = [\"{}\"]\nnode = \"edge-1\"\n", nats.url());
+    let node = Node::start(&origin, &format!("workers = 2\n[fleet]\n{servers}"), &[]);
+    while !succeed(&mut nats.fleet(&["list"])).contains(" serves") {}
+    let paths: Vec<_> = (0..32).map(|number| format!("/object-{number}")).collect();
+    for _ in 0..2 {
+        // Some have it already, by the way the fence came down.
+        paths.iter().for_each(|path| drop(status(node.address, path)));
+        assert!(paths.iter().all(|path| status(node.address, path).contains("; hit")));
+        node.signal(Signal::STOP);
+        let said = succeed(&mut nats.fleet(&["purge", "--wait", "--all"]));
+        assert!(said.contains("but edge-1, which serve nothing stored"), "{said}");
+        // They wait for the process: what it does first is to answer them, before it has heard of anything.
+        let asked: Vec<_> = paths.iter().map(|path| ask(node.address, path)).collect();
+        node.signal(Signal::CONT);
+        for (path, stream) in paths.iter().zip(asked) {
+            let status = status_of(stream);
+            assert!(status.contains("fwd="), "{path}: {status}");
+        }
+        while !succeed(&mut nats.fleet(&["list"])).contains(" serves") {}
+    }
 }
 
 #[test]
