@@ -204,7 +204,7 @@ impl Stage {
         let admin = admin::start(&node, &None, scratch.path(), &mut Inherited::default(), reload)?;
         // So that `freshet explain` and the others find it.
         let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
-        let registration = Registration::write(scratch.path(), at, &node.addresses())?;
+        let registration = Registration::write(scratch.path(), at, &node.addresses(), None)?;
         let admin_address = admin.as_ref().map(|admin| admin.handle.address().clone());
         let doors = Doors::new(&node.socket_addresses(), admin_address)
             .context("the node listens nowhere")?;

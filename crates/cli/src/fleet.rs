@@ -191,7 +191,7 @@ pub(crate) fn follow(configured: Configured) -> Result<Option<Follower>> {
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let acting = Acting::new(Arc::clone(&node), &fleet.name, fleet.state.clone());
-    let hands_over = HandsOver::new(Arc::clone(&node), configured.directory.clone());
+    let hands_over = HandsOver::new(&configured);
     let config = fleet.config.as_ref().map(configure::settings).transpose()?;
     let does = Does {
         acts: Arc::new(acting),

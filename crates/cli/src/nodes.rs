@@ -26,6 +26,9 @@ pub(crate) struct Node {
     pub(crate) token_file: Option<PathBuf>,
     /// Where clients connect.
     listen: Vec<String>,
+    /// The version of the program that ran before its own, where its process keeps that one.
+    #[serde(default)]
+    pub(crate) program_before: Option<String>,
     /// Its directory.
     #[serde(skip)]
     pub(crate) directory: PathBuf,
@@ -92,6 +95,7 @@ impl Registration {
         directory: &Path,
         admin: Option<(&Address, &Path)>,
         listen: &[Address],
+        program_before: Option<&str>,
     ) -> Result<Self> {
         let pid = std::process::id();
         let node = Node {
@@ -100,6 +104,7 @@ impl Registration {
             admin: admin.map(|(address, _)| address.to_string()),
             token_file: admin.map(|(_, file)| file.to_owned()),
             listen: listen.iter().map(ToString::to_string).collect(),
+            program_before: program_before.map(str::to_owned),
             directory: directory.to_owned(),
         };
         let text = serde_json::to_string(&node).context("what a node says of itself")?;
@@ -258,7 +263,8 @@ mod tests {
     fn register(directory: &Path) -> Registration {
         let (admin, token) = (address("127.0.0.1:6080"), directory.join("admin.token"));
         let listen = [address("127.0.0.1:8000")];
-        Registration::write(directory, Some((&admin, &token)), &listen).expect("it can be written")
+        let at = Some((&admin, token.as_path()));
+        Registration::write(directory, at, &listen, None).expect("it can be written")
     }
 
     #[test]

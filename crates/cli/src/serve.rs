@@ -15,6 +15,7 @@ use clap::Args;
 use freshet_fleet::nats::Follower;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
+use freshet_net::program::KeptProgram;
 use freshet_net::readiness;
 use freshet_node::node::{Node, NodeError};
 use freshet_node::preflight::Prepared;
@@ -81,6 +82,7 @@ pub(crate) fn log_as(filter: EnvFilter) {
 /// # Errors
 /// Why it could not start.
 pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Result<ExitCode> {
+    upgrade::take_name();
     log();
     let Listening { runtime, signals } = listening?;
     let (mut settings, source) = arguments.settings.load(&Below::Kept)?;
@@ -88,6 +90,8 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     nodes::check_free(&runtime_directory)?;
     self_signed::fill_in(&mut settings, &runtime_directory)?;
     let mut inherited = Inherited::from_environment()?;
+    let before = KeptProgram::inherited();
+    let version_before = before.as_ref().map(KeptProgram::version);
     let prepared = Prepared::new(settings, None).map_err(NodeError::Config);
     let prepared = prepared.map_err(|error| source.explain(error))?;
     let explain = |error: anyhow::Error| match error.downcast::<NodeError>() {
@@ -114,14 +118,21 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     };
     drop((inherited, source));
     let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
-    let registration = Registration::write(&runtime_directory, at, &node.addresses())?;
+    let registration =
+        Registration::write(&runtime_directory, at, &node.addresses(), version_before)?;
     let follower = fleet::follow(Configured {
         node: Arc::clone(&node),
         acme: acme.clone(),
         arguments: arguments.settings.clone(),
         directory: runtime_directory.clone(),
+        program_before: version_before.map(str::to_owned),
     })?;
-    let served = Served { node: &node, acme: &acme, arguments: &arguments.settings };
+    let served = Served {
+        node: &node,
+        acme: &acme,
+        arguments: &arguments.settings,
+        before: before.as_ref(),
+    };
     runtime.block_on(control(served, &runtime_directory, admin, follower, signals));
     node.join();
     // All that was served is told of by now.
@@ -183,11 +194,12 @@ struct Served<'a> {
     node: &'a Arc<Node>,
     acme: &'a acme::Shared,
     arguments: &'a SettingsArguments,
+    before: Option<&'a KeptProgram>,
 }
 
 /// Waits for signals and acts on them, until nothing is left to do.
 async fn control(
-    Served { node, acme, arguments }: Served<'_>,
+    Served { node, acme, arguments, before }: Served<'_>,
     directory: &Path,
     admin: Option<Admin>,
     follower: Option<Follower>,
@@ -205,7 +217,8 @@ async fn control(
             _ = upgrade.recv() => {
                 // The new process answers what an authority asks, and orders from here on.
                 acme.iter().for_each(|running| running.pause());
-                let started = upgrade::start(node, directory, admin.as_ref().map(|admin| &admin.listener));
+                let admin_listener = admin.as_ref().map(|admin| &admin.listener);
+                let started = upgrade::start(node, directory, admin_listener, before);
                 let started = tokio::select! {
                     biased;
                     started = started => started,

@@ -5,21 +5,27 @@
 //! refused or reset: until the new process says that it serves, both may accept; then the old one
 //! stops accepting, answers what it has and ends. Whatever goes wrong before that word leaves the old
 //! process serving.
+//!
+//! A new process keeps the file of the program that ran before it open, whatever is installed in its
+//! place, so that there is a way back: the same hand-over, to that program.
 
 use crate::nodes::{Node, Which};
 use crate::runtime;
 use anyhow::{Context, Result, bail};
+use freshet_fleet::upgrade::{NO_PROGRAM, Program};
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
+use freshet_net::program::{KeptProgram, pass_on_program};
 use freshet_net::readiness::Readiness;
 use freshet_net::succession::Line;
 use freshet_node::node;
 use rustix::process::{Pid, Signal, kill_process};
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -32,8 +38,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// What systemd says about sockets it passed to the old process, and only to that one.
 const ACTIVATION_VARIABLES: [&str; 3] = ["LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"];
 
-/// Starts the program anew and waits until it serves. Returns its process id; from then on it lives
-/// without us. Dropping the future before ends it.
+/// Starts a program that somebody has asked for, and waits until it serves. Returns its process id; from
+/// then on it lives without us. Dropping the future before ends it.
 ///
 /// # Errors
 /// Why there is no new process; then nothing has changed.
@@ -41,12 +47,35 @@ pub(crate) async fn start(
     node: &node::Node,
     directory: &Path,
     admin: Option<&(Address, Listener)>,
+    before: Option<&KeptProgram>,
 ) -> Result<u32> {
     if std::process::id() == 1 {
         bail!("this is process 1: its end would end the container and the new process in it");
     }
-    let program = program().context("the program's file is not found")?;
-    let mut command = Command::new(&program);
+    let own = KeptProgram::running(env!("CARGO_PKG_VERSION")).inspect_err(
+        |error| tracing::warn!(%error, "this program's file is not kept for a way back"),
+    );
+    let (program, mut command, keeps) = match asked(directory) {
+        Program::Installed => {
+            let program = program().context("the program's file is not found")?;
+            let command = Command::new(&program);
+            let keeps = match &own {
+                // The same program once more, as for other listeners, is nothing to go back from.
+                Ok(own) if own.is(&program) => before,
+                own => own.as_ref().ok(),
+            };
+            (program, command, keeps)
+        }
+        Program::Before => {
+            let program = before.context(NO_PROGRAM)?.path();
+            let mut command = Command::new(&program);
+            // Where it was called from, so that it finds what is installed there at the next upgrade.
+            command.arg0(env::args_os().next().unwrap_or_default());
+            // What was gone back from is nothing to go back to.
+            (program, command, None)
+        }
+    };
+    pass_on_program(&mut command, keeps);
     command.args(env::args_os().skip(1));
     command.env(runtime::HOME_VARIABLE, directory);
     for variable in ACTIVATION_VARIABLES {
@@ -80,6 +109,27 @@ pub(crate) fn note_failure(directory: &Path, error: &anyhow::Error) {
 
 /// Where the reason is left.
 const FAILURE_FILE: &str = "upgrade.failed";
+/// What says that the next hand-over is to the program before. A signal cannot.
+const BACK_FILE: &str = "upgrade.back";
+
+/// Which program the signal that came is about: what was asked for is asked once.
+fn asked(directory: &Path) -> Program {
+    match fs::remove_file(directory.join(BACK_FILE)) {
+        Ok(()) => Program::Before,
+        Err(_) => Program::Installed,
+    }
+}
+
+/// Has this process called as the program is, also where it was started from an open file: threads that are
+/// to come as well.
+pub(crate) fn take_name() {
+    let called = env::args_os().next().unwrap_or_default();
+    let name = Path::new(&called).file_name().unwrap_or_default().as_bytes();
+    // The kernel keeps 15 bytes of it.
+    if let Ok(name) = CString::new(&name[..name.len().min(15)]) {
+        let _ = rustix::thread::set_name(&name);
+    }
+}
 
 /// Ends the hand-over of memory unless the new process became ready.
 struct Keeps<'a>(Option<&'a node::Node>);
@@ -158,13 +208,17 @@ fn is_program(path: &Path) -> bool {
 /// `freshet upgrade`
 #[derive(clap::Args)]
 #[command(after_help = "Examples:\n  freshet upgrade\n  freshet upgrade --name edge-2\n  \
-                        freshet upgrade --admin 127.0.0.1:6080")]
+                        freshet upgrade --admin 127.0.0.1:6080\n  freshet upgrade --back")]
 pub(crate) struct Arguments {
+    /// Hand over to the program that ran before the one that runs, instead of what is installed.
+    #[arg(long)]
+    back: bool,
     #[command(flatten)]
     which: Which,
 }
 
-/// Has a running node hand over to the program that is installed now, and waits until it has.
+/// Has a running node hand over to the program that is installed now, or to the one before, and waits until
+/// it has.
 ///
 /// # Errors
 /// When there is no such process, or it goes on as before.
@@ -176,27 +230,48 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         (None, None) => bail!("no node runs here as this user: name its process with --pid"),
     };
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("--pid")?;
+    let program = if arguments.back { Program::Before } else { Program::Installed };
     let Some(node) = found else {
+        if arguments.back {
+            bail!("process {pid} has no directory here, and can only be asked to upgrade");
+        }
         kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
         say!("process {pid} was asked; its log says how it went")?;
         return Ok(ExitCode::SUCCESS);
     };
     let name = node.name();
-    let next = hand_over(&node.directory, pid).with_context(|| format!("node {name}"))?;
+    if program == Program::Before && node.program_before.is_none() {
+        bail!("node {name}, process {pid}: {NO_PROGRAM}");
+    }
+    let next = hand_over(&node.directory, pid, program).with_context(|| format!("node {name}"))?;
     say!("node {name}: process {next} serves; process {pid} ends when its open requests have")?;
+    if let Some(version) = node.program_before.filter(|_| arguments.back) {
+        say!("It runs {version}; a restart starts what is installed")?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the process of the node in this directory hand over, and waits until it has; the process that serves
-/// then.
+/// Has the process of the node in this directory hand over to a program, and waits until it has; the process
+/// that serves then.
 ///
 /// # Errors
 /// Why it goes on as before.
-pub(crate) fn hand_over(directory: &Path, pid: u32) -> Result<u32> {
+pub(crate) fn hand_over(directory: &Path, pid: u32, program: Program) -> Result<u32> {
     let failure = directory.join(FAILURE_FILE);
     let _ = fs::remove_file(&failure);
+    let back = directory.join(BACK_FILE);
+    match program {
+        Program::Installed => drop(fs::remove_file(&back)),
+        Program::Before => {
+            fs::write(&back, "")
+                .with_context(|| format!("{} could not be written", back.display()))?;
+        }
+    }
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw).context("its number")?;
-    kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
+    kill_process(process, Signal::USR2)
+        // Nobody is to come upon it who is asked for something else later.
+        .inspect_err(|_| drop(fs::remove_file(&back)))
+        .with_context(|| format!("process {pid}"))?;
     let asked = Instant::now();
     while asked.elapsed() < READY_WITHIN + LOOK_EVERY {
         if let Some(next) = Node::read(directory).filter(|next| next.pid != pid) {

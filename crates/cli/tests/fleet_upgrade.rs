@@ -5,11 +5,14 @@ mod drill;
 mod nats;
 mod support;
 
-use drill::{Load, Node, Origin};
+use drill::{Client, Load, Node, Origin, copy_of_program};
 use nats::Nats;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::process::Command;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread::spawn;
 use support::{freshet, program, run, succeed};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -43,9 +46,21 @@ impl Fleet {
     }
 
     fn upgrade(&self, words: &[&str]) -> Command {
-        let mut command = freshet();
-        command.args(["fleet", "upgrade", "--server", &self.url, "--hold", "1s"]).args(words);
+        let mut command = self.upgrade_held("1s");
+        command.args(words);
         command
+    }
+
+    fn upgrade_held(&self, hold: &str) -> Command {
+        let mut command = freshet();
+        command.args(["fleet", "upgrade", "--server", &self.url, "--hold", hold]);
+        command
+    }
+
+    /// The programs that nodes run, as files, once all follow the log.
+    fn programs(&self) -> Vec<u64> {
+        while self.list().matches("serves").count() != self.nodes.len() {}
+        self.nodes.iter().map(|node| node.file().ino()).collect()
     }
 
     /// Programs that say they are of another version, and are not.
@@ -107,7 +122,7 @@ fn it_stops_at_the_first_node_that_is_not_well_and_says_why() {
     );
     // And all are told where the others stand.
     let stand =
-        format!("\n  {VERSION}, asked to hand over: edge-1\n  {VERSION}, as before: edge-2\n");
+        format!("\n  {VERSION}, as before: edge-2\n  {VERSION}, back, or as before: edge-1\n");
     assert!(said.contains(&stand), "{said}");
     // One that says its version, and does not run.
     fleet.install_script(0, "[ \"$1\" = --version ] && echo freshet 9.9.9 || exit 3");
@@ -123,6 +138,9 @@ fn it_stops_at_the_first_node_that_is_not_well_and_says_why() {
     let said = wrong(&fleet, &["--to", "9.9.9", "--drain", "0s"]);
     assert!(said.contains(&format!("edge-1: it runs {VERSION} now, not 9.9.9")), "{said}");
     assert!(said.contains("the same command again goes on from here"), "{said}");
+    assert!(said.contains(&stand), "{said}");
+    // There and back.
+    fleet.nodes[0].takes_over();
     fleet.nodes[0].takes_over();
     assert!(!fleet.nodes[1].process.said_so_far().contains("asked by the fleet"));
     // Words that name nothing, and times that are none.
@@ -131,6 +149,57 @@ fn it_stops_at_the_first_node_that_is_not_well_and_says_why() {
     {
         wrong(&fleet, &words);
     }
+}
+
+#[test]
+fn a_wave_goes_back_with_a_node_whose_clients_fare_worse_and_a_fleet_when_it_is_told_to() {
+    let Some(mut fleet) = Fleet::start(3) else { return };
+    let old = fleet.programs();
+    let program = fleet.nodes[0].directory.path().join("other");
+    copy_of_program(&program);
+    let new = fs::metadata(&program).unwrap().ino();
+    fleet.nodes.iter().for_each(|node| node.install(program.to_str().unwrap()));
+    let (address, ends) = (fleet.nodes[2].address, Arc::new(AtomicBool::new(false)));
+    let asks = spawn({
+        let ends = Arc::clone(&ends);
+        move || {
+            let mut client = Client { address, keep: false, connection: None };
+            // Each is another object: the origin is asked for all.
+            (0..).take_while(|_| !ends.load(SeqCst)).for_each(|number| {
+                let _ = client.ask(&format!("/object-{number}"));
+            });
+        }
+    });
+    let mut command = fleet.upgrade_held("6s");
+    command.args(["--drain", "0s", "--at-once", "2"]);
+    let upgrade = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    fleet.nodes.iter_mut().for_each(|node| assert_ne!(node.takes_over(), 0));
+    // What is bad about the new program, as far as anybody can see.
+    fleet.origin.lose();
+    let output = upgrade.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{said}");
+    assert!(said.contains("edge-3: ") && said.contains("responses were errors (5xx)"), "{said}");
+    let stand = format!(
+        "\n  {VERSION}, handed over, and well: edge-1\n  {VERSION}, back, or as before: edge-2, edge-3\n"
+    );
+    assert!(said.contains(&stand), "{said}");
+    fleet.nodes.iter_mut().skip(1).for_each(|node| assert_ne!(node.takes_over(), 0));
+    assert_eq!(fleet.programs(), [new, old[1], old[2]]);
+    ends.store(true, SeqCst);
+    asks.join().unwrap();
+    // Those that were well before, at a word; those that are back have nothing to go back to.
+    let output = run(&mut fleet.upgrade(&["--back", "--drain", "0s"]));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        !output.status.success() && said.contains("edge-2 stays: it keeps no program"),
+        "{said}"
+    );
+    assert!(said.contains(&format!("1 handed over to {VERSION}")), "{said}");
+    fleet.nodes[0].takes_over();
+    assert_eq!(fleet.programs(), old);
+    let output = run(&mut fleet.upgrade(&["--back"]));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("each node stays"));
 }
 
 #[test]

@@ -4,8 +4,10 @@
 mod drill;
 mod support;
 
-use drill::{Client, Load, Node, Origin};
+use drill::{Client, Load, Node, Origin, copy_of_program};
 use rustix::process::{Signal, kill_process};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 use support::{PATIENCE, pid};
@@ -66,6 +68,57 @@ fn a_program_that_fails_leaves_the_old_process_serving() {
     node.settle(before + 6);
     node.configure("workers = 2\n");
     node.upgrade();
+    load.go_on(100);
+    load.finish();
+}
+
+#[test]
+fn a_node_goes_back_to_the_program_before_whose_file_is_gone() {
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, "workers = 2\n", &[]);
+    let go_back = |node: &Node| {
+        let mut command = support::freshet();
+        command.args(["upgrade", "--back"]).env("RUNTIME_DIRECTORY", node.directory.path());
+        support::run(&mut command)
+    };
+    let refused = |node: &Node| {
+        let output = go_back(node);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains("it keeps no program"), "{said}");
+    };
+    let in_directory = |node: &Node, name| node.directory.path().join(name);
+    refused(&node);
+    let load = Load::start(node.address, "/object", 2, 2);
+    load.go_on(100);
+    let first = in_directory(&node, "first");
+    copy_of_program(&first);
+    node.install(first.to_str().unwrap());
+    node.upgrade();
+    let kept = node.file().ino();
+    // Another takes its place, as packages do it: nothing has the name of the first any more.
+    fs::remove_file(&first).unwrap();
+    let second = in_directory(&node, "second");
+    copy_of_program(&second);
+    node.install(second.to_str().unwrap());
+    node.upgrade();
+    assert_ne!(node.file().ino(), kept);
+    // The same program once more leaves the way back as it is.
+    node.upgrade();
+    load.go_on(100);
+    let output = go_back(&node);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let runs =
+        format!("It runs {}; a restart starts what is installed\n", env!("CARGO_PKG_VERSION"));
+    assert!(output.status.success() && said.ends_with(&runs), "{output:?}");
+    let pid = node.takes_over();
+    node.wait_for("drained");
+    assert_eq!((node.file().ino(), node.file().nlink()), (kept, 0));
+    assert_eq!(fs::read_to_string(format!("/proc/{pid}/comm")).unwrap(), "freshet\n");
+    load.go_on(100);
+    // What it came back from is no way back, and is what is installed.
+    refused(&node);
+    node.upgrade();
+    assert_eq!(node.file().ino(), fs::metadata(&second).unwrap().ino());
     load.go_on(100);
     load.finish();
 }

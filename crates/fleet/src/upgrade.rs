@@ -11,12 +11,29 @@
 //! over as `freshet upgrade` has it do, connections and memory with it; one that cannot goes on as before
 //! and says why. [`Waves`] is the side of who asks, without I/O: time is an argument, in milliseconds of a
 //! clock that never steps. The next nodes are asked only when all that were asked serve with the new
-//! program and their clients have fared no worse for a while; otherwise nobody is asked any more.
+//! program and their clients have fared no worse for a while; otherwise nobody is asked any more, and those
+//! that were asked and not seen to be well go back ([`Recall`]): each process keeps the program that ran
+//! before it.
 
 use crate::config::{Band, Counts};
 use crate::limits::{DRAIN_MAX_MS, UPGRADE_SILENCE_MAX_MS};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+
+mod recall;
+
+pub use recall::{Fate, NO_PROGRAM, Recall};
+
+/// A program that a node can hand over to.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Program {
+    /// The one that is installed where the node was started from.
+    #[default]
+    Installed,
+    /// The one that ran before the one that runs, which its process keeps.
+    Before,
+}
 
 /// The word to a node.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -25,13 +42,37 @@ pub struct Ask {
     pub id: u64,
     /// The process that is meant, as [`Process::began_ms`]: none that came after it.
     pub process: u64,
-    /// The version that has to be installed; nothing where any will do.
+    /// What it is to do.
+    #[serde(flatten)]
+    pub order: Order,
+}
+
+/// What a node is to do. One that knows of handing over alone takes the other for no word.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Order {
+    /// Hand over.
+    HandOver(HandOver),
+    /// Leave no more, where it does, and go on as it is.
+    Stay {
+        /// Always true.
+        stays: bool,
+    },
+}
+
+/// How to hand over.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct HandOver {
+    /// To which program: only who says [`Said::before`] is told of another than what is installed.
+    #[serde(default)]
+    pub program: Program,
+    /// The version that it has to be; nothing where any will do.
     pub to: Option<String>,
     /// How long the node leaves before it hands over.
     pub drain_ms: u64,
 }
 
-impl Ask {
+impl HandOver {
     /// How long the node leaves: no word has it leave for ever.
     pub fn drain_ms(&self) -> u64 {
         self.drain_ms.min(DRAIN_MAX_MS)
@@ -71,7 +112,9 @@ pub enum Stage {
 /// How nodes are asked, and what is well.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Terms {
-    /// The version that all are to run; nothing where it is the one that the first has installed.
+    /// Which program of theirs nodes hand over to.
+    pub program: Program,
+    /// The version that all are to run; nothing where it is the one that the first comes to run.
     pub to: Option<String>,
     /// How long each leaves before it hands over.
     pub drain_ms: u64,
@@ -94,6 +137,8 @@ pub struct Said<'a> {
     pub is_fenced: bool,
     /// Its process; nothing where it is of a version that does not say.
     pub process: Option<Process>,
+    /// The version of the program before, where its process keeps it.
+    pub before: Option<&'a str>,
     /// How it stands to what it was asked.
     pub standing: Option<&'a Standing>,
 }
@@ -108,8 +153,10 @@ pub enum Reached {
     Watched,
     /// It was asked to hand over, and was not seen to have.
     Asked,
-    /// Nobody asked it.
+    /// Nobody asked it, or it was not to.
     Before,
+    /// It was asked, and runs the program of before all the same.
+    Back,
 }
 
 /// What is to be done.
@@ -214,6 +261,19 @@ impl Waves {
         self.nodes.iter().map(|(name, node)| (name.as_str(), node.reached(), node.version.as_str()))
     }
 
+    /// Has all of the wave under way that are not known to be well run the program they ran before: those that
+    /// have handed over go back to it, the others stay with it. Nodes that were well for as long as asked for
+    /// keep the new one.
+    pub fn recall(&self, id: u64, now_ms: u64) -> Recall {
+        let wave = self.waves.get(self.reached).into_iter().flatten();
+        let called = wave.filter_map(|name| match &self.nodes.get(name)?.state {
+            State::Asked { process, .. } => Some((name.clone(), Some(process.began_ms))),
+            State::Held { .. } => Some((name.clone(), None)),
+            State::Before | State::Done { .. } | State::HasIt => None,
+        });
+        Recall::new(id, called, self.terms.patience_ms, now_ms)
+    }
+
     /// What a node says.
     pub fn heard(&mut self, said: &Said<'_>, now_ms: u64) {
         let to = self.to().map(str::to_owned);
@@ -237,8 +297,9 @@ impl Waves {
                     Next::Wait => is_done = false,
                     Next::Ask(process) => {
                         let to = self.terms.to.clone().or_else(|| self.found.clone());
-                        let drain_ms = self.terms.drain_ms;
-                        return Step::Ask(name.clone(), Ask { id: self.id, process, to, drain_ms });
+                        let Terms { program, drain_ms, .. } = self.terms;
+                        let order = Order::HandOver(HandOver { program, to, drain_ms });
+                        return Step::Ask(name.clone(), Ask { id: self.id, process, order });
                     }
                     Next::Wrong(why) => {
                         let why = format!("{name}: {why}");

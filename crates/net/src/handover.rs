@@ -215,12 +215,12 @@ fn systemd_fds(pid: Option<&str>, count: Option<&str>, this_pid: u32) -> Vec<Raw
 }
 
 /// Makes an inherited descriptor ours.
-fn adopt(fd: RawFd) -> Result<OwnedFd, NetError> {
+pub(crate) fn adopt(fd: RawFd) -> Result<OwnedFd, NetError> {
     // SAFETY: only used for this call, which fails with EBADF if the number is not open.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     fcntl_getfd(borrowed).map_err(|error| refuse(format!("not open: {error}")))?;
     // SAFETY: open, as just seen. Each number is adopted at most once in the life of the process:
-    // `from_environment` runs once and its numbers differ. That nobody else owns it is what the
+    // each variable is read once, and the numbers of all differ. That nobody else owns it is what the
     // environment promises: whoever started this process left it open for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -42,6 +42,7 @@ pub mod handover;
 pub mod limits;
 pub mod listener;
 pub mod places;
+pub mod program;
 pub mod proxy;
 pub mod quic;
 pub mod readiness;

@@ -15,12 +15,14 @@ use freshet_node::versions::Numbers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a reload needs.
+/// What a reload needs, and an upgrade.
 pub(crate) struct Configured {
     pub(crate) node: Arc<Node>,
     pub(crate) acme: acme::Shared,
     pub(crate) arguments: SettingsArguments,
     pub(crate) directory: PathBuf,
+    /// The version of the program that ran before this one, where it is kept.
+    pub(crate) program_before: Option<String>,
 }
 
 impl Configured {

@@ -1,5 +1,5 @@
 //! `freshet fleet upgrade`: nodes hand over to the program that is installed on their machines, a few at a
-//! time.
+//! time, and back to the one before where they fare worse.
 
 use super::config::{Tolerance, millis, time};
 use super::stages::{Labels, share, stages};
@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use freshet_fleet::limits::DRAIN_MAX_MS;
 use freshet_fleet::nats::{Heard, Link, Report, Watch};
-use freshet_fleet::upgrade::{Reached, Step, Terms, Waves};
+use freshet_fleet::upgrade::{Fate, NO_PROGRAM, Program, Reached, Recall, Step, Terms, Waves};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -25,8 +25,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[command(after_help = "Install the program on the machines first, with their packages.\n\n\
                         Examples:\n  freshet fleet upgrade\n  \
                         freshet fleet upgrade --to 0.2.0 --canary berlin --hold 5m\n  \
-                        freshet fleet upgrade --only edge-1,edge-2 --drain 0s")]
+                        freshet fleet upgrade --only edge-1,edge-2 --drain 0s\n  \
+                        freshet fleet upgrade --back --at-once 25%")]
 pub(super) struct Arguments {
+    /// Have nodes hand over to the program that they ran before the one that they run.
+    #[arg(long)]
+    back: bool,
     /// Version that all are to run; nodes that run it are left alone. Otherwise all hand over, to what the
     /// first of them has installed.
     #[arg(long, value_name = "VERSION")]
@@ -67,18 +71,23 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let reports = link.reports(REPORTS_WITHIN).await?;
     let silent: Vec<_> =
         names.into_iter().filter(|name| !reports.iter().any(|one| one.node == *name)).collect();
+    let (reports, stuck): (Vec<_>, Vec<_>) =
+        reports.into_iter().partition(|report| !arguments.back || report.before.is_some());
+    if reports.is_empty() && !stuck.is_empty() {
+        bail!("each node stays: {NO_PROGRAM}");
+    }
     let waves = arguments.waves(&reports)?;
     let terms = Terms {
+        program: if arguments.back { Program::Before } else { Program::Installed },
         to: arguments.to.clone(),
         drain_ms: millis(arguments.drain),
         hold_ms: millis(arguments.tolerance.hold),
         patience_ms: millis(PATIENCE),
         band: arguments.tolerance.band(),
     };
-    let id = millis(std::time::SystemTime::UNIX_EPOCH.elapsed()?) << 16
-        | u64::from(std::process::id() & 0xffff);
     let mut seeing = Seeing {
-        waves: Waves::new(id, terms, waves, 0),
+        waves: Waves::new(new_id()?, terms, waves, 0),
+        recall: None,
         watch: link.watch(None).await?,
         link,
         begun: Instant::now(),
@@ -87,32 +96,23 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         is_silent: arguments.which.json,
     };
     let outcome = seeing.see_to().await?;
-    let done: Vec<_> = seeing.waves.done().collect();
-    let to = seeing.waves.to();
-    if arguments.which.json {
-        let nodes: BTreeMap<_, _> = seeing.waves.reached().map(standing).collect();
-        let answer =
-            json!({"to": to, "done": done, "stopped": outcome, "silent": silent, "nodes": nodes});
-        say!("{answer}")?;
-        return Ok(ExitCode::from(u8::from(outcome.is_some() || !silent.is_empty())));
+    if outcome.is_some() && !arguments.back {
+        seeing.take_back().await?;
     }
-    if let Some(why) = outcome {
-        let left = "nobody is asked any more; the same command again goes on from here";
-        bail!("{why}\n{}{left}", where_they_stand(seeing.waves.reached()));
-    }
-    match (done.len(), to) {
-        (0, _) => say!("all nodes run it already")?,
-        (count, Some(to)) => say!("{count} handed over to {to}")?,
-        (count, None) => say!("{count} handed over")?,
-    }
-    if silent.is_empty() {
-        return Ok(ExitCode::SUCCESS);
-    }
-    bail!("as they were, since they do not answer: {}", silent.join(", "))
+    // Nodes that run what was asked for need none to go back to.
+    let runs_it = |report: &&Report| arguments.to.as_ref() == Some(&report.version);
+    let stuck = stuck.iter().filter(|report| !runs_it(report)).map(|report| report.node.as_str());
+    seeing.end(outcome, &silent, &stuck.collect::<Vec<_>>(), arguments.which.json)
+}
+
+/// What tells one word from others.
+fn new_id() -> Result<u64> {
+    let now_ms = millis(std::time::SystemTime::UNIX_EPOCH.elapsed()?);
+    Ok(now_ms << 16 | u64::from(std::process::id() & 0xffff))
 }
 
 fn standing<'a>(
-    (node, reached, version): (&'a str, Reached, &str),
+    (node, reached, version): (&'a str, Reached, &'a str),
 ) -> (&'a str, serde_json::Value) {
     (node, json!({"reached": reached, "version": version}))
 }
@@ -130,6 +130,7 @@ fn where_they_stand<'a>(nodes: impl Iterator<Item = (&'a str, Reached, &'a str)>
             Reached::Watched => "handed over, and not seen to be well",
             Reached::Asked => "asked to hand over",
             Reached::Before => "as before",
+            Reached::Back => "back, or as before",
         };
         out += &format!("  {version}, {what}: {}\n", names.join(", "));
     }
@@ -178,6 +179,8 @@ fn spread(names: &[String], at_once: usize) -> Vec<Vec<String>> {
 /// An upgrade under way.
 struct Seeing {
     waves: Waves,
+    /// The way back, once it has stopped.
+    recall: Option<Recall>,
     link: Link,
     watch: Watch,
     begun: Instant,
@@ -212,6 +215,90 @@ impl Seeing {
                 }
             }
         }
+    }
+
+    /// Has the nodes of the wave go back that were not seen to be well.
+    async fn take_back(&mut self) -> Result<()> {
+        let now_ms = millis(self.begun.elapsed());
+        let recall = self.recall.insert(self.waves.recall(new_id()?, now_ms));
+        while let Some(words) = recall.next(millis(self.begun.elapsed())) {
+            for (node, ask) in words {
+                // Lost, it is given again.
+                let _ = self.link.ask_to_upgrade(&node, &ask).await;
+            }
+            for heard in self.watch.heard(LOOK_EVERY).await {
+                if let Heard::Report(report) = heard {
+                    recall.heard(&report.said(), millis(self.begun.elapsed()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where all stand: those that were to go back as they do now.
+    fn reached(&self) -> Vec<(&str, Reached, &str)> {
+        let fates: BTreeMap<_, _> = self.recall.iter().flat_map(Recall::fates).collect();
+        let now = |(node, reached, version)| match fates.get(node) {
+            Some(Fate::Back(version)) => (node, Reached::Back, version.as_str()),
+            _ => (node, reached, version),
+        };
+        self.waves.reached().map(now).collect()
+    }
+
+    /// The last words, and whether all is as it was asked to be.
+    ///
+    /// # Errors
+    /// It is not.
+    fn end(
+        &self,
+        outcome: Option<String>,
+        silent: &[String],
+        stuck: &[&str],
+        is_json: bool,
+    ) -> Result<ExitCode> {
+        let done: Vec<_> = self.waves.done().collect();
+        let to = self.waves.to();
+        let is_well = outcome.is_none() && silent.is_empty() && stuck.is_empty();
+        if is_json {
+            let nodes: BTreeMap<_, _> = self.reached().into_iter().map(standing).collect();
+            let answer = json!({
+                "to": to, "done": done, "stopped": outcome, "silent": silent, "nodes": nodes,
+                "stuck": stuck,
+            });
+            say!("{answer}")?;
+            return Ok(ExitCode::from(u8::from(!is_well)));
+        }
+        if let Some(why) = outcome {
+            let left = "nobody is asked any more; the same command again goes on from here";
+            let reached = self.reached();
+            bail!("{why}\n{}{}{left}", self.not_back(), where_they_stand(reached.into_iter()));
+        }
+        match (done.len(), to) {
+            (0, _) => say!("all nodes run it already")?,
+            (count, Some(to)) => say!("{count} handed over to {to}")?,
+            (count, None) => say!("{count} handed over")?,
+        }
+        if !stuck.is_empty() {
+            stuck.iter().try_for_each(|node| say!("{node} stays: {NO_PROGRAM}"))?;
+        }
+        match silent {
+            [] => Ok(ExitCode::from(u8::from(!is_well))),
+            _ => bail!("as they were, since they do not answer: {}", silent.join(", ")),
+        }
+    }
+
+    /// A line for each node that was to go back and has not.
+    fn not_back(&self) -> String {
+        let mut out = String::new();
+        for (node, fate) in self.recall.iter().flat_map(Recall::fates) {
+            let why = match fate {
+                Fate::Back(_) => continue,
+                Fate::Stays(why) => why.as_str(),
+                Fate::Silent => "it was not heard of",
+            };
+            out += &format!("{node} did not go back: {why}\n");
+        }
+        out
     }
 
     /// Says what is new.

@@ -94,6 +94,7 @@ mod tests {
             load_percent,
             config: None,
             process: None,
+            before: None,
             standing: None,
             refused: Vec::new(),
         }

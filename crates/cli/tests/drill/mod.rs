@@ -8,14 +8,14 @@
     reason = "tests, of which each uses a part of this"
 )]
 
-use super::support::{PATIENCE, Process, pid, ready};
+use super::support::{PATIENCE, Process, pid, ready, succeed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
@@ -139,6 +139,13 @@ fn answer(stream: TcpStream, halves: &Count, gate: &Count) -> Option<()> {
     }
 }
 
+/// Makes a copy of the program under test, by a process of its own: a file that this one has open for writing
+/// cannot be started, and what other tests start here meanwhile would have it open, too.
+pub fn copy_of_program(path: &Path) {
+    let program = env!("CARGO_BIN_EXE_freshet");
+    succeed(Command::new("install").args(["-m", "0755", program]).arg(path));
+}
+
 /// A node that may hand over to others; all of them end with the test.
 pub struct Node {
     pub process: Process,
@@ -239,6 +246,11 @@ impl Node {
         assert_ne!(next, self.pid());
         self.pids.push(next);
         next
+    }
+
+    /// The file that the serving process runs.
+    pub fn file(&self) -> Metadata {
+        fs::metadata(format!("/proc/{}/exe", self.pid())).unwrap()
     }
 
     /// Descriptors that the serving process has open.

@@ -390,6 +390,7 @@ impl Following {
             version: self.settings.version.clone(),
             config: self.config.borrow().clone(),
             process: self.upgrades.as_deref().map(process),
+            before: self.upgrades.as_deref().and_then(Upgrades::before),
             standing: self.standing.borrow().clone(),
             refused: self.refused.iter().copied().collect(),
         };

@@ -115,6 +115,9 @@ pub struct Report {
     /// Which process it is, where it can be upgraded over the fleet.
     #[serde(default)]
     pub process: Option<Process>,
+    /// The version of the program that ran before its own, where it can go back to that.
+    #[serde(default)]
+    pub before: Option<String>,
     /// How it stands to an upgrade that it was asked for.
     #[serde(default)]
     pub standing: Option<Standing>,

@@ -4,12 +4,18 @@ use super::follow::REPORT_EVERY;
 use super::link::{FleetError, Link, Report};
 use crate::config::{Counts, reason};
 use crate::signature::Saying;
-use crate::upgrade::{Ask, Process, Said, Stage, Standing};
+use crate::upgrade::{Ask, HandOver, NO_PROGRAM, Order, Process, Program, Said, Stage, Standing};
+use async_nats::Subscriber;
 use futures_util::StreamExt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::Sleep;
+
+/// Why a node stays that was told to.
+const TAKEN_BACK: &str = "the upgrade was taken back before it had handed over";
 
 /// What a node does to be upgraded. Called from threads that may wait.
 pub trait Upgrades: Send + Sync + 'static {
@@ -19,12 +25,15 @@ pub trait Upgrades: Send + Sync + 'static {
     /// There is none that can be run, for an operator.
     fn installed(&self) -> Result<String, String>;
 
-    /// Hands over to it. Once the new process serves, this one follows the fleet no more, and nobody waits
+    /// The version of the program that ran before this one, where this process keeps it.
+    fn before(&self) -> Option<String>;
+
+    /// Hands over to a program. Once the new process serves, this one follows the fleet no more, and nobody waits
     /// for the answer.
     ///
     /// # Errors
     /// Why the node goes on as before.
-    fn hand_over(&self) -> Result<(), String>;
+    fn hand_over(&self, program: Program) -> Result<(), String>;
 
     /// What was counted since the start.
     fn counts(&self) -> Counts;
@@ -54,12 +63,23 @@ impl Upgrading {
         let lacking = "words of upgrading cannot be heard";
         let mut words =
             self.link.subscribed(&format!("upgrade.{}", self.node), REPORT_EVERY, lacking).await;
-        while let Some(message) = words.next().await {
+        while let Some(ask) = self.next(&mut words).await {
+            match &ask.order {
+                Order::HandOver(how) => self.hand_over(ask.id, how, &mut words).await,
+                Order::Stay { .. } => self.stays(ask.id, TAKEN_BACK),
+            }
+        }
+    }
+
+    /// The next word that is meant for this process.
+    async fn next(&self, words: &mut Subscriber) -> Option<Ask> {
+        loop {
+            let message = words.next().await?;
             let said = self.link.believed(Saying::Upgrade { node: &self.node }, &message.payload);
             let said = said.map_err(|error| error.to_string());
             let read = |said: &[u8]| serde_json::from_slice::<Ask>(said);
             match said.and_then(|said| read(said).map_err(|error| error.to_string())) {
-                Ok(ask) if self.is_meant(&ask) => self.obey(&ask).await,
+                Ok(ask) if self.is_meant(&ask) => return Some(ask),
                 Ok(_) => {}
                 Err(error) => tracing::warn!(error, "a word of upgrading is not obeyed"),
             }
@@ -72,31 +92,71 @@ impl Upgrading {
         ask.process == self.does.began_ms() && known != Some(ask.id)
     }
 
-    async fn obey(&self, ask: &Ask) {
-        let stand = |stage| {
-            self.stands.send_replace(Some(Standing { ask: ask.id, stage }));
+    fn stands(&self, ask: u64, stage: Stage) {
+        self.stands.send_replace(Some(Standing { ask, stage }));
+    }
+
+    fn stays(&self, ask: u64, why: &str) {
+        tracing::error!(why, "asked by the fleet to upgrade; this process goes on");
+        self.stands(ask, Stage::Stays(reason(why)));
+    }
+
+    async fn hand_over(&self, ask: u64, how: &HandOver, words: &mut Subscriber) {
+        let (program, drain_ms) = (how.program, how.drain_ms());
+        let version = match self.version_of(program).await {
+            Ok(version) => version,
+            Err(why) => return self.stays(ask, &why),
         };
-        let stay = |why: String| {
-            tracing::error!(why, "asked by the fleet to upgrade; this process goes on");
-            stand(Stage::Stays(reason(&why)));
-        };
-        let does = Arc::clone(&self.does);
-        let installed = spawn_blocking(move || does.installed()).await;
-        let installed = match installed.unwrap_or_else(|error| Err(error.to_string())) {
-            Ok(installed) => installed,
-            Err(why) => return stay(why),
-        };
-        if let Some(to) = ask.to.as_ref().filter(|to| **to != installed) {
-            return stay(format!("{installed} is installed on its machine, not {to}"));
+        if let Some(to) = how.to.as_ref().filter(|to| **to != version) {
+            let which = match program {
+                Program::Installed => "is installed on its machine",
+                Program::Before => "ran before",
+            };
+            return self.stays(ask, &format!("{version} {which}, not {to}"));
         }
-        tracing::info!(installed, drain_ms = ask.drain_ms(), "asked by the fleet to upgrade");
-        stand(Stage::Leaves);
-        tokio::time::sleep(Duration::from_millis(ask.drain_ms())).await;
-        stand(Stage::HandsOver);
+        tracing::info!(version, ?program, drain_ms, "asked by the fleet to upgrade");
+        self.stands(ask, Stage::Leaves);
+        let leaves = tokio::time::sleep(Duration::from_millis(drain_ms));
+        if let Some(stay) = self.told_to_stay(leaves, words).await {
+            return self.stays(stay.id, TAKEN_BACK);
+        }
+        self.stands(ask, Stage::HandsOver);
         let does = Arc::clone(&self.does);
-        let handed = spawn_blocking(move || does.hand_over()).await;
+        let handed = spawn_blocking(move || does.hand_over(program)).await;
         if let Err(why) = handed.unwrap_or_else(|error| Err(error.to_string())) {
-            stay(why);
+            self.stays(ask, &why);
+        }
+    }
+
+    /// The version of a program.
+    ///
+    /// # Errors
+    /// There is none to hand over to, for an operator.
+    async fn version_of(&self, program: Program) -> Result<String, String> {
+        let does = Arc::clone(&self.does);
+        match program {
+            Program::Installed => spawn_blocking(move || does.installed())
+                .await
+                .unwrap_or_else(|error| Err(error.to_string())),
+            Program::Before => does.before().ok_or_else(|| NO_PROGRAM.to_owned()),
+        }
+    }
+
+    /// The word that takes one back, if it comes while the node leaves.
+    async fn told_to_stay(&self, leaves: Sleep, words: &mut Subscriber) -> Option<Ask> {
+        let mut leaves = pin!(leaves);
+        loop {
+            tokio::select! {
+                () = &mut leaves => return None,
+                ask = self.next(words) => match ask {
+                    Some(ask) if matches!(ask.order, Order::Stay { .. }) => return Some(ask),
+                    Some(_) => {}
+                    None => {
+                        leaves.await;
+                        return None;
+                    }
+                },
+            }
         }
     }
 }
@@ -125,6 +185,7 @@ impl Report {
             version: &self.version,
             is_fenced: self.fenced,
             process: self.process,
+            before: self.before.as_deref(),
             standing: self.standing.as_ref(),
         }
     }

@@ -11,7 +11,7 @@ const TICK_MS: u64 = 500;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Kind {
     Good,
-    /// Does not hear the first word.
+    /// Hears every second word.
     Deaf,
     /// Runs the new program already.
     HasIt,
@@ -42,9 +42,12 @@ struct Machine {
     process: Process,
     version: &'static str,
     standing: Option<Standing>,
+    /// The program that its process keeps.
+    before: Option<&'static str>,
     words: usize,
-    /// When it hands over.
-    due_ms: Option<u64>,
+    /// When it hands over, and to what.
+    due: Option<(u64, Program)>,
+    /// When it handed over to what is installed.
     handed_ms: Option<u64>,
 }
 
@@ -52,8 +55,8 @@ impl Machine {
     fn new(kind: Kind) -> Self {
         let version = if kind == Kind::HasIt { NEW } else { OLD };
         let process = Process { began_ms: 1, counts: Counts::default() };
-        let (standing, due_ms, handed_ms) = (None, None, None);
-        Self { kind, process, version, standing, words: 0, due_ms, handed_ms }
+        let (standing, before, due, handed_ms) = (None, None, None, None);
+        Self { kind, process, version, standing, before, words: 0, due, handed_ms }
     }
 
     fn asked(&mut self, ask: &Ask, now_ms: u64) {
@@ -62,33 +65,49 @@ impl Machine {
         if ask.process != self.process.began_ms || is_known {
             return;
         }
-        if self.kind == Kind::Deaf && self.words == 1 {
+        if self.kind == Kind::Deaf && self.words % 2 == 1 {
             return;
         }
-        let stage = match self.kind {
-            Kind::Stays => Stage::Stays("no room".into()),
-            _ => Stage::Leaves,
+        let stays = |why: &str| (Stage::Stays(why.into()), None);
+        let (stage, due) = match &ask.order {
+            Order::Stay { .. } => stays("taken back"),
+            Order::HandOver(_) if self.kind == Kind::Stays => stays("no room"),
+            Order::HandOver(how) if how.program == Program::Before && self.before.is_none() => {
+                panic!("{:?} is asked to go back and keeps nothing", self.kind)
+            }
+            Order::HandOver(how) => (Stage::Leaves, Some((now_ms + how.drain_ms, how.program))),
         };
-        self.due_ms = (stage == Stage::Leaves).then_some(now_ms + ask.drain_ms);
+        self.due = due;
         self.standing = Some(Standing { ask: ask.id, stage });
     }
 
     fn tick(&mut self, now_ms: u64) {
-        let errors = if self.kind == Kind::Errs && self.handed_ms.is_some() { 10 } else { 0 };
+        let errors = if self.kind == Kind::Errs && self.version == NEW { 10 } else { 0 };
         let counts = &mut self.process.counts;
         (counts.requests, counts.errors, counts.hits) =
             (counts.requests + 100, counts.errors + errors, counts.hits + 90);
-        if self.due_ms.is_some_and(|due_ms| now_ms >= due_ms) {
-            (self.due_ms, self.handed_ms) = (None, Some(now_ms));
-            self.process = Process { began_ms: now_ms, counts: Counts::default() };
-            self.standing = None;
-            self.version = if self.kind == Kind::Other { "0.9.0" } else { NEW };
+        if let Some((_, program)) = self.due.filter(|(due_ms, _)| now_ms >= *due_ms) {
+            self.due = None;
+            self.begins(now_ms);
+            let installed = if self.kind == Kind::Other { "0.9.0" } else { NEW };
+            (self.version, self.before) = match program {
+                Program::Installed => (installed, Some(self.version)),
+                Program::Before => (self.before.unwrap(), None),
+            };
+            self.handed_ms = (program == Program::Installed).then_some(now_ms);
         }
         let dies = self.kind == Kind::Dies
             && self.handed_ms.is_some_and(|handed_ms| now_ms >= handed_ms + 1000);
         if dies && self.process.began_ms == self.handed_ms.unwrap_or(0) {
-            self.process = Process { began_ms: now_ms, counts: Counts::default() };
+            // A service manager starts what is installed.
+            self.begins(now_ms);
+            self.before = None;
         }
+    }
+
+    fn begins(&mut self, now_ms: u64) {
+        self.process = Process { began_ms: now_ms, counts: Counts::default() };
+        self.standing = None;
     }
 
     fn is_silent(&self) -> bool {
@@ -101,6 +120,7 @@ impl Machine {
             version: self.version,
             is_fenced: self.kind == Kind::Fenced && self.handed_ms.is_some(),
             process: Some(self.process),
+            before: self.before,
             standing: self.standing.as_ref(),
         }
     }
@@ -108,6 +128,7 @@ impl Machine {
 
 fn terms(to: Option<&str>) -> Terms {
     Terms {
+        program: Program::Installed,
         to: to.map(str::to_owned),
         drain_ms: 2_000,
         hold_ms: 5_000,
@@ -116,8 +137,10 @@ fn terms(to: Option<&str>) -> Terms {
     }
 }
 
+type Machines = BTreeMap<String, Machine>;
+
 /// What becomes of nodes in waves of these kinds.
-fn outcome(kinds: &[Vec<Kind>], to: Option<&str>) -> (Step, BTreeMap<String, Machine>) {
+fn outcome(kinds: &[Vec<Kind>], to: Option<&str>) -> (Step, Machines) {
     let mut machines = BTreeMap::new();
     let mut waves = Vec::new();
     for (wave, kinds) in kinds.iter().enumerate() {
@@ -128,12 +151,7 @@ fn outcome(kinds: &[Vec<Kind>], to: Option<&str>) -> (Step, BTreeMap<String, Mac
     let mut upgrade = Waves::new(7, terms(to), waves, 0);
     for tick in 0..10_000 {
         let now_ms = 10 + tick * TICK_MS;
-        for (name, machine) in &mut machines {
-            machine.tick(now_ms);
-            if !machine.is_silent() {
-                upgrade.heard(&machine.said(name), now_ms);
-            }
-        }
+        pass(&mut machines, now_ms, |said| upgrade.heard(said, now_ms));
         loop {
             match upgrade.next(now_ms) {
                 Step::Ask(name, ask) => {
@@ -150,12 +168,59 @@ fn outcome(kinds: &[Vec<Kind>], to: Option<&str>) -> (Step, BTreeMap<String, Mac
                         assert!(!has_handed || version == machine.version, "{name}");
                         assert!(!has_handed || machine.handed_ms.is_some(), "{name}");
                     }
+                    if matches!(end, Step::Stopped(_)) {
+                        go_back(&upgrade, &mut machines, now_ms);
+                    }
                     return (end, machines);
                 }
             }
         }
     }
     panic!("it never ends");
+}
+
+/// Time passes for all, and those that do say how they are.
+fn pass(machines: &mut Machines, now_ms: u64, mut hears: impl FnMut(&Said<'_>)) {
+    for (name, machine) in machines {
+        machine.tick(now_ms);
+        if !machine.is_silent() {
+            hears(&machine.said(name));
+        }
+    }
+}
+
+/// Who goes back when an upgrade has stopped, and who does not.
+fn go_back(upgrade: &Waves, machines: &mut Machines, mut now_ms: u64) {
+    let done: BTreeSet<_> = upgrade.done().map(str::to_owned).collect();
+    let mut recall = upgrade.recall(8, now_ms);
+    while let Some(words) = recall.next(now_ms) {
+        for (name, ask) in words {
+            machines.get_mut(&name).unwrap().asked(&ask, now_ms);
+        }
+        now_ms += TICK_MS;
+        pass(machines, now_ms, |said| recall.heard(said, now_ms));
+    }
+    // Nobody hands over who was told not to, however long one waits.
+    for _ in 0..100 {
+        now_ms += TICK_MS;
+        pass(machines, now_ms, |_| ());
+    }
+    let fates: BTreeMap<_, _> = recall.fates().collect();
+    for (name, reached, _) in upgrade.reached() {
+        let machine = &machines[name];
+        let is_called = matches!(reached, Reached::Watched | Reached::Asked);
+        assert_eq!(fates.contains_key(name), is_called, "{name}");
+        match (fates.get(name), machine.kind) {
+            (None, _) => assert!(!done.contains(name) || machine.version == NEW, "{name}"),
+            (Some(Fate::Back(version)), _) => {
+                assert_eq!((version.as_str(), machine.version), (OLD, OLD), "{name}");
+            }
+            (Some(Fate::Silent), kind) => assert_eq!(kind, Kind::Ends, "{name}"),
+            (Some(Fate::Stays(why)), kind) => {
+                assert_eq!((kind, why.as_str()), (Kind::Dies, NO_PROGRAM), "{name}");
+            }
+        }
+    }
 }
 
 fn kinds() -> impl Strategy<Value = Vec<Vec<Kind>>> {
@@ -237,6 +302,44 @@ fn two_upgrades_at_once_and_programs_that_cannot_be_asked_are_noticed() {
     let Step::Stopped(why) = upgrade.next(2) else { panic!("it goes on") };
     assert_eq!(why, "a: it runs 1.0.0, which cannot be asked over the fleet");
     // A word never has a node leave for longer than an hour.
-    let ask = Ask { id: 1, process: 1, to: None, drain_ms: u64::MAX };
-    assert_eq!(ask.drain_ms(), DRAIN_MAX_MS);
+    let how = HandOver { program: Program::Installed, to: None, drain_ms: u64::MAX };
+    assert_eq!(how.drain_ms(), DRAIN_MAX_MS);
+}
+
+#[test]
+fn those_of_a_wave_that_were_well_go_back_with_the_one_that_was_not() {
+    let version = |machines: &Machines, name: &str| machines[name].version;
+    let (_, machines) = outcome(&[vec![Kind::Good], vec![Kind::Good, Kind::Errs]], Some(NEW));
+    assert_eq!(version(&machines, "w0n0"), NEW);
+    assert_eq!((version(&machines, "w1n0"), version(&machines, "w1n1")), (OLD, OLD));
+    // One that was restarted has nothing to go back to; the other has.
+    let (_, machines) = outcome(&[vec![Kind::Good, Kind::Dies]], Some(NEW));
+    assert_eq!((version(&machines, "w0n0"), version(&machines, "w0n1")), (OLD, NEW));
+}
+
+#[test]
+fn words_are_read_by_versions_that_know_fewer() {
+    /// The word as it was before there was a way back.
+    #[derive(Deserialize, Serialize)]
+    struct First {
+        id: u64,
+        process: u64,
+        to: Option<String>,
+        drain_ms: u64,
+    }
+    let order = |program| Order::HandOver(HandOver { program, to: Some(NEW.into()), drain_ms: 5 });
+    let ask = |order| Ask { id: 1 << 60, process: 2, order };
+    let first = First { id: 1 << 60, process: 2, to: Some(NEW.into()), drain_ms: 5 };
+    let read: Ask = serde_json::from_str(&serde_json::to_string(&first).unwrap()).unwrap();
+    assert_eq!(read, ask(order(Program::Installed)));
+    let text = serde_json::to_string(&read).unwrap();
+    let read: First = serde_json::from_str(&text).unwrap();
+    assert_eq!((read.id, read.process, read.drain_ms), (1 << 60, 2, 5));
+    for order in [Order::Stay { stays: true }, order(Program::Before)] {
+        let text = serde_json::to_string(&ask(order.clone())).unwrap();
+        assert_eq!(serde_json::from_str::<Ask>(&text).unwrap(), ask(order));
+    }
+    // To stay is nothing that they would take for handing over.
+    let text = serde_json::to_string(&ask(Order::Stay { stays: true })).unwrap();
+    assert!(serde_json::from_str::<First>(&text).is_err(), "{text}");
 }
