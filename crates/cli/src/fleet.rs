@@ -4,6 +4,7 @@ mod act;
 mod config;
 mod configure;
 mod diff;
+mod drain;
 mod handover;
 mod key;
 mod load;
@@ -46,6 +47,8 @@ enum Command {
     List(Which),
     /// Purge at all nodes; returns when the log has it on disk.
     Purge(Purge),
+    /// Have routers send a node no new clients, or new ones again.
+    Drain(drain::Arguments),
     /// Have a node that is gone for good belong to the fleet no more.
     Remove(Remove),
     /// Send configurations to nodes, and take them back.
@@ -147,6 +150,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             Command::Init(arguments) => init(arguments).await,
             Command::List(which) => list(which).await,
             Command::Purge(arguments) => purge(arguments).await,
+            Command::Drain(arguments) => drain::run(arguments).await,
             Command::Config(arguments) => config::run(arguments).await,
             Command::Upgrade(arguments) => upgrade::run(arguments).await,
             Command::Key(arguments) => key::run(&arguments),
@@ -259,8 +263,9 @@ async fn list(which: Which) -> Result<ExitCode> {
     let mut out = format!("{:<32} {:>12}  state\n", "node", "applied");
     for report in &reports {
         let state = match report {
-            report if report.leaves() => "hands over",
+            report if report.hands_over() => "hands over",
             report if report.fenced => "fenced",
+            report if report.drained => "drained",
             _ => "serves",
         };
         out += &format!("{:<32} {:>12}  {state}\n", report.node, report.sequence);

@@ -9,7 +9,7 @@ use drill::{Client, Load, Node, Origin, copy_of_program};
 use nats::Nats;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread::spawn;
@@ -211,4 +211,32 @@ fn nodes_that_do_not_answer_are_named_and_nothing_waits_for_them() {
     assert!(!output.status.success(), "{said}");
     assert!(said.contains("as they were, since they do not answer: edge-2"), "{said}");
     fleet.nodes[0].takes_over();
+}
+
+#[test]
+fn a_drained_node_wants_no_new_clients_until_it_is_told_otherwise_or_begins_anew() {
+    let Some(mut fleet) = Fleet::start(2) else { return };
+    let drain = |fleet: &Fleet, words: &[&str]| {
+        run(freshet().args(["fleet", "drain", "--server", &fleet.url]).args(words))
+    };
+    let said = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let drained = |fleet: &Fleet| fleet.list().matches("drained").count();
+    for _ in 0..2 {
+        assert_eq!(said(&drain(&fleet, &["edge-1"])), "edge-1 wants no new clients\n");
+    }
+    assert_eq!((drained(&fleet), fleet.list().matches("serves").count()), (1, 1));
+    // Those that come all the same are served.
+    let load = Load::start(fleet.nodes[0].address, "/object", 1, 1);
+    load.go_on(50);
+    load.finish();
+    let undone = drain(&fleet, &["edge-1", "--undo", "--json"]);
+    assert_eq!(said(&undone), "{\"drained\":false,\"node\":\"edge-1\"}\n");
+    assert_eq!(drained(&fleet), 0);
+    assert!(drain(&fleet, &["edge-2"]).status.success());
+    succeed(&mut fleet.upgrade(&["--only", "edge-2", "--drain", "0s"]));
+    fleet.nodes[1].takes_over();
+    assert_eq!(drained(&fleet), 0);
+    let nobody = drain(&fleet, &["edge-7"]);
+    let why = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(!nobody.status.success() && why.contains("edge-7 does not say"), "{why}");
 }

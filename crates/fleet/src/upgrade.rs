@@ -58,6 +58,11 @@ pub enum Order {
         /// Always true.
         stays: bool,
     },
+    /// Want no new clients, and go on serving those that come, until told otherwise; or want them again.
+    Drain {
+        /// Whether it is to want none.
+        drains: bool,
+    },
 }
 
 /// How to hand over.

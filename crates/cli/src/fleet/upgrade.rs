@@ -106,7 +106,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
 }
 
 /// What tells one word from others.
-fn new_id() -> Result<u64> {
+pub(super) fn new_id() -> Result<u64> {
     let now_ms = millis(std::time::SystemTime::UNIX_EPOCH.elapsed()?);
     Ok(now_ms << 16 | u64::from(std::process::id() & 0xffff))
 }

@@ -96,6 +96,7 @@ mod tests {
             process: None,
             before: None,
             standing: None,
+            drained: false,
             refused: Vec::new(),
         }
     }
@@ -113,5 +114,7 @@ mod tests {
         assert_eq!(told(&[report("a", false)]), (well, Told::Doubtful));
         assert_eq!(told(&[]), (Told::Nothing, Told::Nothing));
         assert_eq!(told(&[report("b", false)]), (Told::Doubtful, well));
+        let drained = Report { drained: true, ..report("a", false) };
+        assert_eq!(told(&[drained, report("b", false)]), (Told::Doubtful, well));
     }
 }

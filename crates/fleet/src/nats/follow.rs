@@ -3,12 +3,11 @@
 
 use super::configure::{ConfigSettings, Configures, Configuring};
 use super::link::{FleetError, Link, LinkSettings, Report, is_name};
-use super::upgrade::{Upgrades, Upgrading, process};
+use super::upgrade::{Asked, Upgrades, Upgrading, process};
 use crate::config::ConfigState;
 use crate::entry::{Change, Entry, Place};
 use crate::limits::REFUSED_TOLD_MAX;
 use crate::member::{Action, Answer, Fence, Member, Settings};
-use crate::upgrade::Standing;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use futures_util::StreamExt;
@@ -206,7 +205,7 @@ struct Following {
     config: watch::Receiver<Option<ConfigState>>,
     upgrades: Option<Arc<dyn Upgrades>>,
     /// How the node stands to being upgraded, for reports.
-    standing: watch::Receiver<Option<Standing>>,
+    asked: watch::Receiver<Asked>,
     /// Entries that are not believed, the last [`REFUSED_TOLD_MAX`].
     refused: VecDeque<u64>,
     /// Whether people were told why the log does not answer, since it last did.
@@ -242,7 +241,7 @@ impl Following {
         let configuring = config
             .map(|(config, does)| Configuring::new(config, does, &settings.node, &link, said))
             .transpose()?;
-        let (stands, standing) = watch::channel(None);
+        let (stands, asked) = watch::channel(Asked::default());
         let upgrading = upgrades
             .as_ref()
             .map(|does| Upgrading::new(Arc::clone(does), &settings.node, &link, stands));
@@ -257,7 +256,7 @@ impl Following {
             orders,
             config: state,
             upgrades,
-            standing,
+            asked,
             refused: VecDeque::new(),
             is_told: false,
         };
@@ -309,7 +308,7 @@ impl Following {
                 }
                 Some(_) = roll.next() => self.report().await,
                 Ok(()) = self.config.changed() => self.report().await,
-                Ok(()) = self.standing.changed() => self.report().await,
+                Ok(()) = self.asked.changed() => self.report().await,
                 _ = reports.tick() => self.report().await,
             }
         }
@@ -382,6 +381,7 @@ impl Following {
     }
 
     async fn report(&self) {
+        let Asked { standing, drained } = self.asked.borrow().clone();
         let report = Report {
             load_percent: self.acts.load_percent(),
             node: self.settings.node.clone(),
@@ -391,7 +391,8 @@ impl Following {
             config: self.config.borrow().clone(),
             process: self.upgrades.as_deref().map(process),
             before: self.upgrades.as_deref().and_then(Upgrades::before),
-            standing: self.standing.borrow().clone(),
+            standing,
+            drained,
             refused: self.refused.iter().copied().collect(),
         };
         let bytes = serde_json::to_vec(&report).unwrap_or_default();

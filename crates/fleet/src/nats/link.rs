@@ -121,6 +121,9 @@ pub struct Report {
     /// How it stands to an upgrade that it was asked for.
     #[serde(default)]
     pub standing: Option<Standing>,
+    /// Whether it was told to want no new clients.
+    #[serde(default)]
+    pub drained: bool,
     /// The numbers of the entries that it did not believe, the last [`REFUSED_TOLD_MAX`].
     ///
     /// [`REFUSED_TOLD_MAX`]: crate::limits::REFUSED_TOLD_MAX

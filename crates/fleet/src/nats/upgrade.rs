@@ -42,19 +42,30 @@ pub trait Upgrades: Send + Sync + 'static {
     fn began_ms(&self) -> u64;
 }
 
-/// How a node stands to what it was asked; nothing before.
-pub(super) type Stands = watch::Sender<Option<Standing>>;
+/// What a node says of what it was asked.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Asked {
+    /// How it stands to an upgrade; nothing before.
+    pub(super) standing: Option<Standing>,
+    /// Whether it was told to want no new clients.
+    pub(super) drained: bool,
+}
 
 /// A node that may be asked.
 pub(super) struct Upgrading {
     does: Arc<dyn Upgrades>,
     node: String,
     link: Link,
-    stands: Stands,
+    stands: watch::Sender<Asked>,
 }
 
 impl Upgrading {
-    pub(super) fn new(does: Arc<dyn Upgrades>, node: &str, link: &Link, stands: Stands) -> Self {
+    pub(super) fn new(
+        does: Arc<dyn Upgrades>,
+        node: &str,
+        link: &Link,
+        stands: watch::Sender<Asked>,
+    ) -> Self {
         Self { does, node: node.to_owned(), link: link.clone(), stands }
     }
 
@@ -67,7 +78,17 @@ impl Upgrading {
             match &ask.order {
                 Order::HandOver(how) => self.hand_over(ask.id, how, &mut words).await,
                 Order::Stay { .. } => self.stays(ask.id, TAKEN_BACK),
+                Order::Drain { drains } => self.drains(*drains),
             }
+        }
+    }
+
+    fn drains(&self, drains: bool) {
+        let is_new = self
+            .stands
+            .send_if_modified(|asked| std::mem::replace(&mut asked.drained, drains) != drains);
+        if is_new {
+            tracing::info!(drains, "told by the fleet whether to want new clients");
         }
     }
 
@@ -88,12 +109,12 @@ impl Upgrading {
 
     /// Words may come twice, and late: to a process that has come of the one that was meant.
     fn is_meant(&self, ask: &Ask) -> bool {
-        let known = self.stands.borrow().as_ref().map(|standing| standing.ask);
+        let known = self.stands.borrow().standing.as_ref().map(|standing| standing.ask);
         ask.process == self.does.began_ms() && known != Some(ask.id)
     }
 
     fn stands(&self, ask: u64, stage: Stage) {
-        self.stands.send_replace(Some(Standing { ask, stage }));
+        self.stands.send_modify(|asked| asked.standing = Some(Standing { ask, stage }));
     }
 
     fn stays(&self, ask: u64, why: &str) {
@@ -162,7 +183,7 @@ impl Upgrading {
 }
 
 impl Link {
-    /// Gives a node the word. It may be lost: what the node reports says whether it has heard it.
+    /// Gives a node a word, of upgrading or of draining. It may be lost: what the node reports says whether it has heard it.
     ///
     /// # Errors
     /// No server.
@@ -190,10 +211,15 @@ impl Report {
         }
     }
 
-    /// Whether the node wants no new clients, as it is about to hand over.
-    pub fn leaves(&self) -> bool {
+    /// Whether the node is about to hand over.
+    pub fn hands_over(&self) -> bool {
         let stage = self.standing.as_ref().map(|standing| &standing.stage);
         matches!(stage, Some(Stage::Leaves | Stage::HandsOver))
+    }
+
+    /// Whether the node wants no new clients, as it is drained or about to hand over.
+    pub fn leaves(&self) -> bool {
+        self.drained || self.hands_over()
     }
 }
 

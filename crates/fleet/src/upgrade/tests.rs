@@ -71,6 +71,7 @@ impl Machine {
         let stays = |why: &str| (Stage::Stays(why.into()), None);
         let (stage, due) = match &ask.order {
             Order::Stay { .. } => stays("taken back"),
+            Order::Drain { .. } => panic!("an upgrade drains nobody by itself"),
             Order::HandOver(_) if self.kind == Kind::Stays => stays("no room"),
             Order::HandOver(how) if how.program == Program::Before && self.before.is_none() => {
                 panic!("{:?} is asked to go back and keeps nothing", self.kind)
@@ -335,11 +336,14 @@ fn words_are_read_by_versions_that_know_fewer() {
     let text = serde_json::to_string(&read).unwrap();
     let read: First = serde_json::from_str(&text).unwrap();
     assert_eq!((read.id, read.process, read.drain_ms), (1 << 60, 2, 5));
-    for order in [Order::Stay { stays: true }, order(Program::Before)] {
+    let others = [Order::Stay { stays: true }, Order::Drain { drains: false }];
+    for order in others.into_iter().chain([order(Program::Before)]) {
         let text = serde_json::to_string(&ask(order.clone())).unwrap();
         assert_eq!(serde_json::from_str::<Ask>(&text).unwrap(), ask(order));
     }
-    // To stay is nothing that they would take for handing over.
-    let text = serde_json::to_string(&ask(Order::Stay { stays: true })).unwrap();
-    assert!(serde_json::from_str::<First>(&text).is_err(), "{text}");
+    // Nothing else is what they would take for handing over.
+    for order in [Order::Stay { stays: true }, Order::Drain { drains: true }] {
+        let text = serde_json::to_string(&ask(order)).unwrap();
+        assert!(serde_json::from_str::<First>(&text).is_err(), "{text}");
+    }
 }
