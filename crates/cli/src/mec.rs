@@ -4,6 +4,7 @@ mod demo;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
+use freshet_mec::HostConfig;
 use freshet_mec::objective;
 use freshet_mec::serve::{self, Config};
 use std::io::Write as _;
@@ -40,6 +41,15 @@ enum What {
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
     },
+    /// Run apps on this machine for a platform elsewhere, over NATS.
+    Host {
+        /// Configuration of the host.
+        #[arg(long, value_name = "FILE")]
+        config: PathBuf,
+        /// Check it, and touch nothing.
+        #[arg(long)]
+        check: bool,
+    },
     /// Check a configuration, and touch nothing.
     Check {
         /// Configuration.
@@ -69,6 +79,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             say!("{}: good", path.display())?;
         }
         (Some(What::Demo { once }), _) => demo::run(once)?,
+        (Some(What::Host { config: path, check }), _) => {
+            let text = crate::text::read(&path)?;
+            let wrong = |what: String| anyhow!("{}: {what}", path.display());
+            let config = HostConfig::read(&text).map_err(wrong)?;
+            if check {
+                say!("{}: good", path.display())?;
+            } else {
+                host(config)?;
+            }
+        }
         (None, path) => serve(read(&path.context("--config is missing")?)?)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -88,6 +108,14 @@ fn serve(config: Config) -> Result<()> {
     let _ = writeln!(std::io::stdout(), "the platform listens on {}", bound.address());
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     bound.run(told_to_end()).context("the platform did not start")
+}
+
+/// Runs apps for a platform elsewhere until it is told to end; apps run on then.
+fn host(config: HostConfig) -> Result<()> {
+    crate::serve::log();
+    sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
+    // Signals are heard once there is a runtime.
+    freshet_mec::run_host(config, async { told_to_end().await }).map_err(anyhow::Error::msg)
 }
 
 /// Until somebody ends it.

@@ -40,6 +40,11 @@ pub enum Saying<'a> {
         /// The node it is given to.
         node: &'a str,
     },
+    /// What a host is to run.
+    Orders {
+        /// The host.
+        host: &'a str,
+    },
 }
 
 /// Who is known by this: an operator's public key, written as 64 hexadecimal digits.
@@ -185,6 +190,7 @@ fn whole(fleet: &str, saying: Saying<'_>, said: &[u8]) -> Vec<u8> {
         Saying::Entry => "entry".to_owned(),
         Saying::Release { group } => format!("release {group}"),
         Saying::Upgrade { node } => format!("upgrade {node}"),
+        Saying::Orders { host } => format!("orders {host}"),
     };
     [b"freshet fleet ", fleet.as_bytes(), b"\n", place.as_bytes(), b"\n", said].concat()
 }

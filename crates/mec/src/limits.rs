@@ -81,6 +81,9 @@ pub const END_MS_MAX: u64 = 120_000;
 pub const LIFE_RETRY_MS: u64 = 500;
 /// How often a step is tried that nothing takes back.
 pub const TRIES_MAX: u32 = 5;
+/// How often a place for an app that has lost its host was looked for in vain, at most, for the pause until the next
+/// time: half a minute. It is looked for until there is one.
+pub const PLACE_TRIES_MAX: u32 = 60;
 /// Pause before an app that ended by itself is started again, in milliseconds; it doubles for each time
 /// in a row, up to [`RESTART_MS_MAX`].
 pub const RESTART_MS: u64 = 500;

@@ -135,7 +135,8 @@ fn crashes_lose_and_double_nothing() {
         *reached.entry((what, seen)).or_default() += 1;
         world.again();
         let place = format!("seed {seed}, kill {kill}: {what} after {seen} records and {more:?}");
-        assert_eq!(world.settled(&instance), "COMPLETED", "{place}");
+        let settled = world.settled(&instance);
+        assert_eq!(settled, "COMPLETED", "{place}: {}", world.get("/app_lcm/v1/app_lcm_op_occs"));
         // What was not answered may have been begun or not.
         let is_begun = begun.is_ok() || world.state(&instance) == after(what);
         assert!(begun.is_err() || begun.as_ref().is_ok_and(|status| *status == 202), "{place}");

@@ -7,14 +7,18 @@
     reason = "all of it is tests, helpers included"
 )]
 
+mod hosts;
 mod kills;
+#[path = "../nats/mod.rs"]
+mod nats;
 #[cfg(feature = "router")]
 mod node;
-#[path = "../../../../tests/skip.rs"]
-mod skip;
+#[path = "../support/mod.rs"]
+mod support;
 mod world;
 
 use serde_json::json;
+use support::skip;
 use world::{LIVES, World, until};
 
 /// A platform, unless this machine runs no containers.

@@ -207,8 +207,13 @@ fn the_node_as_a_package_answers_at_the_edge_and_no_request_fails() {
                  cell = \"0010100\"\nzone = \"north\"\nposition = [60.17, 24.94]\nradius_m = 500.0\n";
     let maker = folder.path().join("maker.pem").display().to_string();
     let more = format!("{radio}[packages]\nsigners = [\"{maker}\"]\n");
-    let world =
-        World::beside(folder, &network.name("router"), &network.socket, "10.97.0.0/24", &more);
+    let world = World::beside(
+        folder,
+        &network.name("router"),
+        &network.socket,
+        &crate::world::here("10.97.0.0/24"),
+        &more,
+    );
     sees_the_clients_bearer(&network, &world);
     world.upload("node", &archive);
     for trial in 1..=TRIALS {

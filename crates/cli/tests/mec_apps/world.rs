@@ -54,7 +54,7 @@ pub(crate) fn run(program: &str, words: &[&str]) -> String {
 
 /// An edge router that takes what it is told, and only what makes sense after what it was told before.
 #[derive(Default)]
-struct TestRouter {
+pub(crate) struct TestRouter {
     generation: u64,
     rules: Value,
     limits: Value,
@@ -103,11 +103,34 @@ impl TestRouter {
     }
 }
 
+/// What apps may have where the platform itself runs them.
+pub(crate) fn here(network: &str) -> String {
+    format!("host = \"here\"\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"{network}\"")
+}
+
+/// An edge router at a socket that takes what it is told.
+pub(crate) fn stand_in(socket: &Path) -> Arc<Mutex<TestRouter>> {
+    let router = Arc::new(Mutex::new(TestRouter::default()));
+    let listener = UnixListener::bind(socket).unwrap();
+    let shared = Arc::clone(&router);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else { return };
+            let mut line = String::new();
+            let _ = BufReader::new(&stream).read_line(&mut line);
+            let Ok(question) = serde_json::from_str::<Value>(&line) else { continue };
+            let answer = shared.lock().unwrap().answer(&question);
+            let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
+        }
+    });
+    router
+}
+
 /// A platform, the folder of its state, and an edge router's socket that takes what it is told.
 pub(crate) struct World {
     pub(crate) folder: TempDir,
     namespace: String,
-    is_own: bool,
+    pub(crate) is_own: bool,
     process: Option<Child>,
     router: Arc<Mutex<TestRouter>>,
     token: String,
@@ -122,39 +145,27 @@ impl World {
             format!("freshet-apps-{}", folder.path().file_name().unwrap().to_str().unwrap());
         run("ip", &["netns", "add", &namespace]);
         run("ip", &["-n", &namespace, "link", "set", "lo", "up"]);
-        let router = Arc::new(Mutex::new(TestRouter::default()));
         let socket = folder.path().join("router.sock");
-        let listener = UnixListener::bind(&socket).unwrap();
-        let shared = Arc::clone(&router);
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                let Ok(stream) = stream else { return };
-                let mut line = String::new();
-                let _ = BufReader::new(&stream).read_line(&mut line);
-                let Ok(question) = serde_json::from_str::<Value>(&line) else { continue };
-                let answer = shared.lock().unwrap().answer(&question);
-                let _ = (&stream).write_all(format!("{answer}\n").as_bytes());
-            }
-        });
+        let router = stand_in(&socket);
         let more = format!("{more}\n[packages]\nunsigned = true\n");
-        let mut world = Self::beside(folder, &namespace, &socket, "10.99.0.0/24", &more);
+        let mut world = Self::beside(folder, &namespace, &socket, &here("10.99.0.0/24"), &more);
         (world.router, world.is_own) = (router, true);
         world
     }
 
-    /// Starts a platform in a namespace that is there, beside an edge router, with a network for apps.
+    /// Starts a platform in a namespace that is there, beside an edge router, with a `[runtime]`.
     pub(crate) fn beside(
         folder: TempDir,
         namespace: &str,
         router: &Path,
-        network: &str,
+        runtime: &str,
         more: &str,
     ) -> Self {
         let (shown, router) = (folder.path().display(), router.display());
         let config = format!(
             "listen = \"unix:{shown}/mec.sock\"\nurl = \"http://mec.example\"\nstate = \"state\"\n\
              router = \"{router}\"\n{more}\n\
-             [runtime]\nhost = \"here\"\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"{network}\"\n\
+             [runtime]\n{runtime}\n\
              [client.operator]\nscopes = [\"app_pkgm\", \"app_lcm\", \"granting\", \"mec_platform\", \"mec_app_support\", \"bwm\", \"rni\", \"location\"]\n\
              secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
         );

@@ -1,16 +1,14 @@
 //! Where the configuration of a fleet's groups is kept.
 
-use super::link::{FleetError, Link};
+use super::link::{FleetError, Link, failed};
 use super::publish::Retention;
 use crate::config::Release;
 use crate::limits::{BUNDLE_BYTES_MAX, BUNDLE_KEPT_MIN};
 use crate::signature::Saying;
 use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
 use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectInfo, ObjectMetadata};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::io::AsyncReadExt;
 
@@ -36,10 +34,6 @@ fn since_1970() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-fn failed(error: impl Display) -> FleetError {
-    FleetError::Server(error.to_string())
-}
-
 impl Link {
     fn releases_name(&self) -> String {
         format!("FRESHET_{}_config", self.fleet())
@@ -51,27 +45,8 @@ impl Link {
 
     /// Makes the places for documents and bundles, where they are not there yet.
     pub(super) async fn init_config(&self, retention: Retention) -> Result<(), FleetError> {
-        // As buckets and object stores are everywhere (ADR-8, ADR-20). The library's own words for it
-        // ask what servers before 2.10 do not answer.
-        let stream = |name: String, subjects: Vec<String>, each_max: i64| Config {
-            name,
-            subjects,
-            max_messages_per_subject: each_max,
-            storage: StorageType::File,
-            num_replicas: retention.replicas,
-            discard: DiscardPolicy::New,
-            allow_rollup: true,
-            allow_direct: true,
-            ..Config::default()
-        };
-        let name = self.releases_name();
-        let releases = stream(format!("KV_{name}"), vec![format!("$KV.{name}.>")], 1);
-        let name = self.bundles_name();
-        let subjects = vec![format!("$O.{name}.C.>"), format!("$O.{name}.M.>")];
-        for config in [releases, stream(format!("OBJ_{name}"), subjects, 0)] {
-            self.context.get_or_create_stream(config).await.map_err(failed)?;
-        }
-        Ok(())
+        self.make_bucket(&self.releases_name(), retention.replicas).await?;
+        self.make_files(&self.bundles_name(), retention.replicas).await
     }
 
     async fn releases(&self) -> Result<kv::Store, FleetError> {

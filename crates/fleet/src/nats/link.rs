@@ -12,6 +12,7 @@ use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions, Subscriber};
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
@@ -221,6 +222,7 @@ impl Link {
         }
     }
 
+    /// The fleet's name.
     pub(super) fn fleet(&self) -> &str {
         &self.fleet
     }
@@ -246,7 +248,7 @@ impl Link {
         self.stream_of(self.stream_name()).await
     }
 
-    async fn stream_of(&self, name: String) -> Result<Stream<()>, FleetError> {
+    pub(super) async fn stream_of(&self, name: String) -> Result<Stream<()>, FleetError> {
         self.context
             .get_stream_no_info(name)
             .await
@@ -297,13 +299,12 @@ impl Link {
             return Err(FleetError::ConfigName(node.to_owned()));
         }
         let subject = self.subject(&format!("node.{node}"));
-        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
         if belongs {
             let sent = self.context.publish(subject, bytes::Bytes::new()).await;
-            sent.map_err(|error| failed(&error))?.await.map_err(|error| failed(&error))?;
+            sent.map_err(failed)?.await.map_err(failed)?;
         } else {
             let stream = self.stream_of(self.list_name()).await?;
-            stream.purge().filter(subject).await.map_err(|error| failed(&error))?;
+            stream.purge().filter(subject).await.map_err(failed)?;
         }
         Ok(())
     }
@@ -316,6 +317,11 @@ impl Link {
             _ => FleetError::Server(error.to_string()),
         }
     }
+}
+
+/// The servers refused, or did not answer.
+pub(super) fn failed(error: impl Display) -> FleetError {
+    FleetError::Server(error.to_string())
 }
 
 /// Whether a fleet or a node may be called so.

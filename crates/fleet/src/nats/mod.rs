@@ -10,6 +10,8 @@
 //! | that this has changed | `freshet.<fleet>.config.<group>` |
 //! | the word to hand over to the installed program | `freshet.<fleet>.upgrade.<node>` |
 //! | bundles, by name | the object store `FRESHET_<fleet>_bundles` |
+//! | documents of hosts, by key, and files they speak of | the bucket and the object store `FRESHET_<fleet>_<shelf>` |
+//! | that a document has changed | `freshet.<fleet>.<shelf>.<key>` |
 //! | who belongs to the fleet | `freshet.<fleet>.node.<node>` in the stream `FRESHET_<fleet>_nodes` |
 //!
 //! What is in the log, in a group's document and in the word to hand over may be signed
@@ -23,6 +25,7 @@ mod entries;
 mod follow;
 mod link;
 mod publish;
+mod shelf;
 mod upgrade;
 mod watch;
 
@@ -31,6 +34,7 @@ pub use configure::{ConfigSettings, Configures};
 pub use follow::{Acts, Does, Follower, NodeSettings};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
 pub use publish::{Retention, publish, wait};
+pub use shelf::{Document, Shelf, Told};
 pub use upgrade::Upgrades;
 pub use watch::{Heard, Watch};
 

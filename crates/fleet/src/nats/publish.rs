@@ -128,7 +128,7 @@ pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetErro
 }
 
 /// What the servers say of what they do not take.
-fn refused(error: &PublishError) -> FleetError {
+pub(super) fn refused(error: &PublishError) -> FleetError {
     use jetstream::ErrorCode;
     let told = error.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
     let is_full = told.is_some_and(|told| {

@@ -31,6 +31,13 @@ pub(super) fn path_of(id: &str) -> String {
     format!("{PACKAGES}{}", escape(id))
 }
 
+/// The SHA-256 of a package's archive, in small hexadecimal digits.
+pub(super) fn sha256(tree: &Tree, id: &str) -> String {
+    let package = tree.get(&path_of(id));
+    let hash = package.and_then(|one| one.value["checksum"]["hash"].as_str());
+    hash.unwrap_or_default().to_ascii_lowercase()
+}
+
 /// The package of a descriptor, and its document's place: the one that came last of those that are
 /// enabled.
 pub(super) fn of_descriptor<'a>(tree: &'a Tree, id: &str) -> Result<(String, &'a Value), Problem> {

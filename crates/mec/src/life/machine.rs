@@ -3,7 +3,8 @@
 use super::{Found, Kind, Life, Run, Step, Way};
 use crate::api::instances as told;
 use crate::limits::{
-    ANSWER_MS_MAX, HEALTHY_MS, LIFE_RETRY_MS, RESTART_MS, RESTART_MS_MAX, STOP_MS, TRIES_MAX,
+    ANSWER_MS_MAX, HEALTHY_MS, LIFE_RETRY_MS, PLACE_TRIES_MAX, RESTART_MS, RESTART_MS_MAX, STOP_MS,
+    TRIES_MAX,
 };
 use crate::platform::Setup;
 use crate::runtime::Spec;
@@ -99,6 +100,10 @@ pub(crate) fn worked(
                 changes
             }
             Ok(Found::NotYet) => Vec::new(),
+            Ok(Found::Lost) => {
+                tracing::warn!(instance, "an app's host is lost: it comes to another");
+                told::moves(tree, setup, instance, life, now_ms)
+            }
             // It is not there any more: its rules are out of force until it is again.
             Err(why) => {
                 let pause_ms = (RESTART_MS << life.restarts.min(10)).min(RESTART_MS_MAX);
@@ -135,21 +140,31 @@ fn advance(
     found: &Result<Found, String>,
     now_ms: u64,
 ) -> Vec<Change> {
+    // Where it comes to is decided with what else is decided now.
+    let placed = (step == Step::Place).then(|| told::placed(tree, setup, instance, &life));
     let Some(operation) = &mut life.operation else { return Vec::new() };
     let (kind, way) = (operation.kind, operation.way);
     let is_cancelled = way == Way::Forward && told::is_cancelled(tree, &operation.id);
     let mut changes = Vec::new();
     match found {
         _ if is_cancelled && !kind.undo().is_empty() => {
-            turn_back(operation, "it was cancelled".to_owned(), now_ms);
+            turn_back(operation, instance, "it was cancelled", now_ms);
+        }
+        Ok(Found::Done) if let Some(Err(problem)) = &placed => {
+            operation.since_ms = now_ms;
+            operation.tries = (operation.tries + 1).min(PLACE_TRIES_MAX);
+            operation.why = Some(problem.detail.clone());
         }
         Ok(Found::NotYet)
             if step == Step::Answer && now_ms >= operation.since_ms + ANSWER_MS_MAX =>
         {
             let why = format!("the app did not answer within {} s", ANSWER_MS_MAX / 1000);
-            turn_back(operation, why, now_ms);
+            match kind {
+                Kind::Move => begin_again(operation, &mut life.restarts, why, now_ms),
+                _ => turn_back(operation, instance, &why, now_ms),
+            }
         }
-        Ok(Found::NotYet) => return Vec::new(),
+        Ok(Found::NotYet | Found::Lost) => return Vec::new(),
         Ok(Found::Done | Found::Ports(_)) => {
             (operation.done, operation.since_ms, operation.tries) = (operation.done + 1, now_ms, 0);
             if step == Step::Leave {
@@ -161,9 +176,19 @@ fn advance(
             if let Ok(Found::Ports(ports)) = found {
                 life.ports.clone_from(ports);
             }
+            if let Some(Ok((granted, placing))) = placed {
+                life.granted = Some(granted);
+                changes.extend(placing);
+            }
+        }
+        // Another host may do.
+        Err(why)
+            if kind == Kind::Move && !matches!(step, Step::Stop | Step::Unlink | Step::Clear) =>
+        {
+            begin_again(operation, &mut life.restarts, why.clone(), now_ms);
         }
         Err(why) if way == Way::Forward && !kind.undo().is_empty() => {
-            turn_back(operation, why.clone(), now_ms);
+            turn_back(operation, instance, why, now_ms);
         }
         Err(why) => {
             (operation.since_ms, operation.tries) = (now_ms, operation.tries + 1);
@@ -197,7 +222,7 @@ fn advance(
         _ => {}
     }
     let why = operation.why.as_deref().filter(|_| state != "COMPLETED");
-    changes.extend(told::occurrence(tree, &operation.id, state, why, now_ms));
+    changes.extend(told::updated(tree, &operation.id, state, why, now_ms));
     changes.push(life.put(instance));
     if state == "COMPLETED" {
         changes.extend(told::instance(tree, setup, instance, &life));
@@ -205,15 +230,26 @@ fn advance(
     changes
 }
 
-fn turn_back(operation: &mut super::Operation, why: String, now_ms: u64) {
+fn turn_back(operation: &mut super::Operation, instance: &str, why: &str, now_ms: u64) {
+    tracing::warn!(instance, step = ?operation.step(), why, "what was done for an app is taken back");
     (operation.way, operation.done, operation.tries) = (Way::Undo, 0, 0);
+    (operation.since_ms, operation.why) = (now_ms, Some(why.to_owned()));
+}
+
+/// What came to a host goes from it and comes to another, unless that was in vain too often.
+fn begin_again(operation: &mut super::Operation, restarts: &mut u32, why: String, now_ms: u64) {
+    (operation.done, operation.tries) = (0, 1);
     (operation.since_ms, operation.why) = (now_ms, Some(why));
+    *restarts += 1;
+    if *restarts >= TRIES_MAX {
+        operation.way = Way::Failed;
+    }
 }
 
 /// What an operation has made of an instance.
 fn finish(tree: &Tree, instance: &str, kind: Kind, life: &mut Life, changes: &mut Vec<Change>) {
     match kind {
-        Kind::Instantiate | Kind::Start => {
+        Kind::Instantiate | Kind::Start | Kind::Move => {
             (life.run, life.restarts, life.restart_ms) = (Some(Run::Started), 0, None);
             changes.extend(told::ready(tree, instance));
         }

@@ -10,7 +10,7 @@ mod place;
 pub use machine::{Task, Work};
 pub(crate) use machine::{worked, works};
 pub use place::{Place, Reach, Room};
-pub(crate) use place::{disk_mib_max, place};
+pub(crate) use place::{Wish, disk_mib_max, place};
 
 use crate::tree::{Change, Tree, escape};
 use serde::{Deserialize, Serialize};
@@ -27,10 +27,13 @@ pub(crate) struct Life {
     /// What it was granted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) granted: Option<Granted>,
+    /// Where whoever instantiated it wants it to be.
+    #[serde(default, skip_serializing_if = "Wish::is_none")]
+    pub(crate) wish: Wish,
     /// What it should be, once it was instantiated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) run: Option<Run>,
-    /// Starts in a row after it ended by itself.
+    /// Starts in a row after it ended by itself, or tries to move it.
     #[serde(default)]
     pub(crate) restarts: u32,
     /// When it is started again, in milliseconds since 1970, where it ended by itself.
@@ -87,6 +90,8 @@ pub(crate) enum Kind {
     Start,
     Stop,
     Terminate,
+    /// To another host, as its own is lost.
+    Move,
 }
 
 /// What came of something that was done.
@@ -98,12 +103,16 @@ pub enum Found {
     Done,
     /// It is done, and the app serves these ports.
     Ports(Vec<u16>),
+    /// Its host is lost, and does not run it any more.
+    Lost,
 }
 
 /// One thing that is done. Each may be done again when it was done before, whole or in part.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Step {
+    /// It gets another host.
+    Place,
     /// The image becomes files.
     Unpack,
     /// It gets a network.
@@ -127,12 +136,13 @@ pub enum Step {
 impl Kind {
     /// What is done, in this order.
     pub(crate) const fn steps(self) -> &'static [Step] {
-        use Step::{Answer, Clear, Drain, Leave, Link, Start, Stop, Unlink, Unpack};
+        use Step::{Answer, Clear, Drain, Leave, Link, Place, Start, Stop, Unlink, Unpack};
         match self {
             Self::Instantiate => &[Unpack, Link, Start, Answer],
             Self::Start => &[Start, Answer],
             Self::Stop => &[Leave, Drain, Stop],
             Self::Terminate => &[Leave, Drain, Stop, Unlink, Clear],
+            Self::Move => &[Stop, Unlink, Clear, Place, Unpack, Link, Start, Answer],
         }
     }
 
@@ -141,7 +151,7 @@ impl Kind {
         match self {
             Self::Instantiate => &[Step::Stop, Step::Unlink, Step::Clear],
             Self::Start => &[Step::Stop],
-            Self::Stop | Self::Terminate => &[],
+            Self::Stop | Self::Terminate | Self::Move => &[],
         }
     }
 
@@ -149,7 +159,8 @@ impl Kind {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Instantiate => "INSTANTIATE",
-            Self::Start | Self::Stop => "OPERATE",
+            // A move is seen as what it comes to: the app is started.
+            Self::Start | Self::Stop | Self::Move => "OPERATE",
             Self::Terminate => "TERMINATE",
         }
     }

@@ -3,9 +3,11 @@
 use super::{Granted, Life};
 use crate::problem::Problem;
 use crate::tree::Tree;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// What an app has that does not say what it needs, in thousandths of a processor and MiB.
@@ -21,6 +23,8 @@ pub enum Reach {
     /// By an interface of this machine for each, with a network of four addresses: the app's, the host's,
     /// and the two that a network loses. The edge router can have it, too.
     Interface,
+    /// As by [`Reach::Interface`], of another machine than this one: the edge router here does not have it.
+    Host,
     /// By an address for each that a cluster's network knows.
     Service,
 }
@@ -36,6 +40,10 @@ pub struct Room {
     pub memory_mib: u64,
     /// As well, by name: whole ones.
     pub accelerators: BTreeMap<String, u64>,
+    /// Which site it is of, where that is said.
+    pub zone: Option<String>,
+    /// Which part of the network for apps is its own: its first address, and its length; any, where it is not said.
+    pub network: Option<(Ipv4Addr, u8)>,
 }
 
 /// Where apps are run.
@@ -51,18 +59,28 @@ pub struct Place {
     pub packages: PathBuf,
     /// Where apps' files are.
     pub apps: PathBuf,
+    /// Hosts that nothing can be run on now.
+    pub away: BTreeSet<String>,
 }
 
 impl Place {
     /// Apps there are addresses for.
     fn slots(&self) -> u32 {
-        let addresses = 1_u64 << (32 - u32::from(self.network.1.min(32)));
+        let addresses = addresses(self.network);
         let slots = match self.reach {
-            Reach::Interface => addresses / 4,
+            Reach::Interface | Reach::Host => addresses / 4,
             // Without the first and the last, which a cluster may keep.
             Reach::Service => addresses.saturating_sub(2),
         };
         u32::try_from(slots).unwrap_or(u32::MAX)
+    }
+
+    /// Those of a host.
+    fn slots_of(&self, room: &Room) -> Range<u32> {
+        let Some(network) = room.network else { return 0..self.slots() };
+        let first = u32::from(network.0).saturating_sub(u32::from(self.network.0)) / 4;
+        let count = u32::try_from(addresses(network) / 4).unwrap_or(u32::MAX);
+        first..first.saturating_add(count).min(self.slots())
     }
 
     /// The address of an app.
@@ -74,7 +92,7 @@ impl Place {
     /// their own.
     pub(crate) fn host_address(&self, slot: u32) -> Ipv4Addr {
         match self.reach {
-            Reach::Interface => self.first(slot).into(),
+            Reach::Interface | Reach::Host => self.first(slot).into(),
             Reach::Service => self.network.0,
         }
     }
@@ -83,7 +101,9 @@ impl Place {
     fn first(&self, slot: u32) -> u32 {
         let first = u32::from(self.network.0);
         match self.reach {
-            Reach::Interface => first.wrapping_add(slot.wrapping_mul(4)).wrapping_add(1),
+            Reach::Interface | Reach::Host => {
+                first.wrapping_add(slot.wrapping_mul(4)).wrapping_add(1)
+            }
             Reach::Service => first.wrapping_add(slot),
         }
     }
@@ -92,6 +112,12 @@ impl Place {
     fn hosts(&self) -> String {
         let names: Vec<&str> = self.rooms.iter().map(|room| room.host.as_str()).collect();
         names.join(", ")
+    }
+
+    /// Whether what was granted is where it is wanted.
+    pub(crate) fn is_as_wished(&self, granted: &Granted, wish: &Wish) -> bool {
+        let room = self.rooms.iter().find(|room| self.is_of(granted, room));
+        wish.is_none() || room.is_some_and(|room| wish.is_of(room))
     }
 
     /// Whether what was granted is of a host; what was granted before there were several is of the first.
@@ -132,6 +158,11 @@ impl Room {
                 })
             })
     }
+}
+
+/// How many addresses a network has.
+fn addresses((_, length): (Ipv4Addr, u8)) -> u64 {
+    1_u64 << (32 - u32::from(length.min(32)))
 }
 
 /// What an app may write to files, in MiB.
@@ -190,7 +221,32 @@ fn accelerators(asked: &Value) -> Result<BTreeMap<String, u64>, Problem> {
     pairs.map(read).collect()
 }
 
-/// What an instance of a descriptor is granted, beside what others have: on the host of those that are named,
+/// Where somebody wants an instance to be: hosts by name, or sites; one of these is enough.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Wish {
+    /// Names of hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) hosts: Vec<String>,
+    /// Sites.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) zones: Vec<String>,
+}
+
+impl Wish {
+    /// Whether nothing is wished for.
+    pub(crate) fn is_none(&self) -> bool {
+        self.hosts.is_empty() && self.zones.is_empty()
+    }
+
+    /// Whether a host is as it is wished for.
+    fn is_of(&self, room: &Room) -> bool {
+        self.is_none()
+            || self.hosts.contains(&room.host)
+            || room.zone.as_ref().is_some_and(|zone| self.zones.contains(zone))
+    }
+}
+
+/// What an instance of a descriptor is granted, beside what others have, by this name: on the host of those that are wished for,
 /// or of all where none is, that has the most processors left.
 ///
 /// # Errors
@@ -199,19 +255,30 @@ pub(crate) fn place(
     tree: &Tree,
     place: &Place,
     descriptor: &Value,
+    instance: &str,
     id: &str,
-    named: &[&str],
+    wish: &Wish,
 ) -> Result<Granted, Problem> {
     let ask = Ask::of(descriptor)?;
-    let others: Vec<Granted> = Life::all(tree).filter_map(|(_, life)| life.granted).collect();
-    let is_named = |room: &&Room| named.is_empty() || named.contains(&room.host.as_str());
-    let (mut best, mut why) = (None::<Room>, Vec::new());
-    for room in place.rooms.iter().filter(is_named) {
+    let others = Life::all(tree).filter(|(other, _)| other != instance);
+    let others: Vec<Granted> = others.filter_map(|(_, life)| life.granted).collect();
+    let taken: BTreeSet<u32> = others.iter().map(|granted| granted.slot).collect();
+    let (mut best, mut why) = (None::<(Room, u32)>, Vec::new());
+    for room in place.rooms.iter().filter(|room| wish.is_of(room)) {
+        if place.away.contains(&room.host) {
+            why.push(format!("on {}: it says nothing", room.host));
+            continue;
+        }
+        let Some(slot) = place.slots_of(room).find(|slot| !taken.contains(slot)) else {
+            let apps = place.slots_of(room).len();
+            why.push(format!("on {}: its network has addresses for {apps} apps", room.host));
+            continue;
+        };
         let left = room.left(others.iter().filter(|one| place.is_of(one, room)));
         match room.lacks(&left, &ask) {
             Some(what) => why.push(format!("on {}: {what}", room.host)),
-            None if best.as_ref().is_none_or(|best| left.cpu_milli > best.cpu_milli) => {
-                best = Some(left);
+            None if best.as_ref().is_none_or(|(best, _)| left.cpu_milli > best.cpu_milli) => {
+                best = Some((left, slot));
             }
             None => {}
         }
@@ -221,11 +288,7 @@ pub(crate) fn place(
         let hosts = place.hosts();
         return Err(refuse(format!("on hosts that are named: apps are run on {hosts}")));
     }
-    let room = best.ok_or_else(|| refuse(why.join("; ")))?;
-    let taken: BTreeSet<u32> = others.iter().map(|granted| granted.slot).collect();
-    let slot = (0..place.slots()).find(|slot| !taken.contains(slot)).ok_or_else(|| {
-        refuse(format!("on {}: its network has addresses for {} apps", room.host, taken.len()))
-    })?;
+    let (room, slot) = best.ok_or_else(|| refuse(why.join("; ")))?;
     Ok(Granted {
         id: id.to_owned(),
         host: room.host,
@@ -250,6 +313,7 @@ mod tests {
             reach,
             packages: PathBuf::new(),
             apps: PathBuf::new(),
+            away: BTreeSet::new(),
         }
     }
 
@@ -280,6 +344,8 @@ mod tests {
             cpu_milli,
             memory_mib: 1024,
             accelerators: [("nvidia.com/gpu".to_owned(), gpus)].into(),
+            zone: (host != "large").then(|| "inner".to_owned()),
+            network: None,
         };
         let mut all = at("10.96.8.0", 24, Reach::Service);
         all.rooms = vec![room("small", 1000, 0), room("gpu", 2000, 2), room("large", 4000, 0)];
@@ -288,7 +354,12 @@ mod tests {
         let mut find = |asked: Value, named: &[&str]| {
             let descriptor = json!({ "osContainerDescriptor": [asked] });
             number += 1;
-            let found = place(&tree, &all, &descriptor, &number.to_string(), named);
+            let named = |of: char| {
+                let named = named.iter().filter_map(|name| name.strip_prefix(of));
+                named.map(str::to_owned).collect()
+            };
+            let wish = Wish { hosts: named('@'), zones: named('#') };
+            let found = place(&tree, &all, &descriptor, "new", &number.to_string(), &wish);
             found.map_err(|problem| problem.detail).map(|granted| {
                 let host = granted.host.clone();
                 let life = Life { granted: Some(granted), ..Life::default() };
@@ -303,7 +374,7 @@ mod tests {
         assert_eq!(find(cpus(1500), &[]).unwrap(), "large");
         // It is the fullest by now.
         assert_eq!(find(cpus(1000), &[]).unwrap(), "gpu");
-        assert_eq!(find(cpus(500), &["small", "elsewhere"]).unwrap(), "small");
+        assert_eq!(find(cpus(500), &["@small", "@elsewhere"]).unwrap(), "small");
         assert_eq!(find(gpus(json!("2")), &[]).unwrap(), "gpu");
         let full = find(gpus(json!(1)), &[]).unwrap_err();
         assert!(
@@ -311,7 +382,8 @@ mod tests {
             "{full}"
         );
         assert!(full.contains("on large: it asks for 1 nvidia.com/gpu, and 0 of 0"), "{full}");
-        let elsewhere = find(cpus(1), &["elsewhere"]).unwrap_err();
+        assert_eq!(find(cpus(100), &["#inner"]).unwrap(), "small");
+        let elsewhere = find(cpus(1), &["@elsewhere"]).unwrap_err();
         assert!(elsewhere.contains("apps are run on small, gpu, large"), "{elsewhere}");
         assert!(
             find(gpus(json!("many")), &[]).unwrap_err().contains("`nvidia.com/gpu` is no whole")

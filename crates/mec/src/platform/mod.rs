@@ -40,7 +40,7 @@ use crate::tree::{Changed, Tree};
 use offers::Offers;
 use pace::Pace;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
@@ -246,6 +246,18 @@ impl Platform {
         match radio.mistake() {
             Some(mistake) => Err(mistake),
             None => Ok(Decision { told: Some(Told::Radio(radio)), ..Answer::nothing().into() }),
+        }
+    }
+
+    /// Hosts that nothing is placed on.
+    pub(crate) fn away(&self) -> Option<&BTreeSet<String>> {
+        self.setup.place.as_ref().map(|place| &place.away)
+    }
+
+    /// Has nothing placed on these hosts.
+    pub(crate) fn set_away(&mut self, away: BTreeSet<String>) {
+        if let Some(place) = &mut self.setup.place {
+            place.away = away;
         }
     }
 

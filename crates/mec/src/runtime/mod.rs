@@ -1,26 +1,30 @@
 //! What runs apps. A driver does one thing at a time for an instance and knows no platform: each of its
 //! acts may be done again when it was done before, whole or in part.
 
+pub(crate) mod hosts;
 pub(crate) mod kubernetes;
 pub(crate) mod oci;
 
 use freshet_package::image::{self, Image};
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 /// How an instance is run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Spec {
     /// Its identifier.
     pub(crate) instance: String,
     /// Its name for what runs it.
     pub(crate) name: String,
-    /// Its image, in a package.
-    pub(crate) image: PathBuf,
-    /// A folder of its own.
+    /// What it was granted, by name: another one when it comes to another host.
+    pub(crate) grant: String,
+    pub(crate) package: Package,
+    /// A folder of its own, on the machine that runs it.
+    #[serde(skip)]
     pub(crate) folder: PathBuf,
     /// What it may use at most, in thousandths of a processor.
     pub(crate) cpu_milli_max: u64,
@@ -37,8 +41,32 @@ pub(crate) struct Spec {
     pub(crate) environment: Vec<String>,
 }
 
+/// What an instance is made of.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Package {
+    /// The SHA-256 of its archive, in hexadecimal digits.
+    pub(crate) sha256: String,
+    /// The image in it.
+    pub(crate) image: String,
+    /// The folder that has the archive, and what was in it, on the machine that runs the instance.
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
+}
+
+impl Package {
+    /// In its folder, what came: an archive.
+    pub(crate) const ARCHIVE: &str = "package.csar";
+    /// And what was in it.
+    pub(crate) const UNPACKED: &str = "unpacked";
+
+    /// Where the image is.
+    fn image(&self) -> PathBuf {
+        self.folder.join(Self::UNPACKED).join(&self.image)
+    }
+}
+
 /// The network of an instance.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Network {
     /// Which of the host's.
     pub(crate) slot: u32,
@@ -71,7 +99,8 @@ pub(crate) fn mac(slot: u32, end: End) -> String {
 }
 
 /// How an instance is.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub(crate) enum Health {
     /// It runs, and takes connections where its image says that it does.
     Up,
@@ -81,6 +110,8 @@ pub(crate) enum Health {
     Coming,
     /// It does not run.
     Gone,
+    /// Its host is lost, and does not run it any more.
+    Lost,
 }
 
 /// Why something is not done.
@@ -109,8 +140,8 @@ impl Trouble {
 
 /// Runs instances. Calls may take seconds and block.
 pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
-    /// Makes files of the image, and says which ports it serves.
-    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, Trouble>;
+    /// Makes files of the image, and says which ports it serves, when they are there.
+    fn unpack(&self, spec: &Spec) -> Result<Option<Vec<u16>>, Trouble>;
     /// Gives it a network, in place of what is left of one.
     fn link(&self, spec: &Spec) -> Result<(), Trouble>;
     /// Has it run, and says whether it does already; one that runs stays as it is.
@@ -127,6 +158,10 @@ pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
     fn clear(&self, spec: &Spec) -> Result<(), Trouble>;
     /// The last words of its output.
     fn last_words(&self, spec: &Spec) -> String;
+    /// Hosts that nothing can be run on now.
+    fn away(&self) -> BTreeSet<String> {
+        BTreeSet::new()
+    }
 }
 
 /// In the folder of an instance: what its image says.
@@ -145,8 +180,8 @@ fn unpack(spec: &Spec, settle: impl FnOnce(&Path) -> io::Result<()>) -> Result<V
     clear(folder).map_err(say)?;
     fs::create_dir(folder).map_err(say)?;
     let rootfs = folder.join(ROOTFS);
-    let image =
-        image::unpack(&spec.image, &rootfs).map_err(|error| format!("the image: {error}"))?;
+    let image = image::unpack(&spec.package.image(), &rootfs)
+        .map_err(|error| format!("the image: {error}"))?;
     settle(&rootfs).and_then(|()| keep_image(folder, &image)).map_err(say)?;
     Ok(image.ports)
 }

@@ -115,9 +115,10 @@ struct File {
     service: BTreeMap<String, ServiceFile>,
 }
 
+/// Whose packages are taken.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PackagesFile {
+pub(crate) struct PackagesFile {
     /// Files of certificates.
     #[serde(default)]
     signers: Vec<PathBuf>,
@@ -127,7 +128,9 @@ struct PackagesFile {
 }
 
 impl PackagesFile {
-    fn trust(&self) -> Result<Trust, String> {
+    /// # Errors
+    /// What is wrong, and where.
+    pub(crate) fn trust(&self) -> Result<Trust, String> {
         if self.unsigned != self.signers.is_empty() {
             return Err(
                 "packages: either name `signers`, or say `unsigned = true` with none".to_owned()

@@ -7,7 +7,7 @@ use crate::limits::{AWAY_MS_MAX, END_MS_MAX, FETCH_MS_MAX};
 use crate::runtime::{Driver, Health, Trouble};
 use freshet_base::clock::UnixMillis;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep};
@@ -48,6 +48,7 @@ impl Shared {
                     sleep(TURN).await;
                 }
             }
+            self.note_away(driver.away());
             let works = self.read().works(UnixMillis::now().0);
             let is_idle = works.iter().all(|work| work.task == Task::Look);
             for work in works {
@@ -71,6 +72,13 @@ impl Shared {
                 () = sleep(wait) => {}
                 Some(done) = under_way.join_next() => over = Some(done),
             }
+        }
+    }
+
+    /// Has nothing placed on hosts that nothing can be run on now.
+    fn note_away(&self, away: BTreeSet<String>) {
+        if self.read().away() != Some(&away) {
+            self.platform.write().unwrap_or_else(PoisonError::into_inner).set_away(away);
         }
     }
 
@@ -127,6 +135,7 @@ fn judge(
                     Err("it takes no connections any more".to_owned())
                 }
                 Health::Gone => Err("its process is over".to_owned()),
+                Health::Lost => Ok(Found::Lost),
             }
         }
         Err(trouble) => {
@@ -174,10 +183,13 @@ enum Seen {
 fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, Trouble> {
     let spec = &work.spec;
     let done = |is_done: bool| if is_done { Found::Done } else { Found::NotYet };
+    let late = |most_ms: u64, what: &str| {
+        Trouble::Lasting(format!("{what} within {} s: {}", most_ms / 1000, driver.last_words(spec)))
+    };
     let found = match work.task {
         Task::Look => {
-            if let Err(trouble) = driver.shape(spec) {
-                let why = trouble.why();
+            // Who cannot be asked now is said of by what comes next.
+            if let Err(Trouble::Lasting(why)) = driver.shape(spec) {
                 tracing::warn!(instance = work.instance, why, "is not held to what it may send");
             }
             return driver.health(spec).map(Seen::Health);
@@ -187,14 +199,20 @@ fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, Troub
             true => driver.start(spec).map(|_| Found::Done),
             false => Ok(Found::NotYet),
         },
-        Task::Step(Step::Unpack) => driver.unpack(spec).map(Found::Ports),
+        Task::Step(Step::Unpack) => match driver.unpack(spec)? {
+            Some(ports) => Ok(Found::Ports(ports)),
+            None if work.since_ms >= FETCH_MS_MAX => {
+                Err(late(FETCH_MS_MAX, "its image was not there"))
+            }
+            None => Ok(Found::NotYet),
+        },
+        // What is placed is decided by whoever writes it down.
+        Task::Step(Step::Place) => Ok(Found::Done),
         Task::Step(Step::Link) => driver.link(spec).map(|()| Found::Done),
         Task::Step(Step::Start) => match driver.start(spec)? {
-            false if work.since_ms >= FETCH_MS_MAX => Err(Trouble::Lasting(format!(
-                "the app did not run within {} s: {}",
-                FETCH_MS_MAX / 1000,
-                driver.last_words(spec)
-            ))),
+            false if work.since_ms >= FETCH_MS_MAX => {
+                Err(late(FETCH_MS_MAX, "the app did not run"))
+            }
             is_done => Ok(done(is_done)),
         },
         Task::Step(Step::Answer) => match driver.shape(spec).and_then(|()| driver.health(spec))? {
@@ -203,15 +221,12 @@ fn act(driver: &dyn Driver, work: &Work, is_drained: bool) -> Result<Seen, Troub
             Health::Gone => {
                 Err(Trouble::Lasting(format!("the app ended at once: {}", driver.last_words(spec))))
             }
+            Health::Lost => Err(Trouble::Lasting(format!("its host {} is lost", spec.host))),
         },
         Task::Step(Step::Leave) => Ok(Found::Done),
         Task::Step(Step::Drain) => Ok(done(is_drained)),
         Task::Step(Step::Stop) => match driver.stop(spec, work.is_forced)? {
-            false if work.since_ms >= END_MS_MAX => Err(Trouble::Lasting(format!(
-                "the app has not ended within {} s: {}",
-                END_MS_MAX / 1000,
-                driver.last_words(spec)
-            ))),
+            false if work.since_ms >= END_MS_MAX => Err(late(END_MS_MAX, "the app has not ended")),
             is_done => Ok(done(is_done)),
         },
         Task::Step(Step::Unlink) => driver.unlink(spec).map(|()| Found::Done),

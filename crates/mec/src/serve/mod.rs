@@ -20,6 +20,7 @@ mod resolver;
 mod room;
 mod router;
 
+pub(crate) use config::PackagesFile;
 pub use config::{Config, read};
 pub use router::RouterError;
 
@@ -31,6 +32,7 @@ use crate::problem::Problem;
 use crate::radio::observed::Stations;
 use crate::radio::simulator::Simulator;
 use crate::runtime::Driver;
+use crate::runtime::hosts::Hosts;
 use crate::runtime::kubernetes::Kubernetes;
 use crate::runtime::oci::Oci;
 use crate::token::Issuer;
@@ -42,7 +44,9 @@ use freshet_base::hexadecimal;
 use freshet_net::address::Address;
 use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::places::Places;
+use room::Elsewhere;
 use router::Router;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -121,18 +125,24 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     // The runtime goes to its own folder before it reads names.
     let state = std::path::absolute(&config.state)
         .map_err(|error| format!("state: {}: {error}", config.state.display()))?;
-    let cluster = config.runtime.as_ref().and_then(|runtime| runtime.cluster.clone());
+    let elsewhere = config.runtime.as_ref().and_then(|runtime| runtime.elsewhere.clone());
     setup.place = config.runtime.map(|runtime| Place {
         rooms: runtime.rooms,
         network: runtime.network,
-        reach: if cluster.is_some() { Reach::Service } else { Reach::Interface },
+        reach: match &elsewhere {
+            None => Reach::Interface,
+            Some(Elsewhere::Cluster(_)) => Reach::Service,
+            Some(Elsewhere::Hosts(_)) => Reach::Host,
+        },
+        away: BTreeSet::new(),
         packages: state.join("packages"),
         apps: state.join("apps"),
     });
     let open = |place: &Place| -> Result<Arc<dyn Driver>, String> {
-        Ok(match cluster {
-            Some(cluster) => Arc::new(Kubernetes::open(cluster, &place.apps)?),
+        Ok(match elsewhere {
             None => Arc::new(Oci::open(&place.apps)?),
+            Some(Elsewhere::Cluster(cluster)) => Arc::new(Kubernetes::open(cluster, &place.apps)?),
+            Some(Elsewhere::Hosts(fleet)) => Arc::new(Hosts::open(fleet)?),
         })
     };
     let driver = setup.place.as_ref().map(open).transpose()?;

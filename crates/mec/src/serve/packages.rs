@@ -5,6 +5,7 @@ use super::Shared;
 use crate::limits::{PACKAGE_BYTES_MAX, PACKAGE_SILENCE_MS_MAX, UPLOADS_MAX};
 use crate::platform::{Answer, Call};
 use crate::problem::Problem;
+use crate::runtime::Package;
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
 use freshet_base::clock::UnixMillis;
@@ -26,9 +27,6 @@ use tokio::time::timeout;
 
 /// What is not whole yet ends so.
 const INCOMING: &str = ".incoming";
-/// In the folder of a package: what came, and what was in it.
-const ARCHIVE: &str = "package.csar";
-const UNPACKED: &str = "unpacked";
 /// Bytes that are read of a file at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 const SILENCE: Duration = Duration::from_millis(PACKAGE_SILENCE_MS_MAX);
@@ -94,12 +92,12 @@ impl Packages {
             _ => local(&incoming, &error),
         })?;
         let incoming = Incoming(incoming);
-        let archive = incoming.0.join(ARCHIVE);
+        let archive = incoming.0.join(Package::ARCHIVE);
         let found = write(&archive, body).await?;
         if !found.eq_ignore_ascii_case(sha256) {
             return Ok(Err(format!("what came has the SHA-256 {found}, not that of /checksum")));
         }
-        let (trust, unpacked) = (Arc::clone(&self.trust), incoming.0.join(UNPACKED));
+        let (trust, unpacked) = (Arc::clone(&self.trust), incoming.0.join(Package::UNPACKED));
         let now_s = UnixMillis::now().0 / 1000;
         let package = spawn_blocking(move || unpack(&archive, &unpacked, &trust, now_s)).await;
         let package = match package {
@@ -126,7 +124,7 @@ impl Packages {
 
     /// The archive of a package, as it came, and its length.
     pub(super) fn archive(&self, id: &str) -> Result<(Body, u64), Problem> {
-        let path = self.folder.join(id).join(ARCHIVE);
+        let path = self.folder.join(id).join(Package::ARCHIVE);
         let file = File::open(&path).map_err(|error| local(&path, &error))?;
         let bytes = file.metadata().map_err(|error| local(&path, &error))?.len();
         let chunks = unfold(file, |mut file| async move {

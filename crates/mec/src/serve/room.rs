@@ -1,7 +1,10 @@
 //! `[runtime]` of a configuration: what apps of packages may have, and where.
 
+use crate::hosts::NatsFile;
 use crate::life::Room;
+use crate::runtime::hosts::Fleet;
 use crate::runtime::kubernetes::{Cluster, ClusterFile};
+use freshet_fleet::nats::is_name;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -16,8 +19,17 @@ pub(super) struct Runtime {
     pub(super) rooms: Vec<Room>,
     /// Network whose parts are apps' own: its first address and its length.
     pub(super) network: (Ipv4Addr, u8),
-    /// The cluster they are run in; containers of this machine where it is not said.
-    pub(super) cluster: Option<Cluster>,
+    /// Where they are run, if not as containers of this machine.
+    pub(super) elsewhere: Option<Elsewhere>,
+}
+
+/// Where apps are run, if not on this machine.
+#[derive(Clone, Debug)]
+pub(super) enum Elsewhere {
+    /// As pods of a cluster.
+    Cluster(Cluster),
+    /// As containers of hosts that are told so over NATS.
+    Hosts(Fleet),
 }
 
 #[derive(Deserialize)]
@@ -30,6 +42,8 @@ pub(super) struct RuntimeFile {
     accelerators: BTreeMap<String, u64>,
     network: String,
     kubernetes: Option<ClusterFile>,
+    nats: Option<NatsFile>,
+    move_after_s: Option<u64>,
     #[serde(default)]
     hosts: BTreeMap<String, HostFile>,
 }
@@ -42,48 +56,124 @@ struct HostFile {
     memory_mib: u64,
     #[serde(default)]
     accelerators: BTreeMap<String, u64>,
-    /// Labels of its machines.
-    nodes: BTreeMap<String, String>,
+    zone: Option<String>,
+    /// In a cluster: labels of its machines.
+    nodes: Option<BTreeMap<String, String>>,
+    /// Over NATS: its part of the network for apps.
+    network: Option<String>,
 }
 
 impl RuntimeFile {
     /// # Errors
     /// What is wrong, and where.
     pub(super) fn runtime(self) -> Result<Runtime, String> {
-        let network = read_network(&self.network)?;
-        let mut cluster = self.kubernetes.map(ClusterFile::cluster).transpose()?;
-        if cluster.is_none() && !(self.hosts.is_empty() && self.accelerators.is_empty()) {
-            let key = if self.hosts.is_empty() { "accelerators" } else { "hosts" };
-            return Err(format!("runtime.{key}: a cluster has them: `[runtime.kubernetes]`"));
+        let network = read_network("runtime.network", &self.network)?;
+        let mut elsewhere = match (self.kubernetes, self.nats) {
+            (None, None) => None,
+            (Some(file), None) => Some(Elsewhere::Cluster(file.cluster()?)),
+            (None, Some(file)) => Some(Elsewhere::Hosts(Fleet::read(file, self.move_after_s)?)),
+            (Some(_), Some(_)) => {
+                return Err("runtime.nats: either this or `[runtime.kubernetes]`".to_owned());
+            }
+        };
+        if self.move_after_s.is_some() && !matches!(elsewhere, Some(Elsewhere::Hosts(_))) {
+            return Err("runtime.move_after_s: only with `[runtime.nats]`".to_owned());
         }
-        let rooms = if self.hosts.is_empty() {
+        if elsewhere.is_none() && !(self.hosts.is_empty() && self.accelerators.is_empty()) {
+            let key = if self.hosts.is_empty() { "accelerators" } else { "hosts" };
+            return Err(format!(
+                "runtime.{key}: only with `[runtime.kubernetes]` or `[runtime.nats]`"
+            ));
+        }
+        if self.hosts.is_empty() {
+            if matches!(elsewhere, Some(Elsewhere::Hosts(_))) {
+                return Err("runtime.hosts: `[runtime.hosts.NAME]` must be there".to_owned());
+            }
             let missing =
                 |key: &str| format!("runtime.{key}: must be there, or `[runtime.hosts.NAME]`");
             let cpus = self.cpus.ok_or_else(|| missing("cpus"))?;
             let memory_mib = self.memory_mib.ok_or_else(|| missing("memory_mib"))?;
             let host = self.host.unwrap_or_else(|| "local".to_owned());
-            vec![room(host, "runtime", cpus, memory_mib, self.accelerators)?]
-        } else {
-            let is_said = self.cpus.is_some() || self.memory_mib.is_some() || self.host.is_some();
-            if is_said || !self.accelerators.is_empty() {
-                return Err("runtime.hosts: what apps may have is said of each host, or once for \
-                     one: `host`, `cpus`, `memory_mib`, `accelerators`"
-                    .to_owned());
-            }
-            let rooms = self.hosts.into_iter().map(|(name, file)| {
-                if let Some(cluster) = &mut cluster {
-                    cluster.placing.hosts.insert(name.clone(), file.nodes);
+            let room = room(host, "runtime", cpus, memory_mib, self.accelerators)?;
+            return Ok(Runtime { rooms: vec![room], network, elsewhere });
+        }
+        let is_said = self.cpus.is_some() || self.memory_mib.is_some() || self.host.is_some();
+        if is_said || !self.accelerators.is_empty() {
+            return Err(
+                "runtime.hosts: what apps may have is said of each host, or once for one: \
+                 `host`, `cpus`, `memory_mib`, `accelerators`"
+                    .to_owned(),
+            );
+        }
+        let mut rooms = Vec::new();
+        for (name, file) in self.hosts {
+            let place = format!("runtime.hosts.{name}");
+            let part = file.network(&place, &network, elsewhere.as_ref())?;
+            match &mut elsewhere {
+                Some(Elsewhere::Cluster(cluster)) => {
+                    let nodes =
+                        file.nodes.ok_or_else(|| format!("{place}.nodes: must be there"))?;
+                    cluster.placing.hosts.insert(name.clone(), nodes);
                 }
-                let place = format!("runtime.hosts.{name}");
-                room(name, &place, file.cpus, file.memory_mib, file.accelerators)
-            });
-            rooms.collect::<Result<_, _>>()?
-        };
-        Ok(Runtime { rooms, network, cluster })
+                Some(Elsewhere::Hosts(fleet)) if is_name(&name) => {
+                    fleet.hosts.insert(name.clone());
+                }
+                Some(Elsewhere::Hosts(_)) => {
+                    return Err(format!("{place}: the name must be letters, digits, `-` and `_`"));
+                }
+                None => {}
+            }
+            let room = room(name, &place, file.cpus, file.memory_mib, file.accelerators)?;
+            let room = Room { zone: file.zone, network: part, ..room };
+            let is_twice = |one: &&Room| overlap(one.network, room.network);
+            if let Some(other) = rooms.iter().find(is_twice) {
+                return Err(format!("{place}.network: {} has some of it", other.host));
+            }
+            rooms.push(room);
+        }
+        Ok(Runtime { rooms, network, elsewhere })
     }
 }
 
-fn read_network(text: &str) -> Result<(Ipv4Addr, u8), String> {
+impl HostFile {
+    /// Its part of the network for apps.
+    fn network(
+        &self,
+        place: &str,
+        all: &(Ipv4Addr, u8),
+        elsewhere: Option<&Elsewhere>,
+    ) -> Result<Option<(Ipv4Addr, u8)>, String> {
+        let is_over_nats = matches!(elsewhere, Some(Elsewhere::Hosts(_)));
+        if is_over_nats && !self.accelerators.is_empty() {
+            return Err(format!("{place}.accelerators: only with `[runtime.kubernetes]`"));
+        }
+        let wrong = |what: &str| Err(format!("{place}.network: {what}"));
+        let Some(text) = &self.network else {
+            return if is_over_nats {
+                wrong("must be there, its own for each host")
+            } else {
+                Ok(None)
+            };
+        };
+        if !is_over_nats {
+            return wrong("only with `[runtime.nats]`");
+        }
+        let part = read_network(&format!("{place}.network"), text)?;
+        match part.1 >= all.1 && overlap(Some(*all), Some(part)) {
+            true => Ok(Some(part)),
+            false => wrong("must be a part of runtime.network"),
+        }
+    }
+}
+
+/// Whether two networks have addresses that are the same.
+fn overlap(one: Option<(Ipv4Addr, u8)>, other: Option<(Ipv4Addr, u8)>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return false };
+    let shorter = one.1.min(other.1);
+    (u32::from(one.0) ^ u32::from(other.0)) >> (32 - u32::from(shorter)) == 0
+}
+
+fn read_network(place: &str, text: &str) -> Result<(Ipv4Addr, u8), String> {
     let read = |text: &str| {
         let (address, length) = text.split_once('/')?;
         let address: Ipv4Addr = address.parse().ok()?;
@@ -91,9 +181,8 @@ fn read_network(text: &str) -> Result<(Ipv4Addr, u8), String> {
         let is_first = u32::from(address) << length == 0;
         is_first.then_some((address, length))
     };
-    read(text).ok_or_else(|| {
-        format!("runtime.network: `{text}` must be such as 10.99.0.0/24, of 8 to 30 bits")
-    })
+    read(text)
+        .ok_or_else(|| format!("{place}: `{text}` must be such as 10.99.0.0/24, of 8 to 30 bits"))
 }
 
 fn room(
@@ -106,7 +195,8 @@ fn room(
     if !(cpus > 0.0 && cpus <= CPUS_MAX) {
         return Err(format!("{place}.cpus: {cpus} must be above 0 and at most {CPUS_MAX}"));
     }
-    Ok(Room { host, cpu_milli: (cpus * 1000.0) as u64, memory_mib, accelerators })
+    let cpu_milli = (cpus * 1000.0) as u64;
+    Ok(Room { host, cpu_milli, memory_mib, accelerators, zone: None, network: None })
 }
 
 #[cfg(test)]
@@ -115,6 +205,8 @@ mod tests {
 
     const CLUSTER: &str =
         "[kubernetes]\nimages = \"r\"\napi = \"https://c\"\nca = \"a\"\ntoken = \"t\"\n";
+
+    const NATS: &str = "move_after_s = 60\n[nats]\nservers = [\"nats://s\"]\n";
 
     fn read(text: &str) -> Result<Runtime, String> {
         toml::from_str::<RuntimeFile>(text).map_err(|error| error.to_string())?.runtime()
@@ -135,7 +227,18 @@ mod tests {
             several.rooms.iter().map(|room| (room.host.as_str(), room.cpu_milli)).collect();
         assert_eq!(hosts, [("north", 2000), ("south", 4000)]);
         assert_eq!(several.rooms[1].accelerators["nvidia.com/gpu"], 2);
-        assert_eq!(several.cluster.unwrap().placing.hosts["south"]["zone"], "south");
+        let Some(Elsewhere::Cluster(cluster)) = several.elsewhere else { panic!() };
+        assert_eq!(cluster.placing.hosts["south"]["zone"], "south");
+        let over_nats = format!(
+            "network = \"10.96.0.0/16\"\n{NATS}\
+             [hosts.north]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.1.0/24\"\nzone = \"a\"\n\
+             [hosts.south]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.2.0/24\"\n"
+        );
+        let over_nats = read(&over_nats).unwrap();
+        assert_eq!(over_nats.rooms[0].zone.as_deref(), Some("a"));
+        assert_eq!(over_nats.rooms[1].network, Some(([10, 96, 2, 0].into(), 24)));
+        let Some(Elsewhere::Hosts(fleet)) = over_nats.elsewhere else { panic!() };
+        assert_eq!((fleet.hosts.len(), fleet.move_after_ms), (2, Some(60_000)));
     }
 
     #[test]
@@ -154,11 +257,11 @@ mod tests {
                 "network = \"10.99.0.0/24\"\ncpus = 0.0\nmemory_mib = 1".to_owned(),
                 "runtime.cpus: 0 must be above 0",
             ),
-            (format!("network = \"10.99.0.0/24\"\n{host}"), "runtime.hosts: a cluster has them"),
+            (format!("network = \"10.99.0.0/24\"\n{host}"), "runtime.hosts: only with"),
             (
                 "network = \"10.99.0.0/24\"\ncpus = 1.0\nmemory_mib = 1\naccelerators = { a = 1 }"
                     .to_owned(),
-                "runtime.accelerators: a cluster has them",
+                "runtime.accelerators: only with",
             ),
             (
                 format!("network = \"10.99.0.0/24\"\ncpus = 1.0\n{CLUSTER}{host}"),
@@ -167,6 +270,30 @@ mod tests {
             (
                 format!("network = \"10.99.0.0/24\"\n{CLUSTER}{}", host.replace("2.0", "-1.0")),
                 "runtime.hosts.north.cpus: -1 must",
+            ),
+            (
+                format!("network = \"10.99.0.0/24\"\n{NATS}"),
+                "runtime.hosts: `[runtime.hosts.NAME]`",
+            ),
+            (
+                format!("network = \"10.99.0.0/24\"\n{}", NATS.replace("60", "5")),
+                "runtime.move_after_s: 5 must be at least",
+            ),
+            (
+                format!("network = \"10.99.0.0/24\"\n{NATS}{host}"),
+                "runtime.hosts.north.network: must be there",
+            ),
+            (
+                format!("network = \"10.99.0.0/24\"\n{NATS}{host}network = \"10.98.0.0/24\""),
+                "runtime.hosts.north.network: must be a part",
+            ),
+            (
+                format!(
+                    "network = \"10.99.0.0/24\"\n{NATS}{0}network = \"10.99.0.0/25\"\n{1}network = \"10.99.0.64/26\"",
+                    host,
+                    host.replace("north", "south")
+                ),
+                "runtime.hosts.south.network: north has some of it",
             ),
         ] {
             let said = read(&text).unwrap_err();

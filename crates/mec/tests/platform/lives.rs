@@ -4,7 +4,7 @@ use crate::packages::{descriptor, named, receive};
 use crate::radio::kinds;
 use crate::support::{SUPPORT, World, location, setup};
 use freshet_mec::notify::Notice;
-use freshet_mec::{Found, Platform, Reach, Step, Task};
+use freshet_mec::{Found, Platform, Reach, Room, Step, Task};
 use serde_json::{Value, json};
 
 const INSTANCES: &str = "/app_lcm/v1/app_instances";
@@ -446,4 +446,94 @@ fn apps_decide_no_lives() {
         "subscriptionType": "AppInstanceStateChangeSubscription", "callbackUri": "http://192.0.2.7/",
     });
     assert_eq!(world.ask("camera", "POST", "/app_lcm/v1/subscriptions", &body).0.status, 403);
+}
+
+/// A platform with two hosts, of which each has a part of the network.
+fn two_hosts() -> World {
+    let mut setup = setup();
+    let place = setup.place.as_mut().unwrap();
+    place.reach = Reach::Host;
+    let one = place.rooms.remove(0);
+    place.rooms = [("north", 0), ("south", 8)]
+        .map(|(host, first)| Room {
+            host: host.to_owned(),
+            zone: Some(format!("zone-{host}")),
+            network: Some(([10, 99, 0, first].into(), 29)),
+            ..one.clone()
+        })
+        .into();
+    World::with(Platform::new(setup).unwrap())
+}
+
+/// Looks at all apps that run; `found` is what is seen.
+fn look(world: &mut World, found: &Found) {
+    let works = world.platform.works(world.now_ms);
+    for work in works.iter().filter(|work| work.task == Task::Look) {
+        let decision = world.platform.worked(work, &Ok(found.clone()), world.now_ms);
+        world.platform.commit(decision, world.now_ms).unwrap();
+    }
+}
+
+#[test]
+fn an_app_whose_host_is_lost_comes_to_another_with_its_names() {
+    use Step::{Answer, Clear, Link, Place, Start, Stop, Unlink, Unpack};
+    let mut world = two_hosts();
+    let (made, _) = world.ask("operator", "POST", "/app_pkgm/v1/onboarded_app_packages", &named());
+    let mut descriptor = descriptor();
+    descriptor["appTrafficRule"] = json!([]);
+    descriptor["appDNSRule"] = json!([{
+        "dnsRuleId": "www", "domainName": "edge.example.com", "ipAddressType": "IP_V4",
+        "ipAddress": "0.0.0.0", "ttl": 30,
+    }]);
+    receive(&mut world, &location(&made), Ok((descriptor, None)));
+    let instance = make(&mut world);
+    let wanted = json!({"selectedMECHostInfo": [{"hostId": {"zone": "zone-south"}}]});
+    assert_eq!(begin(&mut world, &instance, "instantiate", &wanted).0, 202);
+    work(&mut world, well);
+    let address = |world: &World| {
+        world.platform.resolve("edge.example.com", false).and_then(|found| found.address)
+    };
+    assert_eq!(address(&world), Some([10, 99, 0, 10].into()));
+    let begun = |world: &mut World| {
+        look(world, &Found::Lost);
+        let all = world.get("operator", OCCURRENCES).body.unwrap();
+        let open = all.as_array().unwrap().iter().find(|one| one["operationState"] == "STARTING");
+        open.map(|one| format!("{OCCURRENCES}/{}", one["id"].as_str().unwrap()))
+    };
+    let first = begun(&mut world).unwrap();
+    assert_eq!(address(&world), None, "nobody is sent to a host that is lost");
+    // It is wanted in one zone only, which has one host: it comes there again.
+    let (steps, _) = work(&mut world, well);
+    assert_eq!(steps, [Stop, Unlink, Clear, Place, Unpack, Link, Start, Answer]);
+    assert_eq!(
+        (state(&mut world, &first), address(&world)),
+        (json!("COMPLETED"), Some([10, 99, 0, 10].into()))
+    );
+    // Somewhere else it is wanted anywhere; the first try to come to the other host fails.
+    let (_, _) = begin(&mut world, &instance, "terminate", &forcefully());
+    work(&mut world, well);
+    let anywhere = json!({"selectedMECHostInfo": [{"hostId": {}}]});
+    assert_eq!(begin(&mut world, &instance, "instantiate", &anywhere).0, 202);
+    work(&mut world, well);
+    assert_eq!(address(&world), Some([10, 99, 0, 2].into()));
+    let second = begun(&mut world).unwrap();
+    let mut fails = true;
+    let (steps, _) = work(&mut world, |step| match step {
+        Link if std::mem::take(&mut fails) => Err("no".to_owned()),
+        _ => well(step),
+    });
+    let whole = [Stop, Unlink, Clear, Place, Unpack, Link, Start, Answer];
+    assert_eq!(steps, [&whole[..6], &whole[..]].concat());
+    assert_eq!(state(&mut world, &second), "COMPLETED");
+    let known = world.get("operator", &instance).body.unwrap();
+    assert_eq!(known["instantiatedAppState"]["operationalState"], "STARTED");
+    // One that fails wherever it comes waits for a word, and is tried again by it.
+    let third = begun(&mut world).unwrap();
+    work(&mut world, |step| if step == Start { Err("no".to_owned()) } else { well(step) });
+    assert_eq!(state(&mut world, &third), "FAILED_TEMP");
+    let retried = world.ask("operator", "POST", &format!("{third}/retry"), &Value::Null).0;
+    assert_eq!(retried.status, 202);
+    work(&mut world, well);
+    assert_eq!(state(&mut world, &third), "COMPLETED");
+    assert!(address(&world).is_some());
 }

@@ -7,7 +7,7 @@ use freshet_mec::{
 };
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A time to begin at: milliseconds since 1970.
 pub(crate) const NOW_MS: u64 = 1_800_000_000_000;
@@ -75,11 +75,14 @@ pub(crate) fn setup() -> Setup {
             cpu_milli: 1000,
             memory_mib: 1024,
             accelerators: BTreeMap::new(),
+            zone: None,
+            network: None,
         }],
         network: ([10, 99, 0, 0].into(), 28),
         reach: Reach::Interface,
         packages: "/nowhere/packages".into(),
         apps: "/nowhere/apps".into(),
+        away: BTreeSet::new(),
     });
     setup.apps = [("camera".to_owned(), camera), ("viewer".to_owned(), App::default())].into();
     setup

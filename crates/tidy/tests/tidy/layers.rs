@@ -67,7 +67,10 @@ const ALLOWED: [(&str, &[&str]); 29] = [
             "config", "node", "acme",
         ],
     ),
-    ("mec", &["base", "http", "wire", "net", "origin", "node", "router", "package", "limits"]),
+    (
+        "mec",
+        &["base", "http", "wire", "net", "origin", "node", "router", "package", "limits", "fleet"],
+    ),
     ("router", &["base"]),
     ("route", &["base", "net", "origin", "config", "geo", "limits"]),
     (

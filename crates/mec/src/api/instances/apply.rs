@@ -7,7 +7,7 @@ use crate::client::Client;
 use crate::life::{Kind, Life, Place, Run, disk_mib_max};
 use crate::platform::Setup;
 use crate::problem::Problem;
-use crate::runtime::{Network, Spec};
+use crate::runtime::{Network, Package, Spec};
 use crate::table::Table;
 use crate::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
@@ -34,7 +34,12 @@ pub(crate) fn spec(
     Some(Spec {
         instance: instance.to_owned(),
         name: format!("mec-{}", instance.get(..12).unwrap_or(instance)),
-        image: place.packages.join(&life.package).join("unpacked").join(image),
+        grant: granted.id.clone(),
+        package: Package {
+            sha256: packages::sha256(tree, &life.package),
+            image: image.to_owned(),
+            folder: place.packages.join(&life.package),
+        },
         folder: place.apps.join(instance),
         cpu_milli_max: granted.cpu_milli_max,
         memory_mib_max: granted.memory_mib_max,
@@ -221,7 +226,7 @@ pub(crate) fn is_cancelled(tree: &Tree, id: &str) -> bool {
 }
 
 /// What is told of an operation.
-pub(crate) fn occurrence(
+pub(crate) fn updated(
     tree: &Tree,
     id: &str,
     now: &str,

@@ -41,10 +41,10 @@ pub(crate) fn behind_router(tree: &Tree, place: &Place) -> BTreeMap<String, Valu
 pub(super) fn is_led_to(place: &Place, descriptor: &Value, life: &Life) -> Result<(), Problem> {
     let mut rules = rules(descriptor, life, "appTrafficRule").iter();
     let leading = rules.find(|rule| kind(rule).is_some());
-    match leading.filter(|_| place.reach == Reach::Service) {
+    match leading.filter(|_| place.reach != Reach::Interface) {
         Some(rule) => Err(Problem::forbidden(format!(
-            "no grant: apps here are in a cluster, where the edge router leads no packets, and the rule {} leads some \
-             to this one",
+            "no grant: apps are run on other machines or in a cluster, where the edge router leads no packets, as the \
+             rule {} does to this one",
             rule["trafficRuleId"]
         ))),
         None => Ok(()),

@@ -2,7 +2,7 @@
 
 use super::{GRANTS, INSTANCES, OCCURRENCES};
 use crate::api::Stage;
-use crate::life::{Granted, place};
+use crate::life::{Granted, Wish, place};
 use crate::platform::{Answer, Decision};
 use crate::problem::Problem;
 use crate::tree::{Change, escape};
@@ -35,9 +35,11 @@ pub(in crate::api) fn grant(stage: &Stage<'_>, body: &Value) -> Result<Decision,
         return Err(Problem::new(409, "the app instance has its grant already"));
     }
     let mut changes = Vec::new();
+    let owner = Some(stage.caller.client.clone());
     let document = if is_new {
-        let granted = place(stage.tree, host, descriptor, stage.fresh, &[])?;
-        let document = document(stage, instance, occurrence, &granted);
+        let wish = Wish::default();
+        let granted = place(stage.tree, host, descriptor, instance, stage.fresh, &wish)?;
+        let document = document(stage.url, owner, instance, occurrence, &granted);
         life.granted = Some(granted);
         changes.push(life.put(instance));
         document
@@ -46,7 +48,7 @@ pub(in crate::api) fn grant(stage: &Stage<'_>, body: &Value) -> Result<Decision,
         let granted = life.granted.as_ref();
         let granted = granted.ok_or_else(|| Problem::new(409, "the app instance has no grant"))?;
         let granted = Granted { id: stage.fresh.to_owned(), ..granted.clone() };
-        document(stage, instance, occurrence, &granted)
+        document(stage.url, owner, instance, occurrence, &granted)
     };
     let value = document.value.clone().unwrap_or_default();
     let answer = Answer { status: 201, ..Answer::ok(value) };
@@ -57,12 +59,12 @@ pub(in crate::api) fn grant(stage: &Stage<'_>, body: &Value) -> Result<Decision,
 
 /// The document of a grant.
 pub(super) fn document(
-    stage: &Stage<'_>,
+    url: &str,
+    owner: Option<String>,
     instance: &str,
     occurrence: &str,
     granted: &Granted,
 ) -> Change {
-    let url = stage.url;
     let path = format!("{GRANTS}{}", granted.id);
     let value = json!({
         "id": granted.id, "appInstanceId": instance, "appLcmOpOccId": occurrence,
@@ -76,5 +78,5 @@ pub(super) fn document(
             "appInstance": { "href": format!("{url}{INSTANCES}{}", escape(instance)) },
         },
     });
-    Change::put(path, value, Some(stage.caller.client.clone()))
+    Change::put(path, value, owner)
 }

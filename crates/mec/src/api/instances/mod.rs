@@ -6,18 +6,20 @@
 mod apply;
 mod behind;
 mod grants;
+mod moves;
 mod told;
 
 pub(crate) use apply::{
-    client, down, instance, is_cancelled, is_drained, is_ready, leaving, occurrence, ready,
-    released, spec, taken_back,
+    client, down, instance, is_cancelled, is_drained, is_ready, leaving, ready, released, spec,
+    taken_back, updated,
 };
 pub(crate) use behind::behind_router;
 pub(super) use grants::grant;
+pub(crate) use moves::{moves, placed};
 pub(super) use told::{admit_subscription, events};
 
 use super::Stage;
-use crate::life::{Granted, Kind, Life, Operation, Run, Way, place};
+use crate::life::{Granted, Kind, Life, Operation, Place, Run, Way, Wish, place};
 use crate::limits::{DOCUMENTS_PER_CLIENT_MAX, OCCURRENCES_MAX};
 use crate::platform::{Answer, Decision};
 use crate::problem::Problem;
@@ -159,14 +161,15 @@ fn begin(
     }
     let mut changes = Vec::new();
     if kind == Kind::Instantiate {
-        let named = named(body);
+        life.wish = wish(body);
         behind::is_led_to(host, descriptor(tree, &life)?, &life)?;
         if let Some(granted) = &life.granted {
-            is_on(granted, &named)?;
+            is_on(host, granted, &life.wish)?;
         } else {
-            let id_of_grant = format!("{id}-grant");
-            let granted = place(tree, host, descriptor(tree, &life)?, &id_of_grant, &named)?;
-            changes.push(grants::document(stage, instance, id, &granted));
+            let (descriptor, name) = (descriptor(tree, &life)?, format!("{id}-grant"));
+            let granted = place(tree, host, descriptor, instance, &name, &life.wish)?;
+            let owner = Some(stage.caller.client.clone());
+            changes.push(grants::document(stage.url, owner, instance, id, &granted));
             life.granted = Some(granted);
         }
     }
@@ -174,19 +177,11 @@ fn begin(
         changes.extend(apply::application(tree, host, instance, &life)?);
     }
     changes.extend(forgotten(tree));
-    let now = time::stamp(stage.now_ms);
-    let path = format!("{OCCURRENCES}{id}");
-    let mut occurrence = json!({
-        "id": id, "operationState": "STARTING", "stateEnteredTime": now, "startTime": now,
-        "lcmOperation": kind.name(), "isCancelPending": false,
-        "_links": {
-            "self": { "href": format!("{}{path}", stage.url) },
-            "appInstance": { "href": format!("{}{INSTANCES}{}", stage.url, escape(instance)) },
-        },
-    });
+    let mut occurrence = occurrence(stage.url, instance, id, kind, stage.now_ms);
     if kind == Kind::Instantiate {
         occurrence["operationParams"] = body.clone();
     }
+    let path = format!("{OCCURRENCES}{id}");
     changes.push(Change::put(path.clone(), occurrence, Some(stage.caller.client.clone())));
     life.operation = Some(Operation::new(id, kind, grace_s, stage.now_ms));
     changes.push(life.put(instance));
@@ -194,18 +189,34 @@ fn begin(
     Ok(Decision { changes, ..answer.with("Location", format!("{}{path}", stage.url)).into() })
 }
 
-/// The hosts that an instantiation names.
-fn named(body: &Value) -> Vec<&str> {
-    let named = body["selectedMECHostInfo"].as_array().into_iter().flatten();
-    named.filter_map(|one| one["hostName"].as_str()).collect()
+/// The document of an operation that begins.
+fn occurrence(url: &str, instance: &str, id: &str, kind: Kind, now_ms: u64) -> Value {
+    let now = time::stamp(now_ms);
+    json!({
+        "id": id, "operationState": "STARTING", "stateEnteredTime": now, "startTime": now,
+        "lcmOperation": kind.name(), "isCancelPending": false,
+        "_links": {
+            "self": { "href": format!("{url}{OCCURRENCES}{id}") },
+            "appInstance": { "href": format!("{url}{INSTANCES}{}", escape(instance)) },
+        },
+    })
 }
 
-/// Whether what was granted before is on one of the hosts that are named, or none is.
-fn is_on(granted: &Granted, named: &[&str]) -> Result<(), Problem> {
-    let host = granted.host.as_str();
-    if named.is_empty() || named.contains(&host) {
+/// Where an instantiation wants the app to be: the hosts and sites that it names.
+fn wish(body: &Value) -> Wish {
+    let named = |of: fn(&Value) -> &Value| {
+        let hosts = body["selectedMECHostInfo"].as_array().into_iter().flatten();
+        hosts.filter_map(|one| of(one).as_str().map(str::to_owned)).collect()
+    };
+    Wish { hosts: named(|one| &one["hostName"]), zones: named(|one| &one["hostId"]["zone"]) }
+}
+
+/// Whether what was granted before is where it is wanted.
+fn is_on(place: &Place, granted: &Granted, wish: &Wish) -> Result<(), Problem> {
+    if place.is_as_wished(granted, wish) {
         return Ok(());
     }
+    let host = &granted.host;
     let what = format!("no grant: what the app instance was granted is on the host {host}");
     Err(Problem::forbidden(what))
 }

@@ -131,9 +131,9 @@ impl Kubernetes {
 }
 
 impl Driver for Kubernetes {
-    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, Trouble> {
+    fn unpack(&self, spec: &Spec) -> Result<Option<Vec<u16>>, Trouble> {
         // Machines of the cluster fetch it; here it is only held against its digests, and read.
-        unpack(spec, |rootfs| fs::remove_dir_all(rootfs))
+        unpack(spec, |rootfs| fs::remove_dir_all(rootfs)).map(Some)
     }
 
     fn link(&self, spec: &Spec) -> Result<(), Trouble> {

@@ -172,13 +172,18 @@ pub(super) fn pod(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Network;
+    use crate::runtime::{Network, Package};
 
     fn spec() -> Spec {
         Spec {
             instance: "0123456789abcdef".to_owned(),
             name: "mec-0123456789ab".to_owned(),
-            image: "image".into(),
+            grant: "grant".into(),
+            package: Package {
+                sha256: String::new(),
+                image: "image".into(),
+                folder: "package".into(),
+            },
             folder: "folder".into(),
             cpu_milli_max: 250,
             memory_mib_max: 64,

@@ -132,8 +132,8 @@ impl Oci {
 }
 
 impl Driver for Oci {
-    fn unpack(&self, spec: &Spec) -> Result<Vec<u16>, Trouble> {
-        unpack(spec, |_| Ok(()))
+    fn unpack(&self, spec: &Spec) -> Result<Option<Vec<u16>>, Trouble> {
+        unpack(spec, |_| Ok(())).map(Some)
     }
 
     fn link(&self, spec: &Spec) -> Result<(), Trouble> {

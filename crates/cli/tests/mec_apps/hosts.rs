@@ -1,0 +1,306 @@
+//! Hosts of their own that run apps for a platform, over a real server of NATS: two on this machine, each with
+//! containers and namespaces that the other does not see, which are killed, cut off, and come back.
+
+use crate::nats::Nats;
+use crate::world::{LIVES, World, run, until};
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, copy};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// After how much silence of a host its apps come to another.
+const MOVE_AFTER_S: u64 = 20;
+
+/// The way from a host to the servers, which can be cut.
+struct Way {
+    port: u16,
+    is_cut: Arc<AtomicBool>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Way {
+    fn to(server: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let way = Self { port, is_cut: Arc::default(), open: Arc::default() };
+        let (is_cut, open) = (Arc::clone(&way.is_cut), Arc::clone(&way.open));
+        std::thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                if is_cut.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let Ok(far) = TcpStream::connect(server.trim_start_matches("nats://")) else {
+                    continue;
+                };
+                for (mut from, mut to) in [(&near, &far), (&far, &near)]
+                    .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()))
+                {
+                    std::thread::spawn(move || {
+                        let _ = copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+                open.lock().unwrap().extend([near, far]);
+            }
+        });
+        way
+    }
+
+    fn cut(&self) {
+        self.is_cut.store(true, Ordering::SeqCst);
+        for stream in self.open.lock().unwrap().drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn heal(&self) {
+        self.is_cut.store(false, Ordering::SeqCst);
+    }
+}
+
+/// A host: a place for containers of its own, and the program in it.
+struct Host {
+    name: &'static str,
+    folder: tempfile::TempDir,
+    way: Way,
+    /// Keeps the place.
+    holder: Child,
+    agent: Option<Child>,
+}
+
+impl Host {
+    fn start(name: &'static str, nats: &Nats) -> Self {
+        let hold = "mount -t tmpfs tmpfs /run && echo ready && exec sleep infinity";
+        let mut holder = Command::new("unshare");
+        holder.args(["--mount", "sh", "-c", hold]).stdout(Stdio::piped());
+        let mut holder = holder.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "ready\n");
+        let (folder, way) = (tempfile::tempdir().unwrap(), Way::to(nats.url()));
+        let config = format!(
+            "name = \"{name}\"\nstate = \"{}/state\"\n[packages]\nunsigned = true\n\
+             [nats]\nservers = [\"nats://127.0.0.1:{}\"]\n",
+            folder.path().display(),
+            way.port
+        );
+        std::fs::write(folder.path().join("host.toml"), config).unwrap();
+        let mut host = Self { name, folder, way, holder, agent: None };
+        host.again();
+        host
+    }
+
+    /// Starts the program on what the last one left.
+    fn again(&mut self) {
+        self.kill();
+        let said = self.folder.path().join("said");
+        let said = std::fs::File::options().create(true).append(true).open(said).unwrap();
+        let config = self.folder.path().join("host.toml");
+        let mut agent = self.inside(env!("CARGO_BIN_EXE_freshet"));
+        agent.args(["mec", "host", "--config"]).arg(config);
+        agent.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
+        self.agent = Some(agent.spawn().unwrap());
+    }
+
+    fn kill(&mut self) {
+        if let Some(mut agent) = self.agent.take() {
+            agent.kill().unwrap();
+            agent.wait().unwrap();
+        }
+    }
+
+    /// A program at this host's place.
+    fn inside(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id())).arg(program);
+        command
+    }
+
+    /// Containers here that run.
+    fn containers(&self) -> Vec<String> {
+        let output = self.inside("crun").args(["list", "--quiet"]).output().unwrap();
+        let mut all: Vec<String> =
+            String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect();
+        all.sort();
+        all
+    }
+
+    /// The process of an app, as the host knows it.
+    fn process(&self, instance: &str) -> Option<String> {
+        let path = self.folder.path().join("state/apps").join(instance).join("process");
+        std::fs::read_to_string(path).ok()
+    }
+
+    /// Whether nothing is left of any app: files, namespaces, packages.
+    fn is_empty(&self) -> bool {
+        let count = |below: &str, but: &str| {
+            let all = std::fs::read_dir(self.folder.path().join(below)).unwrap();
+            all.filter(|one| one.as_ref().unwrap().file_name() != but).count()
+        };
+        let namespaces = self.inside("ip").args(["netns", "list"]).output().unwrap().stdout;
+        self.containers().is_empty()
+            && namespaces.is_empty()
+            && count("state/apps", "lock") == 0
+            && count("state/packages", "") == 0
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.kill();
+        for name in self.containers() {
+            let _ = self.inside("crun").args(["delete", "--force", &name]).output();
+            let _ = self.inside("ip").args(["netns", "delete", &name]).output();
+        }
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+        if std::thread::panicking() {
+            let said = std::fs::read_to_string(self.folder.path().join("said")).unwrap_or_default();
+            println!("the host {} said:\n{said}", self.name);
+        }
+    }
+}
+
+/// A platform beside servers of NATS, in the network namespace that this is, with a name.
+fn platform(nats: &Nats) -> World {
+    let folder = tempfile::tempdir().unwrap();
+    let namespace = format!("freshet-main-{}", std::process::id());
+    run("ip", &["netns", "attach", &namespace, &std::process::id().to_string()]);
+    let runtime = format!(
+        "network = \"10.98.0.0/16\"\nmove_after_s = {MOVE_AFTER_S}\n\
+         [runtime.nats]\nservers = [\"{}\"]\n\
+         [runtime.hosts.north]\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"10.98.1.0/24\"\nzone = \"one\"\n\
+         [runtime.hosts.south]\ncpus = 0.5\nmemory_mib = 256\nnetwork = \"10.98.2.0/24\"\nzone = \"two\"\n",
+        nats.url()
+    );
+    let router = folder.path().join("router.sock");
+    drop(crate::world::stand_in(&router));
+    let mut world =
+        World::beside(folder, &namespace, &router, &runtime, "[packages]\nunsigned = true\n");
+    world.is_own = true;
+    world
+}
+
+/// Brings the package of an app that no packets are led to.
+fn bring(world: &World) {
+    let archive = world.pack();
+    let folder = archive.with_extension("");
+    let path = folder.join("appd.json");
+    let mut descriptor: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    descriptor["appTrafficRule"] = json!([]);
+    std::fs::write(&path, descriptor.to_string()).unwrap();
+    let pack = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/mec/pack");
+    run(pack, &[folder.to_str().unwrap(), "/server"]);
+    world.upload("hello", &archive);
+}
+
+/// Instantiates an app, as soon as there are hosts for it.
+fn instantiate(world: &World, wanted: &Value) -> String {
+    let instance = world.name();
+    let body = json!({ "selectedMECHostInfo": [{ "hostId": wanted }] });
+    let target = format!("{LIVES}/{instance}/instantiate");
+    until("there is a host", || world.post(&target, &body).0 == 202);
+    settled(world, &instance);
+    instance
+}
+
+fn settled(world: &World, instance: &str) {
+    let state = world.settled(instance);
+    assert_eq!(state, "COMPLETED", "{}", world.get("/app_lcm/v1/app_lcm_op_occs"));
+}
+
+fn answers(world: &World, instance: &str) -> bool {
+    world.ask_app(&format!("http://{}/", world.address(instance))) == instance
+}
+
+fn name(instance: &str) -> String {
+    format!("mec-{}", &instance[..12])
+}
+
+#[test]
+fn apps_go_on_whoever_is_killed_and_come_to_another_host_once_theirs_is_lost() {
+    if let Some(why) = crate::world::missing() {
+        return crate::skip::skip(why);
+    }
+    let Some(program) = crate::support::program("nats-server") else { return };
+    let mut nats = Nats::start(program);
+    let mut world = platform(&nats);
+    let (mut north, south) = (Host::start("north", &nats), Host::start("south", &nats));
+    bring(&world);
+    // It comes where most is left, and another one to the zone that it wants.
+    let first = instantiate(&world, &json!({}));
+    let second = instantiate(&world, &json!({ "zone": "two" }));
+    assert!(world.address(&first).starts_with("10.98.1."));
+    assert!(world.address(&second).starts_with("10.98.2."));
+    assert!(answers(&world, &first) && answers(&world, &second));
+    assert_eq!((north.containers(), south.containers()), (vec![name(&first)], vec![name(&second)]));
+    // Whoever is killed, apps go on as they are.
+    let before = (north.process(&first), south.process(&second));
+    assert!(before.0.is_some() && before.1.is_some());
+    world.again();
+    north.again();
+    nats.kill();
+    assert!(answers(&world, &first) && answers(&world, &second));
+    nats.run();
+    // What is asked for while something is away is done when it is there.
+    assert_eq!(world.begin(&second, "stop"), 202);
+    settled(&world, &second);
+    assert_eq!(south.containers(), Vec::<String>::new());
+    assert_eq!(world.begin(&second, "start"), 202);
+    settled(&world, &second);
+    assert!(answers(&world, &first) && answers(&world, &second));
+    assert_eq!(north.process(&first), before.0);
+    // A platform that is killed at some moment of an operation goes on with it.
+    for pause_ms in [5, 40, 90, 200, 400, 800] {
+        let third = world.name();
+        let target = format!("{LIVES}/{third}/instantiate");
+        let body = json!({ "selectedMECHostInfo": [{ "hostName": "north", "hostId": {} }] });
+        until("there is a host", || world.post(&target, &body).0 == 202);
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        world.again();
+        settled(&world, &third);
+        assert!(answers(&world, &third), "killed after {pause_ms} ms");
+        assert_eq!(world.begin(&third, "terminate"), 202);
+        std::thread::sleep(Duration::from_millis(pause_ms));
+        world.again();
+        settled(&world, &third);
+        until("nothing is left of it", || north.containers() == [name(&first)]);
+    }
+    // A host that is cut off ends its apps, and then they come to another: there are never two of one.
+    let begun = Instant::now();
+    north.way.cut();
+    let mut ended = None;
+    until("it comes to the other host", || {
+        let (there, here) = (north.containers(), south.containers());
+        let (there, here) = (there.contains(&name(&first)), here.contains(&name(&first)));
+        assert!(!(there && here), "there are two of it");
+        if !there {
+            ended.get_or_insert(begun.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        here
+    });
+    println!("ended after {ended:?}, at the other host after {:?}", begun.elapsed());
+    assert!(begun.elapsed() >= Duration::from_secs(MOVE_AFTER_S));
+    until("it is ready there", || world.address(&first).starts_with("10.98.2."));
+    settled(&world, &first);
+    assert!(answers(&world, &first) && answers(&world, &second));
+    // When it is back it runs nothing of it. Of what two hosts on one machine share, control groups, it can remove
+    // the app's own when the other has ended it, and gets new apps then.
+    north.way.heal();
+    for instance in [&first, &second] {
+        assert_eq!(north.containers(), Vec::<String>::new());
+        assert!(answers(&world, instance));
+        assert_eq!(world.begin(instance, "terminate"), 202);
+        settled(&world, instance);
+    }
+    until("nothing is left", || north.is_empty() && south.is_empty());
+    let third = instantiate(&world, &json!({ "zone": "one" }));
+    assert!(world.address(&third).starts_with("10.98.1.") && answers(&world, &third));
+    assert_eq!(world.begin(&third, "terminate"), 202);
+    settled(&world, &third);
+    until("nothing is left", || north.is_empty() && south.is_empty());
+}
