@@ -37,6 +37,18 @@ pub enum Promise {
     },
 }
 
+impl Promise {
+    /// Of what, in words, and which share of calls.
+    pub(crate) fn told(&self) -> (String, f64) {
+        match self {
+            Self::Availability { share } => ("no error".to_owned(), *share),
+            Self::Latency { share, within_us } => {
+                (format!("first byte within {} ms", *within_us as f64 / 1000.0), *share)
+            }
+        }
+    }
+}
+
 /// A service behind the gateway, as a configuration has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,7 +1,7 @@
 //! A request over HTTP, and the response to it.
 
 use super::door::PlaceOf;
-use super::{METRICS, Shared, metrics};
+use super::{METRICS, Shared, console, metrics};
 use crate::limits::BODY_BYTES_MAX;
 use crate::platform::{Answer, Call, GATEWAY_CHANGES};
 use crate::problem::Problem;
@@ -28,6 +28,9 @@ pub(super) async fn answer(
 ) -> Response {
     let begun = std::time::Instant::now();
     let (parts, body) = request.into_parts();
+    if let Some(page) = console::page(parts.method.as_str(), parts.uri.path()) {
+        return page;
+    }
     let field = |name: HeaderName| text(&parts.headers, &name);
     let call = Call {
         method: parts.method.as_str(),

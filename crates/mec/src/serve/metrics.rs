@@ -1,6 +1,7 @@
 //! What the platform counts, as OpenMetrics: for a monitor that has a token for it.
 
 use crate::notify::Notified;
+use crate::objective::{Objective, Promise};
 use crate::platform::Standing;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -9,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// The media type of the text.
@@ -36,6 +38,12 @@ struct State {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct Promised {
+    service: String,
+    promise: String,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct Outcome {
     outcome: &'static str,
 }
@@ -47,16 +55,23 @@ type Seconds = Family<In, Histogram, fn() -> Histogram>;
 pub(super) struct Metrics {
     calls: Family<Of, Counter>,
     seconds: Seconds,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        let make: fn() -> Histogram = || Histogram::new(BOUNDS_S);
-        Self { calls: Family::default(), seconds: Family::new_with_constructor(make) }
-    }
+    promised: Family<Promised, Gauge<f64, AtomicU64>>,
 }
 
 impl Metrics {
+    /// Nothing has happened yet, and this is promised.
+    pub(super) fn new(objectives: &[Objective]) -> Self {
+        let make: fn() -> Histogram = || Histogram::new(BOUNDS_S);
+        let promised: Family<Promised, Gauge<f64, AtomicU64>> = Family::default();
+        for objective in objectives {
+            for (promise, share) in objective.promises.iter().map(Promise::told) {
+                let service = objective.service.clone();
+                promised.get_or_create(&Promised { service, promise }).set(share);
+            }
+        }
+        Self { calls: Family::default(), seconds: Family::new_with_constructor(make), promised }
+    }
+
     /// A call was answered. `interface` is one of the table, or nothing where it was of none.
     pub(super) fn count(&self, interface: Option<&str>, method: &str, status: u16, took: Duration) {
         // What clients make up is one, or labels would grow without end.
@@ -74,6 +89,9 @@ impl Metrics {
         registry.register("calls", "Calls that were answered", self.calls.clone());
         let help = "How long calls took, from the head to the answer";
         registry.register_with_unit("call", help, Unit::Seconds, self.seconds.clone());
+        let help = "Share of a service's calls over 30 days that is promised";
+        let ratio = Unit::Other("ratio".to_owned());
+        registry.register_with_unit("promised", help, ratio, self.promised.clone());
         let mut gauge = |name: &str, help: &str, value: usize| {
             let gauge = Gauge::<i64>::default();
             gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
@@ -109,7 +127,7 @@ mod tests {
 
     #[test]
     fn what_clients_make_up_is_counted_as_one() {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(&[]);
         for method in ["BREW", "STEEP", "GET"] {
             metrics.count(None, method, 404, Duration::from_millis(2));
         }

@@ -8,6 +8,7 @@
 mod answer;
 mod changes;
 mod config;
+mod console;
 mod deliver;
 mod door;
 mod key;
@@ -165,7 +166,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         moved: Notify::new(),
         courier: deliver::Courier::new(callbacks),
         packages,
-        metrics: metrics::Metrics::default(),
+        metrics: metrics::Metrics::new(&config.objectives),
         driver,
         begun: Notify::new(),
         gateways: config.gateways,

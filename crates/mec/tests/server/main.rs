@@ -39,7 +39,8 @@ fn a_rule_is_answered_when_the_router_has_it() {
 #[test]
 fn a_monitor_with_a_token_is_told_what_was_counted() {
     let more = "[client.monitor]\nscopes = [\"mec_platform:metrics\"]\n\
-        secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n";
+        secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n\
+        [service.detector]\navailability = 99.5\nlatency = \"50ms\"\nlatency_share = 99.0\n";
     let running = Running::start(more);
     let (camera, monitor) = (running.token("camera"), running.token("monitor"));
     for _ in 0..3 {
@@ -54,10 +55,29 @@ fn a_monitor_with_a_token_is_told_what_was_counted() {
         "freshet_mec_calls_total{interface=\"none\",method=\"GET\",status=\"404\"} 1",
         "freshet_mec_calls_total{interface=\"mec_platform\",method=\"GET\",status=\"403\"} 1",
         "freshet_mec_apps{state=\"STARTING\"} 1",
+        "freshet_mec_promised_ratio{service=\"detector\",promise=\"no error\"} 0.995",
+        "freshet_mec_promised_ratio{service=\"detector\",promise=\"first byte within 50 ms\"} 0.99",
     ] {
         assert!(text.lines().any(|one| one == line), "{line}\n{text}");
     }
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn operators_have_a_page() {
+    let running = Running::start("");
+    for (path, begins) in [
+        ("/console", "<!doctype html>"),
+        ("/console/page.js", "\"use strict\";"),
+        ("/console/page.css", ":root {"),
+    ] {
+        let answer = running.ask("GET", path, "", "");
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(answer.body.starts_with(begins), "{path}");
+        assert!(answer.head.contains("frame-ancestors 'none'"), "{path}: {}", answer.head);
+    }
+    assert_eq!(running.ask("POST", "/console", "", "").status, 401);
+    assert_eq!(running.ask("GET", "/console/other", "", "").status, 401);
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl Running {
         let text = String::from_utf8(text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Answer { status, body: body.to_owned() }
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
     }
 }
 
@@ -139,6 +139,7 @@ impl Drop for Running {
 
 pub(crate) struct Answer {
     pub(crate) status: u16,
+    pub(crate) head: String,
     pub(crate) body: String,
 }
 
