@@ -10,13 +10,12 @@ use crate::selector::{Selector, Variation};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use freshet_base::clock::UnixMillis;
 use freshet_http::fields::Fields;
-use freshet_http::freshness::{Freshness, Reuse};
+use freshet_http::freshness::{Freshness, Lifetimes, Reuse};
 use freshet_http::message::{Scheme, Version};
 use freshet_store::{Body, prefetch};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 /// What an object costs in the index besides itself: its place in a table that is half full at worst, its
 /// place in the queues, its ghost once it is evicted, and what the allocator adds to eight pieces.
@@ -319,17 +318,11 @@ impl Object {
     /// lifetime and with stale windows that end where they would if its lifetime had ended then.
     /// So it is stale even for a worker whose clock is behind that of the purge.
     pub fn freshness(&self) -> Freshness {
-        let mut freshness = self.with_head(|head| head.freshness.clone());
-        if let Some(purged_at) = self.soft_purged_at() {
-            let lived = freshness.lifetime.min(freshness.age(purged_at));
-            freshness.lifetime = Duration::ZERO;
-            for window in [&mut freshness.stale_while_revalidate, &mut freshness.stale_if_error] {
-                if !window.is_zero() {
-                    *window = window.saturating_add(lived);
-                }
-            }
+        let freshness = self.with_head(|head| head.freshness.clone());
+        match self.soft_purged_at() {
+            None => freshness,
+            Some(at) => freshness.ended(at),
         }
-        freshness
     }
 
     /// How it may be used at `now` (RFC 9111 §4.2), soft purges respected.
@@ -432,6 +425,15 @@ impl Object {
         if self.soft_purged_at().is_none() {
             self.soft_purged_ms.store(at.0.min(NOT_PURGED - 1), Relaxed);
         }
+    }
+
+    /// Gives it other lifetimes, in the place of those it has and of a soft purge. Under the shard's
+    /// lock.
+    pub(crate) fn give(&self, lifetimes: &Lifetimes) {
+        let head = self.head();
+        let freshness = head.freshness.clone().given(lifetimes);
+        self.set_head(StoredHead { freshness, ..StoredHead::clone(&head) });
+        self.undo_soft_purge();
     }
 
     pub(crate) fn undo_soft_purge(&self) {

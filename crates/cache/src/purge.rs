@@ -7,6 +7,7 @@ use crate::purge_log::Seq;
 use crate::shard::{SHARDS, Shard};
 use crate::waiting::{Pending, WaitOutcome};
 use freshet_base::clock::UnixMillis;
+use freshet_http::freshness::Lifetimes;
 use std::sync::Arc;
 
 /// How to purge.
@@ -17,6 +18,8 @@ pub enum Purge {
     /// Keep them as stale from this time on: they may be served while they are being refreshed,
     /// as far as their heads allow.
     Soft(UnixMillis),
+    /// Keep them with these lifetimes in the place of those they have, which may be longer.
+    Given(Lifetimes),
 }
 
 impl Cache {
@@ -156,12 +159,9 @@ impl Shard {
                 gone.objects.append(&mut taken);
                 found
             }
-            Purge::Soft(at) => {
-                let resource = self.find(hash);
-                let variants = resource.map(|resource| resource.variants.iter());
-                let matching = variants.into_iter().flatten().filter(|object| goes(object));
-                let marked = matching.inspect(|object| object.soft_purge(at));
-                marked.filter(|object| !object.is_copy()).count()
+            Purge::Soft(at) => self.mark_where(hash, goes, &|object| object.soft_purge(at)),
+            Purge::Given(lifetimes) => {
+                self.mark_where(hash, goes, &|object| object.give(&lifetimes))
             }
         };
         if found > 0 {
@@ -169,5 +169,18 @@ impl Shard {
         }
         self.counters.purged += found as u64;
         found
+    }
+
+    /// Marks the variants of one key for which `goes` is true, and says how many there were, without
+    /// copies.
+    fn mark_where(
+        &self,
+        hash: u128,
+        goes: &mut dyn FnMut(&Object) -> bool,
+        mark: &dyn Fn(&Object),
+    ) -> usize {
+        let variants = self.find(hash).map(|resource| resource.variants.iter());
+        let matching = variants.into_iter().flatten().filter(|object| goes(object));
+        matching.inspect(|object| mark(object)).filter(|object| !object.is_copy()).count()
     }
 }

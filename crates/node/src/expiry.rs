@@ -10,6 +10,7 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_cache::Object;
+use freshet_http::freshness::Lifetimes;
 use freshet_media::Progress;
 use freshet_store::Body;
 use std::cmp::Reverse;
@@ -23,7 +24,7 @@ use tokio::sync::Notify;
 
 /// Objects looked at without a rest.
 const BATCH: usize = 256;
-/// The longest sleep: a soft purge may bring an object's end nearer without a word.
+/// The longest sleep: a soft purge of an operator may bring an object's end nearer without a word.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Entries a queue has before those of objects that have left otherwise are looked for.
@@ -134,7 +135,48 @@ fn end_of(object: &Object, keep: Duration) -> UnixMillis {
     stale.plus(freshness.stale_while_revalidate.saturating_add(keep))
 }
 
+/// An object whose lifetimes are about to change, and when it leaves by those it has.
+pub(crate) struct Ending {
+    object: Arc<Object>,
+    at: UnixMillis,
+}
+
+impl Ending {
+    pub(crate) fn of(object: Arc<Object>) -> Self {
+        Self { at: end_of(&object, keep_of(&object)), object }
+    }
+}
+
 impl Expiry {
+    /// Has an object that was given other lifetimes be kept as they say, and leave by them.
+    pub(crate) fn rearm(
+        &self,
+        Ending { object, at }: Ending,
+        lifetimes: &Lifetimes,
+        scribe: Option<&Arc<dyn Scribe>>,
+    ) {
+        match (upkeep_of(object.body()), lifetimes.keep) {
+            (Some(upkeep), Some(keep)) => upkeep.set_keep(keep),
+            // What came from a disk, or from the process before.
+            (None, Some(keep)) => {
+                let id = object.with_head(|head| head.fetch_id);
+                object.body().attach(Arc::new(Upkeep::new(keep, None, None, id)));
+            }
+            (_, None) => {}
+        }
+        let keep = keep_of(&object);
+        let end = end_of(&object, keep);
+        if let Some(scribe) = scribe {
+            let (id, before, now) = (object.id(), seconds(at), seconds(end));
+            let text = format!("EXP_Rearm p=0x{id:x} E={before:.6} e={now:.6} f=0x0");
+            scribe.note(Tag::ExpKill, &text);
+        }
+        // Otherwise it is looked at soon enough.
+        if end < at && object.body().has_attachment() {
+            self.watch(&object, keep);
+        }
+    }
+
     /// Has an object leave at its end.
     pub fn watch(&self, object: &Arc<Object>, keep: Duration) {
         let due = Due { at: end_of(object, keep), object: Arc::downgrade(object) };
@@ -303,6 +345,35 @@ mod tests {
         let due = expiry.due(NOW.plus(Duration::from_secs(35))).expect("its time is over");
         assert_eq!(due[0].id(), object.id());
         assert_eq!(expiry.due(NOW.plus(keep)).expect_err("that was all"), SLEEP_MAX);
+    }
+
+    #[test]
+    fn an_object_leaves_by_the_lifetimes_it_was_given_last() {
+        let (cache, expiry) = (cache(), Expiry::default());
+        let object = object(&cache, 1);
+        object.body().attach(Arc::new(Upkeep::new(Duration::from_secs(20), None, None, 7)));
+        expiry.watch(&object, Duration::from_secs(20));
+        let lifetimes = Lifetimes {
+            from: NOW.plus(Duration::from_secs(1)),
+            ttl: Duration::ZERO,
+            grace: Some(Duration::from_secs(2)),
+            keep: Some(Duration::from_secs(3)),
+        };
+        let ending = Ending::of(Arc::clone(&object));
+        cache.purge(object.key(), freshet_cache::Purge::Given(lifetimes));
+        expiry.rearm(ending, &lifetimes, None);
+        assert_eq!(keep_of(&object), Duration::from_secs(3));
+        assert!(expiry.due(NOW.plus(Duration::from_millis(5999))).is_err(), "it is kept");
+        let due = expiry.due(NOW.plus(Duration::from_secs(6))).expect("its time is over");
+        assert_eq!(due[0].id(), object.id());
+        // A longer life is seen when the end before has come.
+        let later = Lifetimes { ttl: Duration::from_secs(600), ..lifetimes };
+        let ending = Ending::of(Arc::clone(&object));
+        cache.purge(object.key(), freshet_cache::Purge::Given(later));
+        expiry.rearm(ending, &later, None);
+        let due = expiry.due(NOW.plus(Duration::from_secs(35))).expect("the entry from before");
+        assert_eq!(due.len(), 1);
+        assert!(end_of(&object, keep_of(&object)) > NOW.plus(Duration::from_secs(600)));
     }
 
     #[test]

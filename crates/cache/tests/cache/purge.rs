@@ -2,7 +2,7 @@ use crate::fixture::*;
 use freshet_cache::{
     Cache, Lookup, MissWhy, ObjectSpec, Purge, StoredHead, Ticket, WaitOutcome, tag,
 };
-use freshet_http::freshness::Reuse;
+use freshet_http::freshness::{Lifetimes, Reuse};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -98,6 +98,33 @@ fn a_softly_purged_object_is_stale_from_then_on() {
     assert!(refresh.refresh(&object, renewed));
     assert_eq!(object.reuse(after(120)), Reuse::Fresh);
     assert_eq!(object.soft_purged_at(), None);
+}
+
+#[test]
+fn an_object_that_is_given_other_lifetimes_has_them_until_it_is_validated() {
+    let cache = cache(16 * MIB);
+    let object = miss(get(&cache, "/a", START)).0.insert(spec(&cache, graceful(10, 20), 10));
+    let key = object.key();
+    let seconds = Duration::from_secs;
+    let longer = Lifetimes { from: after(5), ttl: seconds(100), grace: None, keep: None };
+    assert_eq!(cache.purge(key, Purge::Given(longer)), 1);
+    assert_eq!(object.reuse(after(104)), Reuse::Fresh);
+    assert_eq!(object.reuse(after(124)), Reuse::StaleWhileRevalidate);
+    assert_eq!(object.soft_purged_at(), None);
+    let grace = Some(seconds(3));
+    let ended = Lifetimes { from: after(50), ttl: Duration::ZERO, grace, keep: None };
+    assert_eq!(cache.purge(key, Purge::Given(ended)), 1);
+    assert_eq!(object.reuse(after(50)), Reuse::StaleWhileRevalidate);
+    assert_eq!(object.reuse(after(53)), Reuse::Stale);
+    // The last word counts.
+    assert_eq!(cache.purge(key, Purge::Given(longer)), 1);
+    assert_eq!(object.reuse(after(60)), Reuse::Fresh);
+    assert_eq!(cache.purge(key, Purge::Given(ended)), 1);
+    let (_, refresh) = hit(get(&cache, "/a", after(51)));
+    let mut renewed = graceful(10, 20);
+    renewed.freshness.received = after(51);
+    assert!(refresh.expect("it is to be refreshed").refresh(&object, renewed));
+    assert_eq!(object.reuse(after(60)), Reuse::Fresh);
 }
 
 #[test]

@@ -41,6 +41,19 @@ pub struct Freshness {
     pub immutable: bool,
 }
 
+/// Lifetimes a policy gives to what is stored already, in the place of those it had.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Lifetimes {
+    /// From when on they count.
+    pub from: UnixMillis,
+    /// How long it is fresh.
+    pub ttl: Duration,
+    /// How long it may be served stale behind that; `None` for as long as before.
+    pub grace: Option<Duration>,
+    /// How long it is kept behind that, to be validated; `None` for as long as before.
+    pub keep: Option<Duration>,
+}
+
 /// Where a freshness lifetime comes from.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum LifetimeSource {
@@ -119,6 +132,38 @@ impl Freshness {
     pub fn with_lifetime(mut self, lifetime: Duration, now: UnixMillis) -> Self {
         self.lifetime = self.age(now).saturating_add(lifetime);
         self.source = LifetimeSource::Policy;
+        self
+    }
+
+    /// This with other lifetimes, longer or shorter ones.
+    #[must_use]
+    pub fn given(mut self, lifetimes: &Lifetimes) -> Self {
+        if let Some(grace) = lifetimes.grace {
+            self = self.with_grace(grace);
+        }
+        self.with_lifetime(lifetimes.ttl, lifetimes.from)
+    }
+
+    /// This with another time to be served stale: while it is refreshed, and no longer than that
+    /// when the origin fails.
+    #[must_use]
+    pub fn with_grace(mut self, grace: Duration) -> Self {
+        self.stale_while_revalidate = grace;
+        self.stale_if_error = self.stale_if_error.min(grace);
+        self
+    }
+
+    /// This with a life that has ended at a time: no lifetime, and stale windows that end where they
+    /// would if it had ended then. So it is stale whatever clock is asked.
+    #[must_use]
+    pub fn ended(mut self, at: UnixMillis) -> Self {
+        let lived = self.lifetime.min(self.age(at));
+        self.lifetime = Duration::ZERO;
+        for window in [&mut self.stale_while_revalidate, &mut self.stale_if_error] {
+            if !window.is_zero() {
+                *window = window.saturating_add(lived);
+            }
+        }
         self
     }
 
@@ -271,6 +316,23 @@ mod tests {
         let freshness = freshness().with_lifetime(seconds(30), START);
         assert_eq!(freshness.ttl_ms(START), 30_000);
         assert_eq!(freshness.source, LifetimeSource::Policy);
+    }
+
+    #[test]
+    fn lifetimes_given_later_take_the_place_of_those_before() {
+        let mut before = freshness().with_grace(seconds(20));
+        before.stale_if_error = seconds(60);
+        let given =
+            Lifetimes { from: after(3000), ttl: seconds(30), grace: Some(seconds(2)), keep: None };
+        let longer = before.clone().given(&given);
+        assert_eq!(longer.reuse(after(32_999)), Reuse::Fresh);
+        assert_eq!(longer.reuse(after(34_999)), Reuse::StaleWhileRevalidate);
+        assert_eq!(longer.reuse(after(35_000)), Reuse::Stale);
+        assert!(!longer.may_serve_on_error(after(35_000)));
+        let ended = before.given(&Lifetimes { ttl: Duration::ZERO, grace: None, ..given });
+        assert_eq!(ended.reuse(after(3000)), Reuse::StaleWhileRevalidate);
+        assert_eq!(ended.reuse(after(22_999)), Reuse::StaleWhileRevalidate);
+        assert_eq!(ended.reuse(after(23_000)), Reuse::Stale);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The disks as a keeper of responses.
 
 use super::intake::{Intake, offer_used, renew};
+use super::meta::millis;
 use super::promote;
 use crate::keepers::{Admission, Candidate, Keeper, Purgeable, Renewed, Restoring, Used, Wanted};
 use crate::worker::Worker;
-use freshet_cache::Key;
-use freshet_store::disk::purges::Target;
+use freshet_cache::{Key, Purge};
+use freshet_store::disk::purges::{Soft, Target};
 use freshet_store::disk::{Disks, Pending};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,11 +35,24 @@ impl Keeper for DiskKeeper {
         Box::pin(promote::restore(&self.0, worker, wanted))
     }
 
-    fn evict(&self, what: &Purgeable<'_>, soft_ms: Option<u64>) -> Option<Pending> {
+    fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Option<Pending> {
+        let soft = left_by(how);
         Some(match *what {
-            Purgeable::Key(key) => self.0.purge_key(key.hash(), soft_ms),
-            Purgeable::Tag(tag) => self.0.purge(Target::Tag(tag), soft_ms),
-            Purgeable::All => self.0.purge(Target::All, soft_ms),
+            Purgeable::Key(key) => self.0.purge_key(key.hash(), soft),
+            Purgeable::Tag(tag) => self.0.purge(Target::Tag(tag), soft),
+            Purgeable::All => self.0.purge(Target::All, soft),
         })
+    }
+}
+
+/// What a purge leaves of what is on disks.
+fn left_by(how: Purge) -> Option<Soft> {
+    match how {
+        Purge::Hard => None,
+        Purge::Soft(at) => Some(Soft { from_ms: at.0, grace_ms: None }),
+        Purge::Given(lifetimes) => Some(Soft {
+            from_ms: lifetimes.from.plus(lifetimes.ttl).0,
+            grace_ms: lifetimes.grace.map(millis),
+        }),
     }
 }

@@ -164,7 +164,8 @@ pub(crate) fn variant(variation: Option<&Variation>, scheme: Option<Scheme>) -> 
     freshet_cache::tag(&bytes) | 1
 }
 
-fn millis(span: Duration) -> u64 {
+/// Whole milliseconds, as they are written.
+pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 

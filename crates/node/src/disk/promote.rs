@@ -8,6 +8,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::ObjectSpec;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::RequestHead;
+use freshet_store::disk::purges::Soft;
 use freshet_store::disk::{Disks, Stored};
 use freshet_store::{Arena, Body, Standing};
 use std::sync::Arc;
@@ -42,8 +43,8 @@ pub(super) async fn restore(
         stored.volume().note_late();
         return None;
     }
-    if let Some(at) = stored.soft_ms {
-        meta.head.freshness = stale_since(meta.head.freshness, UnixMillis(at));
+    if let Some(soft) = stored.soft {
+        meta.head.freshness = left(meta.head.freshness, soft, now);
     }
     let body = Body::new(arena, Some(stored.total));
     put_payload(&body, &mut stored).await;
@@ -109,15 +110,46 @@ fn selects(meta: &Meta, request: &RequestHead) -> bool {
         })
 }
 
-/// As an object's own freshness after a soft purge: no lifetime, and stale windows that end where
-/// they would if the lifetime had ended then.
-fn stale_since(mut freshness: Freshness, at: UnixMillis) -> Freshness {
-    let lived = freshness.lifetime.min(freshness.age(at));
-    freshness.lifetime = Duration::ZERO;
-    for window in [&mut freshness.stale_while_revalidate, &mut freshness.stale_if_error] {
-        if !window.is_zero() {
-            *window = window.saturating_add(lived);
-        }
+/// What a soft purge leaves of a response's life, which is never more than it has.
+fn left(mut freshness: Freshness, soft: Soft, now: UnixMillis) -> Freshness {
+    let ends = UnixMillis(soft.from_ms);
+    if let Some(grace) = soft.grace_ms {
+        freshness = freshness.with_grace(Duration::from_millis(grace));
     }
+    if ends <= now {
+        return freshness.ended(ends);
+    }
+    freshness.lifetime = freshness.lifetime.min(freshness.age(ends));
     freshness
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freshet_http::freshness::Reuse;
+
+    const START: UnixMillis = UnixMillis(1_800_000_000_000);
+
+    fn after(seconds: u64) -> UnixMillis {
+        START.plus(Duration::from_secs(seconds))
+    }
+
+    #[test]
+    fn a_soft_purge_shortens_a_life_and_never_lengthens_it() {
+        let stored = Freshness::from_policy(START, Duration::from_secs(100))
+            .with_grace(Duration::from_secs(10));
+        let soft = |from: UnixMillis, grace_ms| Soft { from_ms: from.0, grace_ms };
+        let at_once = left(stored.clone(), soft(after(20), None), after(25));
+        assert_eq!(at_once.reuse(after(19)), Reuse::StaleWhileRevalidate);
+        assert_eq!(at_once.reuse(after(30)), Reuse::Stale);
+        let with_grace = left(stored.clone(), soft(after(20), Some(3000)), after(25));
+        assert_eq!(with_grace.reuse(after(22)), Reuse::StaleWhileRevalidate);
+        assert_eq!(with_grace.reuse(after(23)), Reuse::Stale);
+        let soon = left(stored.clone(), soft(after(40), Some(3000)), after(25));
+        assert_eq!(soon.reuse(after(39)), Reuse::Fresh);
+        assert_eq!(soon.reuse(after(42)), Reuse::StaleWhileRevalidate);
+        assert_eq!(soon.reuse(after(43)), Reuse::Stale);
+        let late = left(stored, soft(after(4000), None), after(25));
+        assert_eq!(late.reuse(after(100)), Reuse::StaleWhileRevalidate);
+    }
 }

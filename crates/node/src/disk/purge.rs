@@ -1,6 +1,7 @@
 //! Purges and bans, in memory and wherever else responses are kept.
 
 use super::Durability;
+use crate::expiry::Ending;
 use crate::handover::Giving;
 use crate::keepers::Purgeable;
 use crate::worker::Shared;
@@ -23,21 +24,29 @@ impl Shared {
     /// Purges all variants of a resource, in memory and wherever else it is kept.
     pub fn purge(&self, key: &Key, how: Purge) -> Purged {
         let (what, was_kept) = (Purgeable::Key(key), self.keepers.may_have(key));
-        let pending = self.keepers.evict(&what, soft_ms(how));
+        let pending = self.keepers.evict(&what, how);
+        let ends = match how {
+            Purge::Given(_) => self.cache.peek(key).variants.into_iter().map(Ending::of).collect(),
+            Purge::Hard | Purge::Soft(_) => Vec::new(),
+        };
         let objects = self.cache.purge(key, how).max(was_kept.into());
+        if let Purge::Given(lifetimes) = how {
+            let scribe = self.scribe.as_ref();
+            ends.into_iter().for_each(|ending| self.expiry.rearm(ending, &lifetimes, scribe));
+        }
         self.purged(objects, pending, &what, how)
     }
 
     /// Purges everything with a tag, in memory and wherever else it is kept.
     pub fn purge_tag(&self, tag: u64, how: Purge) -> Purged {
         let what = Purgeable::Tag(tag);
-        let pending = self.keepers.evict(&what, soft_ms(how));
+        let pending = self.keepers.evict(&what, how);
         self.purged(self.cache.purge_tag(tag, how), pending, &what, how)
     }
 
     /// Purges everything, in memory and wherever else it is kept.
     pub fn purge_all(&self, how: Purge) -> Purged {
-        let pending = self.keepers.evict(&Purgeable::All, soft_ms(how));
+        let pending = self.keepers.evict(&Purgeable::All, how);
         self.purged(self.cache.purge_all(how), pending, &Purgeable::All, how)
     }
 
@@ -84,12 +93,5 @@ impl Shared {
 
     fn giving(&self) -> Option<Arc<Giving>> {
         self.giving.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-fn soft_ms(how: Purge) -> Option<u64> {
-    match how {
-        Purge::Hard => None,
-        Purge::Soft(at) => Some(at.0),
     }
 }

@@ -7,6 +7,11 @@ use std::io::{self, Read, Write};
 pub(super) const VERSION: u32 = 2;
 /// What a purge is of that purges nothing: the bans before it are to be durable.
 pub(super) const BANS: u64 = 3;
+/// What a purge is of that gives the objects of a key other lifetimes. Its time is when they begin, its
+/// number how long they are fresh, and two more say grace and keep, milliseconds; [`AS_BEFORE`] is none.
+pub(super) const GIVEN: u64 = 4;
+/// Of a time that stays as it was.
+pub(super) const AS_BEFORE: u64 = u64::MAX;
 /// What a hello begins with.
 pub(super) const MAGIC: [u8; 8] = *b"freshet\n";
 /// The longest frame: a piece of a body is a quarter of it, a description with all its fields is

@@ -1,11 +1,13 @@
 //! The old process' side of a hand-over.
 
-use super::frame::{self, BANS, Kind, MAGIC, PIECE_BYTES_MAX, VERSION};
+use super::frame::{self, AS_BEFORE, BANS, GIVEN, Kind, MAGIC, PIECE_BYTES_MAX, VERSION};
 use super::object;
+use crate::disk::meta;
 use crate::keepers::Purgeable;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Object, Purge};
+use freshet_http::freshness::Lifetimes;
 use freshet_store::Next;
 use freshet_store::disk::block::Buffer;
 use freshet_store::disk::device::{Completion, Finish, IoError};
@@ -94,12 +96,16 @@ impl Giving {
             Purgeable::Tag(tag) => (1, *tag, &[][..]),
             Purgeable::All => (2, 0, &[][..]),
         };
-        let soft_ms = match how {
-            Purge::Hard => u64::MAX,
-            Purge::Soft(at) => at.0.min(u64::MAX - 1),
+        let span = |span: Option<_>| span.map_or(AS_BEFORE, meta::millis);
+        let numbers = match how {
+            Purge::Hard => vec![kind, number, u64::MAX],
+            Purge::Soft(at) => vec![kind, number, at.0.min(u64::MAX - 1)],
+            // Only of keys.
+            Purge::Given(Lifetimes { from, ttl, grace, keep }) => {
+                vec![GIVEN, meta::millis(ttl), from.0, span(grace), span(keep)]
+            }
         };
-        let mut bytes: Vec<u8> =
-            [kind, number, soft_ms].iter().flat_map(|number: &u64| number.to_le_bytes()).collect();
+        let mut bytes: Vec<u8> = numbers.into_iter().flat_map(u64::to_le_bytes).collect();
         bytes.extend_from_slice(text);
         self.tell(bytes)
     }

@@ -1,6 +1,6 @@
 //! The new process' side of a hand-over.
 
-use super::frame::{self, BANS, Kind, MAGIC, VERSION};
+use super::frame::{self, AS_BEFORE, BANS, GIVEN, Kind, MAGIC, VERSION};
 use super::object::{self, Described};
 use crate::bans::Handed;
 use crate::disk::Durability;
@@ -9,6 +9,7 @@ use crate::sites::Sites;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Groups, Key, KeyBuilder, Object, ObjectSpec, Purge};
+use freshet_http::freshness::Lifetimes;
 use freshet_store::{Body, BodyError, BodyWriter};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
@@ -350,6 +351,17 @@ impl Receiver {
             at => Purge::Soft(UnixMillis(at)),
         };
         let durability = match kind {
+            GIVEN => {
+                let ([grace, keep], text) = frame::numbers(text)?;
+                let span = |ms| (ms != AS_BEFORE).then_some(Duration::from_millis(ms));
+                let lifetimes = Lifetimes {
+                    from: UnixMillis(soft_ms),
+                    ttl: Duration::from_millis(tag),
+                    grace: span(grace),
+                    keep: span(keep),
+                };
+                shared.purge(&key_of(&shared.cache, text), Purge::Given(lifetimes)).durability
+            }
             0 => shared.purge(&key_of(&shared.cache, text), how).durability,
             1 => shared.purge_tag(tag, how).durability,
             2 => shared.purge_all(how).durability,

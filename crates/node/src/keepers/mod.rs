@@ -21,7 +21,7 @@ pub(crate) use missing::{fill, response_body};
 use crate::sites::SiteRef;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, Object, ObjectSpec, Objective, StoredHead, Ticket, Variation};
+use freshet_cache::{Key, Object, ObjectSpec, Objective, Purge, StoredHead, Ticket, Variation};
 use freshet_config::SiteSettings;
 use freshet_config::storage::Storage;
 use freshet_http::fields::Fields;
@@ -62,9 +62,9 @@ pub(crate) trait Keeper: Send + Sync {
     }
 
     /// Lets go what it has of this from before now, and says what is to be waited for until that
-    /// holds over a power cut. What was only softly purged, at `soft_ms`, may still be validated.
-    fn evict(&self, what: &Purgeable<'_>, soft_ms: Option<u64>) -> Option<Pending> {
-        let _ = (what, soft_ms);
+    /// holds over a power cut. What was not purged hard may still be validated.
+    fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Option<Pending> {
+        let _ = (what, how);
         None
     }
 }
@@ -230,9 +230,9 @@ impl Keepers {
     }
 
     /// Has all let something go, and says what is to be waited for.
-    pub(crate) fn evict(&self, what: &Purgeable<'_>, soft_ms: Option<u64>) -> Pending {
+    pub(crate) fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Pending {
         let mut all = Pending::default();
-        for pending in self.0.iter().filter_map(|keeper| keeper.evict(what, soft_ms)) {
+        for pending in self.0.iter().filter_map(|keeper| keeper.evict(what, how)) {
             all.completions.extend(pending.completions);
             all.away += pending.away;
         }

@@ -13,7 +13,7 @@ use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY
 use super::index::{Index, LINE_SLOTS};
 use super::limits::BLOCK_BYTES;
 use super::notes::{self, Note};
-use super::purges::{Floors, Mark, Target};
+use super::purges::{Floors, Mark, Soft, Target};
 use super::superblock::Uuid;
 use super::table::SegmentTable;
 use crate::error::DiskError;
@@ -223,16 +223,16 @@ fn write_mark(mark: &Mark, out: &mut Vec<u8>) {
         Target::All => (2, 0),
     };
     out.put_u32(kind);
-    out.put_u32(mark.soft_ms.is_some().into());
+    out.put_u32(Soft::word(mark.soft));
     out.put_u64(id);
     out.put_u64(mark.seq);
-    out.put_u64(mark.soft_ms.unwrap_or(0));
+    out.put_u64(mark.soft.map_or(0, |soft| soft.from_ms));
     out.put_u64(0);
 }
 
 fn parse_mark(bytes: &[u8]) -> Option<Mark> {
     let mut from = Reader::new(bytes);
-    let (kind, soft, id, seq, at) =
+    let (kind, word, id, seq, at) =
         (from.u32()?, from.u32()?, from.u64()?, from.u64()?, from.u64()?);
     let target = match kind {
         0 => Target::Key(id),
@@ -240,7 +240,7 @@ fn parse_mark(bytes: &[u8]) -> Option<Mark> {
         2 => Target::All,
         _ => return None,
     };
-    Some(Mark { target, seq, soft_ms: (soft == 1).then_some(at) })
+    Some(Mark { target, seq, soft: Soft::from_word(word, at) })
 }
 
 /// A checkpoint on its way to one of the two places, a write at a time.

@@ -12,7 +12,7 @@ use super::erase::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, NOTE_BYTES_MAX};
 use super::notes::Note;
-use super::purges::{Mark, Target};
+use super::purges::{Mark, Soft, Target};
 use super::superblock::Uuid;
 use std::collections::VecDeque;
 
@@ -133,10 +133,10 @@ fn encode(device: Uuid, number: u64, entries: usize, events: &[Event]) -> Block 
                     Target::All => (3, 0),
                 };
                 out.put_u32(kind);
-                out.put_u32(mark.soft_ms.is_some().into());
+                out.put_u32(Soft::word(mark.soft));
                 out.put_u64(id);
                 out.put_u64(mark.seq);
-                out.put_u64(mark.soft_ms.unwrap_or(0));
+                out.put_u64(mark.soft.map_or(0, |soft| soft.from_ms));
             }
             Event::Opened { segment, seq } => {
                 out.put_u32(4);
@@ -210,7 +210,7 @@ fn parse_event(entry: &[u8], rest: &mut Reader<'_>) -> Option<Event> {
             };
             let seq = from.u64()?;
             let at = from.u64()?;
-            Event::Purged(Mark { target, seq, soft_ms: (small == 1).then_some(at) })
+            Event::Purged(Mark { target, seq, soft: Soft::from_word(small, at) })
         }
         4 => Event::Opened { segment: small, seq: id },
         5 => Event::Sealed { segment: small, seq: id },
@@ -274,7 +274,8 @@ mod tests {
         let mut journal = Journal::new(id, geometry, 1);
         let ring = Journal::ring_blocks(&geometry);
         for number in 1..=3 * ring {
-            let mark = Mark { target: Target::Tag(number), seq: number, soft_ms: Some(3) };
+            let soft = Soft { from_ms: 3, grace_ms: Some(number) };
+            let mark = Mark { target: Target::Tag(number), seq: number, soft: Some(soft) };
             assert_eq!(journal.add(Event::Purged(mark)), number);
             journal.add(Event::Opened { segment: 1, seq: number });
             journal.add(Event::Noted(Note { seq: number, bytes: vec![7; number as usize].into() }));
@@ -290,7 +291,9 @@ mod tests {
         assert_eq!((replay.next, replay.blocks.len() as u64), (3 * ring + 1, ring));
         let (number, events) = &replay.blocks[0];
         let noted = Event::Noted(Note { seq: *number, bytes: vec![7; *number as usize].into() });
-        assert_eq!(events[1], Event::Opened { segment: 1, seq: *number });
+        let soft = Soft { from_ms: 3, grace_ms: Some(*number) };
+        let mark = Mark { target: Target::Tag(*number), seq: *number, soft: Some(soft) };
+        assert_eq!(events[..2], [Event::Purged(mark), Event::Opened { segment: 1, seq: *number }]);
         let erasing = Progress { since: *number, what: "one".into(), ..Progress::default() };
         let erasing = Event::Erasing(erasing);
         assert_eq!(events[2..], [noted, erasing, Event::Sealed { segment: 1, seq: 5 }]);

@@ -45,6 +45,47 @@ pub enum Target {
     All,
 }
 
+/// What a soft purge leaves of older objects.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Soft {
+    /// From when on they are stale, Unix milliseconds.
+    pub from_ms: u64,
+    /// For how long they may be served then, milliseconds; `None` for as long as they say. Above
+    /// [`GRACE_MS_MAX`] it is that.
+    pub grace_ms: Option<u64>,
+}
+
+/// The longest time to be served stale that a mark can say: there are 32 bits for it, 49 days.
+pub const GRACE_MS_MAX: u64 = (u32::MAX - GRACE_FROM) as u64;
+/// What a mark without a grace is written with. Zero is a purge that leaves nothing.
+const SOFT: u32 = 1;
+/// What a grace of 0 is written as. Programs that know none take such a mark for one that leaves
+/// nothing.
+const GRACE_FROM: u32 = 2;
+
+impl Soft {
+    /// What is written of a mark beside a time.
+    pub(super) fn word(soft: Option<Self>) -> u32 {
+        match soft.map(|soft| soft.grace_ms) {
+            None => 0,
+            Some(None) => SOFT,
+            Some(Some(grace)) => GRACE_FROM + grace.min(GRACE_MS_MAX) as u32,
+        }
+    }
+
+    /// From [`Soft::word`] and the time.
+    pub(super) fn from_word(word: u32, from_ms: u64) -> Option<Self> {
+        let grace_ms = word.checked_sub(GRACE_FROM).map(u64::from);
+        (word != 0).then_some(Self { from_ms, grace_ms })
+    }
+
+    /// What is left by both of two.
+    fn and(self, other: Self) -> Self {
+        let grace_ms = self.grace_ms.into_iter().chain(other.grace_ms).min();
+        Self { from_ms: self.from_ms.min(other.from_ms), grace_ms }
+    }
+}
+
 /// A purge.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Mark {
@@ -52,8 +93,8 @@ pub struct Mark {
     pub target: Target,
     /// When, in the order of [`Sequence`].
     pub seq: u64,
-    /// A soft purge's time, Unix milliseconds: older objects are stale from then on.
-    pub soft_ms: Option<u64>,
+    /// What it leaves, where it is a soft one.
+    pub soft: Option<Soft>,
 }
 
 /// What marks say of an object.
@@ -61,8 +102,8 @@ pub struct Mark {
 pub enum Verdict {
     /// Nothing.
     Good,
-    /// It is stale since this time, Unix milliseconds.
-    Stale(u64),
+    /// It was softly purged.
+    Stale(Soft),
     /// It is gone.
     Purged,
 }
@@ -71,26 +112,28 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
     hard: u64,
-    soft: u64,
-    soft_ms: u64,
+    /// Of the last soft one, what it left.
+    soft: Option<(u64, Soft)>,
 }
 
 impl Times {
     fn note(&mut self, mark: &Mark) {
-        match mark.soft_ms {
+        match mark.soft {
             None => self.hard = self.hard.max(mark.seq),
-            Some(at) if mark.seq > self.soft => (self.soft, self.soft_ms) = (mark.seq, at),
+            Some(soft) if mark.seq > self.last_soft() => self.soft = Some((mark.seq, soft)),
             Some(_) => {}
         }
     }
 
+    fn last_soft(&self) -> u64 {
+        self.soft.map_or(0, |(seq, _)| seq)
+    }
+
     fn verdict(&self, born: u64) -> Verdict {
-        if self.hard > born {
-            Verdict::Purged
-        } else if self.soft > born {
-            Verdict::Stale(self.soft_ms)
-        } else {
-            Verdict::Good
+        match self.soft {
+            _ if self.hard > born => Verdict::Purged,
+            Some((seq, soft)) if seq > born => Verdict::Stale(soft),
+            _ => Verdict::Good,
         }
     }
 }
@@ -140,7 +183,7 @@ impl Purges {
         let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         inner.last = inner.last.max(mark.seq);
         let times = inner.targets.entry(mark.target).or_default();
-        if times.hard >= mark.seq || times.soft == mark.seq {
+        if times.hard >= mark.seq || times.last_soft() == mark.seq {
             return;
         }
         times.note(&mark);
@@ -150,11 +193,11 @@ impl Purges {
         while inner.order.len() > inner.marks_max {
             let Some(oldest) = inner.order.pop_front() else { break };
             inner.floors.any = inner.floors.any.max(oldest.seq);
-            if !matches!(oldest, Mark { target: Target::Key(_), soft_ms: None, .. }) {
+            if !matches!(oldest, Mark { target: Target::Key(_), soft: None, .. }) {
                 inner.floors.looked_up = inner.floors.looked_up.max(oldest.seq);
             }
             let newest = inner.targets.get(&oldest.target);
-            if newest.is_some_and(|times| times.hard.max(times.soft) <= oldest.seq) {
+            if newest.is_some_and(|times| times.hard.max(times.last_soft()) <= oldest.seq) {
                 inner.targets.remove(&oldest.target);
             }
         }
@@ -185,10 +228,10 @@ impl Purges {
             match times.verdict(born) {
                 Verdict::Good => {}
                 Verdict::Purged => return Verdict::Purged,
-                Verdict::Stale(at) => {
+                Verdict::Stale(soft) => {
                     verdict = match verdict {
-                        Verdict::Stale(before) => Verdict::Stale(before.min(at)),
-                        _ => Verdict::Stale(at),
+                        Verdict::Stale(before) => Verdict::Stale(before.and(soft)),
+                        _ => Verdict::Stale(soft),
                     };
                 }
             }
@@ -217,8 +260,9 @@ impl Purges {
 mod tests {
     use super::*;
 
-    fn mark(target: Target, seq: u64, soft_ms: Option<u64>) -> Mark {
-        Mark { target, seq, soft_ms }
+    fn mark(target: Target, seq: u64, from_ms: Option<u64>) -> Mark {
+        let soft = from_ms.map(|from_ms| Soft { from_ms, grace_ms: None });
+        Mark { target, seq, soft }
     }
 
     #[test]
@@ -228,10 +272,38 @@ mod tests {
         purges.note(mark(Target::Tag(2), 20, Some(5)));
         assert_eq!(purges.verdict(1, &[], 9), Verdict::Purged);
         assert_eq!(purges.verdict(1, &[], 10), Verdict::Good);
-        assert_eq!(purges.verdict(3, &[2], 19), Verdict::Stale(5));
+        let stale = Verdict::Stale(Soft { from_ms: 5, grace_ms: None });
+        assert_eq!(purges.verdict(3, &[2], 19), stale);
         assert_eq!(purges.verdict(3, &[2], 20), Verdict::Good);
         purges.note(mark(Target::All, 30, None));
         assert_eq!(purges.verdict(3, &[], 29), Verdict::Purged);
+    }
+
+    #[test]
+    fn of_several_soft_purges_the_least_is_left_and_of_one_target_the_last_counts() {
+        let purges = Purges::new(100);
+        let left = |from_ms, grace_ms| Soft { from_ms, grace_ms };
+        let note = |target, seq, soft| purges.note(Mark { target, seq, soft: Some(soft) });
+        note(Target::Key(1), 10, left(70, Some(3)));
+        note(Target::Key(1), 20, left(80, Some(9)));
+        note(Target::Tag(2), 30, left(90, None));
+        assert_eq!(purges.verdict(1, &[], 0), Verdict::Stale(left(80, Some(9))));
+        assert_eq!(purges.verdict(1, &[2], 0), Verdict::Stale(left(80, Some(9))));
+        note(Target::All, 40, left(95, Some(4)));
+        assert_eq!(purges.verdict(1, &[2], 0), Verdict::Stale(left(80, Some(4))));
+        assert_eq!(purges.verdict(1, &[2], 39), Verdict::Stale(left(95, Some(4))));
+    }
+
+    #[test]
+    fn what_a_soft_purge_leaves_is_one_word_and_a_time() {
+        for grace_ms in [None, Some(0), Some(1500), Some(GRACE_MS_MAX)] {
+            let soft = Soft { from_ms: 7, grace_ms };
+            assert_eq!(Soft::from_word(Soft::word(Some(soft)), 7), Some(soft));
+        }
+        assert_eq!(Soft::from_word(Soft::word(None), 0), None);
+        let longer = Soft { from_ms: 7, grace_ms: Some(u64::MAX) };
+        let longest = Soft { grace_ms: Some(GRACE_MS_MAX), ..longer };
+        assert_eq!(Soft::from_word(Soft::word(Some(longer)), 7), Some(longest));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::codec::round_up;
 use super::device::{Completion, Io, IoError, Op, Outcome};
 use super::index::Slot;
 use super::limits::{BLOCK_BYTES, HEAD_READ_BYTES};
-use super::purges::Verdict;
+use super::purges::{Soft, Verdict};
 use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash};
 use super::volume::Volume;
 use crate::arena::Arena;
@@ -59,8 +59,8 @@ pub struct Stored {
     pub meta: Box<[u8]>,
     /// Tags it can be purged by.
     pub tags: Box<[u64]>,
-    /// When it was softly purged, Unix milliseconds.
-    pub soft_ms: Option<u64>,
+    /// What a soft purge left of it, where it met one.
+    pub soft: Option<Soft>,
     /// The bytes from [`Stored::payload_from`] on, where they came along with the head.
     pub payload: Option<Lease>,
     /// Where the bytes begin that the head's record has: 0 for an object of one record, the last
@@ -177,9 +177,9 @@ impl Volume {
             }
             return Err(ReadError::Miss);
         }
-        let soft_ms = match self.common.purges.verdict(key_hash(key), &head.tags, head.born) {
+        let soft = match self.common.purges.verdict(key_hash(key), &head.tags, head.born) {
             Verdict::Good => None,
-            Verdict::Stale(at) => Some(at),
+            Verdict::Stale(soft) => Some(soft),
             Verdict::Purged => {
                 self.forget(key_hash(key), slot.units_at());
                 return Err(ReadError::Miss);
@@ -211,7 +211,7 @@ impl Volume {
             validated: head.born,
             seq: head.seq,
             total: head.total,
-            soft_ms,
+            soft,
             payload,
             payload_from,
             chunk_bytes: head.chunk_bytes,

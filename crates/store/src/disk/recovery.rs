@@ -189,7 +189,7 @@ fn recover(
     for mark in &changes.marks {
         common.purges.note(*mark);
         last_mark = last_mark.max(mark.seq);
-        if let Mark { target: Target::Key(hash), soft_ms: None, .. } = *mark {
+        if let Mark { target: Target::Key(hash), soft: None, .. } = *mark {
             index.remove_heads(hash, |_| {});
         }
     }

@@ -72,11 +72,11 @@ impl Volume {
         }
         let Some(renewal) = newest else { return stored };
         // What was only softly purged, and found to be good after that, is good.
-        if stored.soft_ms.is_some() {
+        if stored.soft.is_some() {
             let hash = key_hash(stored.key);
             match self.common.purges.verdict(hash, &stored.tags, renewal.born) {
-                Verdict::Good => stored.soft_ms = None,
-                Verdict::Stale(at) => stored.soft_ms = Some(at),
+                Verdict::Good => stored.soft = None,
+                Verdict::Stale(soft) => stored.soft = Some(soft),
                 Verdict::Purged => {}
             }
         }

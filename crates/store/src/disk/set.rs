@@ -12,7 +12,7 @@ use super::intake::Description;
 use super::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
 use super::notes::{Note, Notes};
 use super::place;
-use super::purges::{Mark, Target};
+use super::purges::{Mark, Soft, Target};
 use super::record::key_hash;
 use super::recovery::{self, Opened};
 use super::ring::Ring;
@@ -243,8 +243,8 @@ impl Disks {
     }
 
     /// Purges on all disks, those that are away included once they are back.
-    pub fn purge(&self, target: Target, soft_ms: Option<u64>) -> Pending {
-        let mark = Mark { target, seq: self.common.next_seq(), soft_ms };
+    pub fn purge(&self, target: Target, soft: Option<Soft>) -> Pending {
+        let mark = Mark { target, seq: self.common.next_seq(), soft };
         self.common.purges.note(mark);
         self.on_each(|volume| volume.purge(mark))
     }
@@ -263,8 +263,8 @@ impl Disks {
     }
 
     /// Purges a resource with all its variants.
-    pub fn purge_key(&self, key: u128, soft_ms: Option<u64>) -> Pending {
-        self.purge(Target::Key(key_hash(key)), soft_ms)
+    pub fn purge_key(&self, key: u128, soft: Option<Soft>) -> Pending {
+        self.purge(Target::Key(key_hash(key)), soft)
     }
 
     /// Keeps a note of at most [`NOTE_BYTES_MAX`] bytes on all disks, in the place of one that says

@@ -316,7 +316,7 @@ impl Volume {
     pub fn purge(&self, mark: Mark) -> Completion {
         let (completion, finish) = Completion::new();
         let mut books = self.books();
-        if let Mark { target: Target::Key(hash), soft_ms: None, .. } = mark {
+        if let Mark { target: Target::Key(hash), soft: None, .. } = mark {
             self.index().remove_heads(hash, |slot| {
                 books.left(slot, self.geometry());
                 books.removed_other(hash, slot);

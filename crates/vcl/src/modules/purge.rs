@@ -44,8 +44,9 @@ fn hard(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 
 fn soft(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     has_object(run)?;
-    let how =
-        Purge::Soft { ttl: arguments.real(0), grace: arguments.real(1), keep: arguments.real(2) };
+    let (ttl, grace, keep) = (arguments.real(0), arguments.real(1), arguments.real(2));
+    let leaves_nothing = ttl <= 0.0 && grace == 0.0 && keep == 0.0;
+    let how = if leaves_nothing { Purge::Hard } else { Purge::Soft { ttl, grace, keep } };
     count(run.host.purge(how))
 }
 

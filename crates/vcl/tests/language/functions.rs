@@ -311,12 +311,13 @@ fn purges_bans_and_tags_reach_the_node() {
     let (_, scene) = after(
         State::Hit,
         "import purge; import xkey;",
-        "set req.http.N = purge.hard() + purge.soft(1s, 2s) + xkey.purge(\"a b\") + \
+        "set req.http.N = purge.hard() + purge.soft(1s, 2s) + purge.soft(0s, 0s, 0s) + xkey.purge(\"a b\") + \
          xkey.softpurge(\"c\");",
     );
-    assert_eq!(scene.node.purges, [Purge::Hard, Purge::Soft { ttl: 1.0, grace: 2.0, keep: -1.0 }]);
+    let soft = Purge::Soft { ttl: 1.0, grace: 2.0, keep: -1.0 };
+    assert_eq!(scene.node.purges, [Purge::Hard, soft, Purge::Hard]);
     assert_eq!(scene.node.tags, [("a".into(), false), ("b".into(), false), ("c".into(), true)]);
-    assert_eq!(scene.req.fields.get_str("n"), Some("7"));
+    assert_eq!(scene.req.fields.get_str("n"), Some("9"));
 }
 
 #[test]

@@ -2,11 +2,13 @@
 
 use super::VclPolicy;
 use crate::client::Client;
+use crate::disk::meta::millis;
 use crate::disk::{Durability, Purged};
 use crate::shares::Loan;
 use crate::transcript::{Tag, Transcript};
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
+use freshet_http::freshness::Lifetimes;
 use freshet_http::message::{RequestHead, reason_phrase};
 use freshet_media::cmcd::{self, Cmcd};
 use freshet_origin::Origin;
@@ -371,7 +373,13 @@ impl<'a> NodeHost<'a> {
     fn kind(&self, how: Purge) -> freshet_cache::Purge {
         match how {
             Purge::Hard => freshet_cache::Purge::Hard,
-            Purge::Soft { .. } => freshet_cache::Purge::Soft(self.now),
+            Purge::Soft { ttl, grace, keep } => freshet_cache::Purge::Given(Lifetimes {
+                // What is told to have ended was over that long ago.
+                from: UnixMillis(self.now.0.saturating_sub(millis(super::span(-ttl)))),
+                ttl: super::span(ttl),
+                grace: (grace >= 0.0).then(|| super::span(grace)),
+                keep: (keep >= 0.0).then(|| super::span(keep)),
+            }),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::world::World;
 use crate::disk::codec::mix;
 use crate::disk::erase::Order;
 use crate::disk::geometry::FormatOptions;
-use crate::disk::purges::Target;
+use crate::disk::purges::{Soft, Target};
 use crate::disk::simulation::Faults;
 use std::sync::Arc;
 
@@ -91,7 +91,8 @@ fn live(seed: u64) -> Life {
                 15 => life.purges += u64::from(world.purge_resource(resource)),
                 16 => {
                     let target = if next(6) == 0 { Target::All } else { Target::Tag(next(6)) };
-                    let soft = (next(2) == 0).then_some(5);
+                    let grace_ms = (next(2) == 0).then_some(3);
+                    let soft = (next(2) == 0).then_some(Soft { from_ms: 5, grace_ms });
                     life.purges += u64::from(world.purge(target, soft));
                 }
                 17 if next(8) == 0 => life.forgotten += world.forget_done() as u64,

@@ -3,7 +3,7 @@
 use super::world::World;
 use crate::disk::device::Device;
 use crate::disk::geometry::FormatOptions;
-use crate::disk::purges::Target;
+use crate::disk::purges::{Soft, Target};
 use crate::disk::recovery;
 use crate::disk::simulation::Faults;
 use crate::disk::superblock::Superblock;
@@ -231,7 +231,7 @@ fn purges_hold_over_a_restart() {
     world.opened().writer.drain().expect("the drive works");
     assert!(world.purge_resource(2));
     assert!(world.purge(Target::Tag(1), None));
-    assert!(world.purge(Target::Tag(0), Some(77)));
+    assert!(world.purge(Target::Tag(0), Some(Soft { from_ms: 77, grace_ms: None })));
     for _ in 0..2 {
         for resource in 0..20 {
             let there = world.look(resource, true, (0, 9000));

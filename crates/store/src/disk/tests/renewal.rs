@@ -3,7 +3,7 @@
 use super::engine::SMALL;
 use super::world::World;
 use crate::disk::geometry::FormatOptions;
-use crate::disk::purges::Target;
+use crate::disk::purges::{Soft, Target};
 
 /// The renewal that describes a resource now.
 fn renewal(world: &mut World, resource: u64) -> Option<u64> {
@@ -62,16 +62,17 @@ fn what_was_found_good_after_a_soft_purge_is_good() {
     }
     settle(&mut world);
     assert!(world.renew(0).is_some());
-    assert!(world.purge(Target::Tag(9), Some(77)));
+    let left = Soft { from_ms: 77, grace_ms: Some(3) };
+    assert!(world.purge(Target::Tag(9), Some(left)));
     assert!(world.renew(1).is_some());
     settle(&mut world);
     let soft = |world: &mut World| {
-        [0, 1, 2].map(|resource| world.find(resource, true).and_then(|stored| stored.soft_ms))
+        [0, 1, 2].map(|resource| world.find(resource, true).and_then(|stored| stored.soft))
     };
-    assert_eq!(soft(&mut world), [Some(77), None, Some(77)]);
+    assert_eq!(soft(&mut world), [Some(left), None, Some(left)]);
     world.device.power_cut();
     world.open().expect("it is whole");
-    assert_eq!(soft(&mut world), [Some(77), None, Some(77)]);
+    assert_eq!(soft(&mut world), [Some(left), None, Some(left)]);
     assert!(world.purge(Target::Tag(9), None));
     assert!((0..3).all(|resource| !world.look(resource, true, (0, 5000))));
 }

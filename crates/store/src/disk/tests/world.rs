@@ -10,7 +10,7 @@ use crate::disk::device::Device;
 use crate::disk::geometry::FormatOptions;
 use crate::disk::intake::{chunk_bytes_max, object_id, object_of};
 use crate::disk::notes::Note;
-use crate::disk::purges::{Mark, Target};
+use crate::disk::purges::{Mark, Soft, Target};
 use crate::disk::record::key_hash;
 use crate::disk::recovery::{self, Opened, Report};
 use crate::disk::simulation::{Faults, SimulatedDevice};
@@ -208,8 +208,8 @@ impl World {
     }
 
     /// Purges; whether it was confirmed.
-    pub(crate) fn purge(&mut self, target: Target, soft_ms: Option<u64>) -> bool {
-        let mark = Mark { target, seq: self.common.next_seq(), soft_ms };
+    pub(crate) fn purge(&mut self, target: Target, soft: Option<Soft>) -> bool {
+        let mark = Mark { target, seq: self.common.next_seq(), soft };
         self.common.purges.note(mark);
         let durable = self.opened().volume.purge(mark);
         let done = self.opened().writer.tend().is_ok();
@@ -256,7 +256,7 @@ impl World {
 
     /// Whether what was inserted may not be served any more.
     pub(crate) fn is_purged(&self, inserted: &Inserted) -> bool {
-        let is_newer = |mark: &&Mark| mark.soft_ms.is_none() && mark.seq > inserted.born;
+        let is_newer = |mark: &&Mark| mark.soft.is_none() && mark.seq > inserted.born;
         self.purged.iter().filter(is_newer).any(|mark| Self::is_target(mark, inserted))
     }
 
@@ -290,9 +290,9 @@ impl World {
             *same.find(|known| known.0 == number).expect("a renewal of another object")
         });
         let validated = known.map_or(inserted.born, |(_, born)| born);
-        let is_soft = |mark: &&Mark| mark.soft_ms.is_some() && mark.seq > validated;
+        let is_soft = |mark: &&Mark| mark.soft.is_some() && mark.seq > validated;
         if self.purged.iter().filter(is_soft).any(|mark| Self::is_target(mark, &inserted)) {
-            assert!(stored.soft_ms.is_some(), "a soft purge was lost: {inserted:?} {renewal:?}");
+            assert!(stored.soft.is_some(), "a soft purge was lost: {inserted:?} {renewal:?}");
         }
         if Self::is_meant(&inserted, &self.common.notes.all()) {
             return false;
