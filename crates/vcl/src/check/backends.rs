@@ -211,8 +211,10 @@ impl Checker<'_> {
             }
             FieldValue::Expression(Expression { kind: ExpressionKind::Path(path), span }) => {
                 let text = path.text();
-                let key = if text == "default" { "default probe" } else { &*text };
-                match self.symbol(key) {
+                if text == "default" {
+                    return self.default_probe(*span, above);
+                }
+                match self.symbol(&text) {
                     Some(Symbol::Probe(index)) if index >= above => {
                         let message = format!("Symbol not found: '{text}'");
                         self.error_with(*span, message, "declare the probe above the backend");
@@ -225,10 +227,6 @@ impl Checker<'_> {
                             other.kind()
                         );
                         self.error(*span, message);
-                        None
-                    }
-                    None if text == "default" => {
-                        self.error(*span, "No default probe defined");
                         None
                     }
                     None => {
@@ -247,6 +245,16 @@ impl Checker<'_> {
                 None
             }
         }
+    }
+
+    /// The last default probe of those that are declared above.
+    fn default_probe(&mut self, span: Span, above: u32) -> Option<u32> {
+        let mut declared = self.program.probes.iter().take(above as usize);
+        let last = declared.rposition(|probe| &*probe.name == "default");
+        if last.is_none() {
+            self.error(span, "No default probe defined");
+        }
+        last.map(|at| at as u32)
     }
 
     pub(super) fn probe(&mut self, mut out: Probe, fields: &[Field]) -> Probe {

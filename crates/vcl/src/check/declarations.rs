@@ -126,12 +126,12 @@ impl Checker<'_> {
             // It was said where it is read.
             return;
         }
-        // A probe and a backend may both be the default one.
-        let key: Box<str> = match symbol {
-            Symbol::Probe(_) if &*name.text == "default" => "default probe".into(),
-            _ => name.text.clone(),
-        };
-        if let Some(before) = self.known(&key) {
+        if is_default && matches!(symbol, Symbol::Probe(_)) {
+            // A backend may be the default one as well, and each default probe is for what is below it.
+            self.name("default probe", symbol, name.span);
+            return;
+        }
+        if let Some(before) = self.known(&name.text) {
             let same_kind = before.symbol.kind() == symbol.kind();
             let message = if same_kind && &*name.text == "default" {
                 "Only one default director possible.".to_owned()
@@ -151,7 +151,7 @@ impl Checker<'_> {
             diagnostic.related.push((span, "Already defined here".into()));
             return;
         }
-        self.name(&key, symbol, name.span);
+        self.name(&name.text, symbol, name.span);
     }
 
     fn declare_objects(&mut self, body: &[syntax::Statement]) {

@@ -1,7 +1,7 @@
 //! Directors, health and saints.
 
 use crate::scene::{NOW, Scene, compile};
-use freshet_vcl::{BackendRef, Outcome, Policy, State, View};
+use freshet_vcl::{Backend, BackendRef, Outcome, Policy, State, View};
 use std::collections::HashMap;
 
 const BACKENDS: &str = "backend a { .host = \"127.0.0.1\"; .port = \"1\"; }
@@ -206,6 +206,21 @@ fn saints_are_left_alone_for_what_they_failed() {
     scene.fetch.hash = [7; 32];
     scene.now = NOW + 21.0;
     assert_eq!(chosen(&policy, &mut scene), "a");
+}
+
+#[test]
+fn a_default_probe_is_for_the_backends_below_it() {
+    let policy = compile(
+        "vcl 4.1; probe default { .url = \"/1\"; }\n\
+         backend a { .host = \"127.0.0.1\"; .probe = default; }\n\
+         probe default { .url = \"/2\"; }\n\
+         backend b { .host = \"127.0.0.1\"; .probe = default; }\n\
+         sub vcl_recv { set req.backend_hint = b; }",
+    );
+    let program = policy.program();
+    let probe = |backend: &Backend| &program.probes[backend.probe.unwrap() as usize];
+    let urls: Vec<_> = program.backends.iter().map(|backend| &*probe(backend).url).collect();
+    assert_eq!(urls, ["/1", "/2"]);
 }
 
 #[test]
