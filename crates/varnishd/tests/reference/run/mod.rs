@@ -32,6 +32,8 @@ const BEFORE: usize = 8;
 const AFTER: usize = 5;
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// What is said of one whose log is not all there in time.
+const NO_END: &str = "the log has no end";
 /// How often a policy is run that seems to differ: what is not the same each time is chance.
 const TRIES: usize = 3;
 
@@ -57,8 +59,10 @@ struct Pair {
     taken: usize,
     /// How often Debian's ended by an assertion of its own.
     panics: usize,
-    /// How often it gave no answer.
+    /// How often it gave no answer, or the machine had no time for it.
     silent: usize,
+    /// How often all that differed is in a list of the documentation.
+    listed: usize,
     /// What was said of the policy last refused, here and by Debian's.
     refusals: Vec<String>,
 }
@@ -159,6 +163,7 @@ impl Pair {
             taken: 0,
             panics: 0,
             silent: 0,
+            listed: 0,
             refusals: Vec::new(),
         })
     }
@@ -199,14 +204,30 @@ impl Pair {
             self.silent += 1;
             return None;
         }
+        if [&ours, &debians].iter().all(|seen| seen.answers.iter().any(|line| line == NO_END)) {
+            // The machine has too much to do: how far either has come is chance.
+            self.silent += 1;
+            return None;
+        }
         let difference = ours.difference(&debians)?;
         if self.debians.has_panicked() {
             self.debians = Server::debians(&self.program);
             self.panics += 1;
             return None;
         }
+        if is_listed(asks, &difference) {
+            self.listed += 1;
+            return None;
+        }
         Some(difference)
     }
+}
+
+/// Whether it is what docs/vcl.md says of ranges that make no sense: Varnish answers with 503 where they
+/// are passed.
+fn is_listed(asks: &[Ask], difference: &str) -> bool {
+    let has_odd_range = |ask: &Ask| requests::ODD_RANGES.iter().any(|odd| ask.text.contains(odd));
+    asks.iter().any(has_odd_range) && difference.contains("503 Backend fetch failed")
 }
 
 /// Runs a policy, if it is taken.
@@ -269,7 +290,7 @@ fn seen(server: &mut Server, policy: &str, asks: &[Ask]) -> Result<Seen, String>
     if is_compared("log") || is_compared("count") {
         is_logged &= server.logs(sessions, answered);
         if !is_logged {
-            answers.push("the log has no end".into());
+            answers.push(NO_END.into());
         }
     }
     let counts = if is_compared("count") { server.counts() } else { BTreeMap::new() };
@@ -353,9 +374,9 @@ fn policies_do_what_they_do_under_varnish() {
     }
     let differing: u64 = kinds.values().map(|(count, _)| count).sum();
     println!(
-        "{count} policies, {} of them taken, {differing} differ; Varnish panicked {} times and gave no \
-         answer {} times",
-        pair.taken, pair.panics, pair.silent
+        "{count} policies, {} of them taken, {differing} differ; {} times as is listed; Varnish panicked \
+         {} times and gave no answer {} times",
+        pair.taken, pair.listed, pair.panics, pair.silent
     );
     let mut kinds: Vec<_> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));

@@ -14,6 +14,8 @@ const METHODS: [&str; 14] = [
     "GET", "GET", "GET", "GET", "GET", "GET", "GET", "GET", "HEAD", "POST", "PUT", "DELETE",
     "OPTIONS", "PURGE",
 ];
+/// Ranges that mean nothing.
+pub(super) const ODD_RANGES: [&str; 2] = ["Range: bytes=3-1", "Range: lines=1-2"];
 const FIELDS: [&str; 33] = [
     "Cookie: a=1",
     "Cookie: a=1; b=2; a=3",
