@@ -250,6 +250,43 @@ fn a_purge_during_the_move_holds_in_the_new_process() {
 }
 
 #[test]
+fn lifetimes_a_policy_gives_in_the_old_process_hold_in_the_new_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let policy = folder.path().join("policy.vcl");
+    let text = format!(
+        "vcl 4.1;\nimport purge;\nbackend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n\
+         sub vcl_recv {{ if (req.method ~ \"ED$\") {{ return (hash); }} }}\n\
+         sub vcl_hit {{\n\
+         if (req.method == \"ENDED\") {{ purge.soft(0s, 0s); return (synth(200)); }}\n\
+         if (req.method == \"EXTENDED\") {{ purge.soft(1d); return (synth(200)); }} }}\n\
+         sub vcl_backend_response {{ set beresp.ttl = 1h; set beresp.grace = 1h; }}\n",
+        origin.address.port()
+    );
+    std::fs::write(&policy, text).unwrap();
+    let mut node =
+        Node::start(origin.address, folder.path(), &["--vcl", &policy.to_string_lossy()]);
+    let (mut old, mut other) = (node.client(), node.client());
+    for target in ["/1000/a", "/1000/b", "/1000/c"] {
+        old.ask("GET", target).unwrap();
+    }
+    other.ask("GET", "/1000/b").unwrap();
+    node.client().ask("ENDED", "/1000/c").unwrap();
+    node.upgrade();
+    // Over connections to the old process, which answers once more.
+    assert_eq!(old.ask("ENDED", "/1000/a").unwrap().0, 200);
+    assert_eq!(other.ask("EXTENDED", "/1000/b").unwrap().0, 200);
+    node.wait_for("memory was taken over");
+    let cached = |target: &str| node.client().ask("GET", target).unwrap().1;
+    assert!(!cached("/1000/a").contains("hit"), "ended in the old process during the move");
+    assert!(!cached("/1000/c").contains("hit"), "ended before it");
+    let extended = cached("/1000/b");
+    let ttl = extended.split("ttl=").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
+    let ttl: u64 = ttl.trim().parse().unwrap();
+    assert!(ttl > 80_000, "{extended}");
+}
+
+#[test]
 fn bans_go_over_with_what_they_ban() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();

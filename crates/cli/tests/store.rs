@@ -236,6 +236,7 @@ sub vcl_recv {{
 }}
 sub forget {{
     if (req.http.x-do == "purge") {{ purge.hard(); return (synth(200, "Purged")); }}
+    if (req.http.x-do == "soft") {{ purge.soft(0s, 0s, 1h); return (synth(200, "Purged")); }}
 }}
 sub vcl_hit {{ call forget; }}
 sub vcl_miss {{ call forget; }}
@@ -255,6 +256,7 @@ sub vcl_miss {{ call forget; }}
     node.written(6);
     assert_eq!(node.get("/4000/0", "X-Do: ban\r\n").0, 200);
     assert_eq!(node.get("/4000/1", "X-Do: purge\r\n").0, 200);
+    assert_eq!(node.get("/4000/3", "X-Do: soft\r\n").0, 200);
     let ban = r#"{"ban": "obj.status == 200 && obj.http.etag ~ \"/4000/2. *$\""}"#;
     let answer = node.ask("POST /v1/bans", ban);
     assert_eq!(
@@ -267,10 +269,10 @@ sub vcl_miss {{ call forget; }}
     let listed = node.ask("GET /v1/bans", "");
     assert_eq!(listed["bans"], answer["bans"], "with their times");
     let fetched = origin.requests.load(SeqCst);
-    check_all(&node, &targets[3..]);
+    check_all(&node, &targets[4..]);
     assert_eq!(origin.requests.load(SeqCst), fetched, "the disk has what was not banned");
-    check_all(&node, &targets[..3]);
-    assert_eq!(origin.requests.load(SeqCst), fetched + 3, "what was banned or purged is fetched");
+    check_all(&node, &targets[..4]);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 4, "what was banned or purged is fetched");
     node.written(6);
     node.process.signal(Signal::TERM);
     assert!(support::is_clean(node.process.end().0));
@@ -278,12 +280,12 @@ sub vcl_miss {{ call forget; }}
     // What came after them stays, in order or not, and a disk that is purged as the memory is.
     let mut node = start();
     check_all(&node, &targets);
-    assert_eq!(origin.requests.load(SeqCst), fetched + 3, "what came after the bans is served");
+    assert_eq!(origin.requests.load(SeqCst), fetched + 4, "what came after the bans is served");
     node.kill();
     let node = start();
     assert_eq!(node.get("/4000/4", "X-Do: purge\r\n").0, 200);
     check_all(&node, &targets);
-    assert_eq!(origin.requests.load(SeqCst), fetched + 4);
+    assert_eq!(origin.requests.load(SeqCst), fetched + 5);
 }
 
 #[test]

@@ -18,11 +18,11 @@ pub(super) fn page(method: &str, path: &str) -> Option<Response> {
         "/console/page.js" => (include_str!("page.js"), "text/javascript; charset=utf-8"),
         _ => return None,
     };
-    let mut response = match method {
-        "GET" => Response::new(Body::from(text)),
-        "HEAD" => Response::new(Body::empty()),
-        _ => return None,
-    };
+    if !matches!(method, "GET" | "HEAD") {
+        return None;
+    }
+    // Of a HEAD the server sends the fields only.
+    let mut response = Response::new(Body::from(text));
     for (name, value) in [
         (header::CONTENT_TYPE, kind),
         (header::CONTENT_SECURITY_POLICY, POLICY),

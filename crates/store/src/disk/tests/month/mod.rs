@@ -159,7 +159,7 @@ impl Month {
 
     fn begin_hour(&mut self, hour: u64) {
         let target = Target::Key(key_hash(key(hour)));
-        let mark = Mark { target, seq: self.common.next_seq(), soft_ms: None };
+        let mark = Mark { target, seq: self.common.next_seq(), soft: None };
         self.common.purges.note(mark);
         for drive in &mut self.drives {
             self.outcome.day_max = self.outcome.day_max.max(drive.note_hour());
