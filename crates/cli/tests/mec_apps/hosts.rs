@@ -278,7 +278,7 @@ fn apps_go_on_whoever_is_killed_and_come_to_another_host_once_theirs_is_lost() {
         let (there, here) = (there.contains(&name(&first)), here.contains(&name(&first)));
         assert!(!(there && here), "there are two of it");
         if !there {
-            ended.get_or_insert(begun.elapsed());
+            ended.get_or_insert_with(|| begun.elapsed());
         }
         std::thread::sleep(Duration::from_millis(100));
         here

@@ -126,7 +126,10 @@ impl Agent {
     /// Whether apps may not be run now. Where the time is not known, they may not.
     fn is_over(&self) -> bool {
         let lease_ms = self.kept().lease_ms();
-        Moment::now().map_or(lease_ms.is_some(), |now| self.lease().is_over(lease_ms, &now))
+        match Moment::now() {
+            Ok(now) => self.lease().is_over(lease_ms, &now),
+            Err(_) => lease_ms.is_some(),
+        }
     }
 
     /// Says how apps are, and hears what is to be run, for ever.

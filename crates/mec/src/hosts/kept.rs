@@ -182,7 +182,7 @@ impl Kept {
     pub(super) fn report(&self) -> Report {
         let mut apps = self.standings.clone();
         // What is leaving is there until it is gone.
-        for (instance, _) in &self.disk.leaving {
+        for instance in self.disk.leaving.keys() {
             apps.entry(instance.clone()).or_insert_with(|| Standing {
                 number: 0,
                 outcome: None,

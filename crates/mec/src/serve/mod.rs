@@ -142,8 +142,8 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     let open = |place: &Place| -> Result<Arc<dyn Driver>, String> {
         Ok(match elsewhere {
             None => Arc::new(Oci::open(&place.apps)?),
-            Some(Elsewhere::Cluster(cluster)) => Arc::new(Kubernetes::open(cluster, &place.apps)?),
-            Some(Elsewhere::Hosts(fleet)) => Arc::new(Hosts::open(fleet)?),
+            Some(Elsewhere::Cluster(cluster)) => Arc::new(Kubernetes::open(*cluster, &place.apps)?),
+            Some(Elsewhere::Hosts(fleet)) => Arc::new(Hosts::open(*fleet)?),
         })
     };
     let driver = setup.place.as_ref().map(open).transpose()?;

@@ -27,9 +27,9 @@ pub(super) struct Runtime {
 #[derive(Clone, Debug)]
 pub(super) enum Elsewhere {
     /// As pods of a cluster.
-    Cluster(Cluster),
+    Cluster(Box<Cluster>),
     /// As containers of hosts that are told so over NATS.
-    Hosts(Fleet),
+    Hosts(Box<Fleet>),
 }
 
 #[derive(Deserialize)]
@@ -70,8 +70,10 @@ impl RuntimeFile {
         let network = read_network("runtime.network", &self.network)?;
         let mut elsewhere = match (self.kubernetes, self.nats) {
             (None, None) => None,
-            (Some(file), None) => Some(Elsewhere::Cluster(file.cluster()?)),
-            (None, Some(file)) => Some(Elsewhere::Hosts(Fleet::read(file, self.move_after_s)?)),
+            (Some(file), None) => Some(Elsewhere::Cluster(Box::new(file.cluster()?))),
+            (None, Some(file)) => {
+                Some(Elsewhere::Hosts(Box::new(Fleet::read(file, self.move_after_s)?)))
+            }
             (Some(_), Some(_)) => {
                 return Err("runtime.nats: either this or `[runtime.kubernetes]`".to_owned());
             }

@@ -276,7 +276,8 @@ impl View {
         orders.last = next(orders.last);
         let number = orders.last;
         let order = orders.apps.entry(spec.instance.clone());
-        let order = order.or_insert(Order { number, act: Act::Start, spec: wanted.clone() });
+        let order =
+            order.or_insert_with(|| Order { number, act: Act::Start, spec: wanted.clone() });
         order.spec = wanted;
         self.tell(&mut told, &spec.host, orders).await.map_err(away)
     }
