@@ -94,7 +94,10 @@ impl Truth {
             return Err("it is of another site or path".into());
         }
         judge_reader(described, request, nature, &sent)?;
-        judge_bytes(nature, request, got, &sent)?;
+        // A parent's 304 has the number of what the parent fetched anew, and what is kept its length of before.
+        let same = self.sent.iter().filter(|other| other.identity == sent.identity);
+        let promised: Vec<u64> = same.map(|other| other.promised_bytes).collect();
+        judge_bytes(nature, request, got, &sent, &promised)?;
         // What is there in part can go on only as long as there is more of the same.
         let has_changed = world.version(request.path, got.received) != identity.version;
         if got.ended == Ended::Broken && !leaves && !world.has_faults && !has_changed {
@@ -226,19 +229,26 @@ fn judge_unsatisfied(nature: &Nature, request: &Request) -> Result<(), String> {
 }
 
 /// Whether each byte is the one that belongs there, and whether all are there that have to.
-fn judge_bytes(nature: &Nature, request: &Request, got: &Got, sent: &Sent) -> Result<(), String> {
+/// `promised` are the lengths that origins gave of the representation.
+fn judge_bytes(
+    nature: &Nature,
+    request: &Request,
+    got: &Got,
+    sent: &Sent,
+    promised: &[u64],
+) -> Result<(), String> {
     let identity = sent.identity;
     let total = if request.method == "POST" { 3 } else { nature.bytes };
     let range = match got.head.status() {
         206 => {
             let (first, end) = request.range.ok_or("a part although the whole was asked for")?;
             let is_asked = |range: &Range<u64>| {
-                let ends = [total, sent.promised_bytes].map(|total| first..end.min(total));
-                ends.contains(range)
+                let mut totals = std::iter::once(&total).chain(promised);
+                totals.any(|total| *range == (first..end.min(*total)))
             };
             let said = got.head.field("content-range").and_then(part_of).ok_or("which part?")?;
             // A length that is not known yet is `*`.
-            let is_total = |said: u64| said == total || said == sent.promised_bytes;
+            let is_total = |said: u64| said == total || promised.contains(&said);
             if !said.1.is_none_or(is_total) {
                 return Err(format!("the part is of {:?}, not {total}", said.1));
             }
@@ -253,7 +263,7 @@ fn judge_bytes(nature: &Nature, request: &Request, got: &Got, sent: &Sent) -> Re
     let length = range.end - range.start;
     if request.method == "HEAD" {
         return match got.head.number("content-length") {
-            Some(said) if said != length && said != sent.promised_bytes => {
+            Some(said) if said != length && !promised.contains(&said) => {
                 Err(format!("a length of {said}, not {length}"))
             }
             _ => Ok(()),
