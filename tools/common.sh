@@ -32,3 +32,12 @@ give_up() {
     printf '%s\n' "$@" >&2
     exit 1
 }
+
+# machine_of ARCHITECTURE: the kernel's name for a kind of processor that packages are made for, by Debian's.
+machine_of() {
+    case $1 in
+    amd64) echo x86_64 ;;
+    arm64) echo aarch64 ;;
+    *) give_up "packages are made for amd64 and arm64, not for $1" ;;
+    esac
+}

@@ -9,7 +9,6 @@ use axum::extract::State;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::parse_duration;
 use freshet_limits::{Cause, LimitError, Prefix};
-use freshet_node::sites::SiteName;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,9 +167,9 @@ fn listed(context: &Context, scope: &Scope) -> BlockList {
             why,
         }
     };
-    let seen = |block: &freshet_limits::Block| {
-        let site = block.site.as_deref().map(SiteName::new);
-        site.map_or_else(|| scope.check_node().is_ok(), |site| scope.covers(&site))
+    let seen = |block: &freshet_limits::Block| match &block.site {
+        Some(site) => scope.covers(site),
+        None => scope.check_node().is_ok(),
     };
     BlockList { blocks: blocks.into_iter().filter(seen).map(shown).collect() }
 }

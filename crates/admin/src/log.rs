@@ -7,7 +7,6 @@ use crate::server::Context;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
 use freshet_node::log::{Format, Record, decode};
-use freshet_node::sites::SiteName;
 use std::sync::Arc;
 
 /// Lines where the request does not say.
@@ -37,7 +36,7 @@ pub(crate) async fn log(
     })?;
     let (records, next) = context.node.shared.log.since(query.number("since", 0)?);
     let mut lines = String::new();
-    let seen = |record: &Record<'_>| scope.covers(&SiteName::new(record.site));
+    let seen = |record: &Record<'_>| scope.covers(record.site);
     let mut records: Vec<_> =
         records.iter().filter_map(|record| decode(&mut &record[..])).filter(seen).collect();
     // Each worker hands its records over for itself, so they are not quite in order.

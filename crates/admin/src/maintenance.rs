@@ -76,6 +76,6 @@ fn listed(context: &Context, scope: &Scope) -> MaintenanceList {
         site: site.name.as_str().to_owned(),
         on: site.maintenance.is_on(),
     };
-    let sites = snapshot.sites.all().iter().filter(|site| scope.covers(&site.name));
+    let sites = snapshot.sites.all().iter().filter(|site| scope.covers(site.name.as_str()));
     MaintenanceList { sites: sites.map(shown).collect() }
 }

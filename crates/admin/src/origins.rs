@@ -79,7 +79,11 @@ fn seen<'a>(
     sites: &'a Sites,
     scope: &'a Scope,
 ) -> impl Iterator<Item = (Cow<'a, str>, &'a Arc<Origin>)> {
-    sites.all().iter().filter(|site| scope.covers(&site.name)).flat_map(|site| site.origins())
+    sites
+        .all()
+        .iter()
+        .filter(|site| scope.covers(site.name.as_str()))
+        .flat_map(|site| site.origins())
 }
 
 /// Takes an origin out, puts it in, or leaves it to the probes. Holds until the node ends or the

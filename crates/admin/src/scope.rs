@@ -21,11 +21,11 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    /// Whether a site is among what it is good for.
-    pub(crate) fn covers(&self, site: &SiteName) -> bool {
+    /// Whether the site of this name is among what it is good for.
+    pub(crate) fn covers(&self, site: &str) -> bool {
         match self {
             Self::Node => true,
-            Self::Sites(sites) => sites.contains(site),
+            Self::Sites(sites) => sites.iter().any(|known| known.as_str() == site),
         }
     }
 
@@ -38,7 +38,7 @@ impl Scope {
         let snapshot = context.node.snapshot();
         let site = snapshot.sites.of(authority);
         match self {
-            Self::Sites(_) if !site.is_some_and(|site| self.covers(&site.name)) => {
+            Self::Sites(_) if !site.is_some_and(|site| self.covers(site.name.as_str())) => {
                 Err(self.refusal())
             }
             _ => Ok(()),
@@ -133,14 +133,14 @@ type Scopes = HashMap<Digest, Arc<[SiteName]>>;
 
 /// The tokens of sites, read again with each configuration.
 #[derive(Default)]
-pub(crate) struct SiteTokens(Mutex<(Weak<Settings>, Arc<Scopes>)>);
+pub(crate) struct SiteTokens(Mutex<(Weak<Settings>, Scopes)>);
 
 impl SiteTokens {
     /// What a token that was sent is good for by these settings. Reads files where they are new.
     pub(crate) fn scope(&self, settings: &Arc<Settings>, sent: &[u8]) -> Option<Scope> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.0.upgrade().is_some_and(|read| Arc::ptr_eq(&read, settings)) {
-            *known = (Arc::downgrade(settings), Arc::new(read(settings)));
+            *known = (Arc::downgrade(settings), read(settings));
         }
         known.1.get(&Token::digest_of(sent)).map(|sites| Scope::Sites(Arc::clone(sites)))
     }
