@@ -9,7 +9,9 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Unreadable {
     /// Not a manifest at all.
-    #[error("it does not begin with #EXTM3U, or its root is not MPD")]
+    #[error(
+        "it does not begin with #EXTM3U, has no tag of HLS behind that, or its root is not MPD"
+    )]
     OriginNoManifest,
     /// Longer than [`MANIFEST_BYTES_MAX`].
     #[error("it has more than {MANIFEST_BYTES_MAX} bytes")]

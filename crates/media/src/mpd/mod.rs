@@ -259,6 +259,17 @@ mod tests {
     }
 
     #[test]
+    fn ampersands_of_queries_mean_themselves_where_nobody_escaped_them() {
+        let text = "<MPD><Location>a.mpd?x=1&y=2&amp;z=3</Location><Period><AdaptationSet>\
+                    <SegmentList><Initialization sourceURL='i.mp4?x=1&y=2&amp;z=3&;'/>\
+                    </SegmentList><Representation/></AdaptationSet></Period></MPD>";
+        let read = read(text.as_bytes()).unwrap();
+        let named: Vec<_> =
+            read.names.iter().map(|name| read.reference(name, text.as_bytes())).collect();
+        assert_eq!(named, ["a.mpd?x=1&y=2&z=3", "i.mp4?x=1&y=2&z=3&;"]);
+    }
+
+    #[test]
     fn a_timeline_that_every_quality_inherits_is_counted_for_each() {
         let runs = "<S d='1'/>".repeat(50_000);
         let text = format!(

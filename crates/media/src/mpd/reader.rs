@@ -22,6 +22,7 @@ use std::time::Duration;
 pub(super) fn read(bytes: &[u8]) -> Result<Presentation, Unreadable> {
     let text = text_of(bytes);
     let mut xml = Reader::from_str(&text);
+    xml.config_mut().allow_dangling_amp = true;
     let mut reading = Reading::new();
     loop {
         let event = xml.read_event().map_err(|_| reading.refusal())?;
@@ -474,7 +475,24 @@ fn value<'a>(attribute: &Attribute<'a>) -> Result<Cow<'a, str>, Unreadable> {
     if !attribute.value.contains('&') {
         return Ok(attribute.value.clone());
     }
+    let attribute = Attribute { key: attribute.key, value: escaped(&attribute.value).into() };
     attribute.normalized_value(XmlVersion::Implicit1_0).map_err(|_| Unreadable::OriginEntities)
+}
+
+/// What was meant where an ampersand begins no reference, as between two parameters of a query: packagers write
+/// these, and players read them.
+fn escaped(value: &str) -> String {
+    let mut parts = value.split('&');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let name = part.split(';').next().unwrap_or_default();
+        let refers = name.len() < part.len()
+            && !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'#');
+        out.push_str(if refers { "&" } else { "&amp;" });
+        out.push_str(part);
+    }
+    out
 }
 
 #[cfg(test)]
