@@ -206,6 +206,15 @@ impl Answer {
         value.context("the answer is not what a node of this version gives")
     }
 
+    /// The body as JSON, a value a line.
+    ///
+    /// # Errors
+    /// As [`Answer::json`].
+    pub(crate) fn lines(&self) -> Result<Vec<Value>> {
+        let lines = self.body.lines().map(serde_json::from_str).collect::<Result<_, _>>();
+        lines.context("the answer is not what a node of this version gives")
+    }
+
     /// A field of the head as a number.
     ///
     /// # Errors

@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// Reasons shown.
 const REASONS_MAX: usize = 8;
+/// Sites and kinds of stream whose players are shown.
+const PLAYERS_MAX: usize = 6;
 /// Moves the cursor home and clears what is below.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
@@ -46,7 +48,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     loop {
         sleep(Duration::from_secs(arguments.interval));
         let after = arguments.node.get("/v1/stats")?.json()?;
-        let text = view(&before, &after);
+        let text = view(&before, &after) + &players(&arguments.node.get("/v1/players")?.lines()?);
         if !is_terminal {
             print(&text)?;
             return Ok(ExitCode::SUCCESS);
@@ -107,6 +109,34 @@ fn view(before: &Value, after: &Value) -> String {
             reason["sentence"].as_str().unwrap_or(""),
         );
         let _ = writeln!(out, "{}", cut(&line, COLUMNS));
+    }
+    out
+}
+
+/// How players say they are doing, by site and kind of stream, those with most sessions first; nothing where none
+/// says anything.
+fn players(lines: &[Value]) -> String {
+    let sessions = |line: &Value| line["sessions"].as_u64().unwrap_or(0);
+    let mut lines: Vec<&Value> = lines.iter().collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(sessions(line)));
+    let mut out = String::new();
+    if !lines.is_empty() {
+        out.push_str("\nplayers by what they say: sessions, stood still, kbit/s, buffer, behind\n");
+    }
+    for line in lines.into_iter().take(PLAYERS_MAX) {
+        let text = |name: &str| line[name].as_str().unwrap_or("").to_owned();
+        let figure = |name: &str| line[name].as_f64().unwrap_or(0.0);
+        let line = format!(
+            "{:>8} {:>6} {:>7.0} {:>7.1} s {:>6.1} s  {} {}",
+            thousands(sessions(line)),
+            thousands(line["starved"].as_u64().unwrap_or(0)),
+            figure("bitrate_kbps"),
+            figure("buffer_ms") / 1e3,
+            figure("latency_ms") / 1e3,
+            text("stream"),
+            text("site"),
+        );
+        let _ = writeln!(out, "{}", cut(line.trim_end(), COLUMNS));
     }
     out
 }
@@ -174,6 +204,23 @@ mod tests {
         assert!(text.contains("to clients    0.800 Gbit/s"), "{text}");
         assert!(text.contains("hit p50 400 µs p99 400 µs, else p50 - p99 -"), "{text}");
         assert!(text.contains("75.0 % hit "), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+    }
+
+    #[test]
+    fn players_are_shown_where_they_say_something() {
+        assert_eq!(players(&[]), "");
+        let line = |site: &str, sessions: u64| {
+            json!({"site": site, "stream": "live", "sessions": sessions, "starved": 3,
+                   "bitrate_kbps": 3200.4, "buffer_ms": 2900.0, "latency_ms": 1610.0})
+        };
+        let text = players(&[line("films", 7), line(&"tv".repeat(60), 1112)]);
+        let lines: Vec<&str> = text.lines().skip(2).collect();
+        assert!(
+            lines[0].starts_with("   1,112      3    3200     2.9 s    1.6 s  live tv"),
+            "{text}"
+        );
+        assert!(lines[1].ends_with("live films"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
     }
 }

@@ -75,6 +75,8 @@ fn how_players_are_doing_is_a_line_for_each_kind_of_stream() {
     assert_eq!((&films["stream"], &films["bitrate_kbps"]), (&"vod".into(), &2100.0.into()));
     assert_eq!((&live["starved"], &live["body_bytes"]), (&1.into(), &5.into()));
     assert_eq!(status(&node.ask_admin("/v1/players", "")), "401");
+    let said = node.say(&["top"]);
+    assert!(said.contains("       2      0    2100 ") && said.contains(" vod"), "{said}");
 }
 
 #[test]
