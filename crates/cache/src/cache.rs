@@ -15,6 +15,8 @@ use crate::object::Object;
 use crate::order::Order;
 use crate::purge_log::{self, PurgeLog, Seq};
 use crate::shard::{SHARDS, Shard, shard_of};
+use crate::share::Shares;
+use arc_swap::ArcSwap;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_store::Arena;
@@ -76,6 +78,8 @@ pub struct Cache {
     pub(crate) refused_room: SharedCounter,
     /// Who counts tags, where somebody wants to know.
     pub(crate) census: OnceLock<Arc<Census>>,
+    /// Bounds of what objects with a tag have together; mostly none.
+    pub(crate) shares: ArcSwap<Shares>,
     /// Whether a resource has had too many variants and nobody was told.
     crowded: AtomicBool,
     /// Whether somebody was told.
@@ -117,6 +121,7 @@ impl Cache {
             fifo: Mutex::new(S3Fifo::new(Tactic::first(settings.objective))),
             lower: OnceLock::new(),
             census: OnceLock::new(),
+            shares: ArcSwap::default(),
             monitor: Mutex::new(monitor),
             sample_below,
             purges: Mutex::new(PurgeLog::new(purge_log::ENTRIES_MAX)),

@@ -357,6 +357,18 @@ impl Groups {
         all
     }
 
+    /// See [`Cache::set_shares`]; each group has its part of every bound.
+    pub fn set_shares(&self, bounds: &[(u64, u64)]) {
+        let parts = self.all.len() as u64;
+        let bounds: Vec<_> = bounds.iter().map(|(tag, bytes)| (*tag, bytes / parts)).collect();
+        self.all.iter().for_each(|cache| cache.set_shares(&bounds));
+    }
+
+    /// See [`Cache::share_bytes`].
+    pub fn share_bytes(&self, tag: u64) -> Option<u64> {
+        self.all.iter().map(|cache| cache.share_bytes(tag)).sum()
+    }
+
     /// See [`Cache::count_tags`].
     pub fn count_tags(&self) {
         self.all.iter().for_each(|cache| cache.count_tags());

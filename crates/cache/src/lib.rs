@@ -86,6 +86,7 @@ mod reclaim;
 pub mod restore;
 pub mod selector;
 mod shard;
+mod share;
 pub mod stats;
 pub mod ticket;
 mod variants;

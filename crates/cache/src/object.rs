@@ -7,6 +7,7 @@ use crate::key::{Key, hash64};
 use crate::lower::Lodger;
 use crate::purge_log::Seq;
 use crate::selector::{Selector, Variation};
+use crate::share::{Part, Share};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use freshet_base::clock::UnixMillis;
 use freshet_http::fields::Fields;
@@ -14,8 +15,8 @@ use freshet_http::freshness::{Freshness, Lifetimes, Reuse};
 use freshet_http::message::{Scheme, Version};
 use freshet_store::{Body, prefetch};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 /// What an object costs in the index besides itself: its place in a table that is half full at worst, its
 /// place in the queues, its ghost once it is evicted, and what the allocator adds to eight pieces.
@@ -157,6 +158,8 @@ struct Special {
     tags: Box<[u64]>,
     /// What it is a copy of.
     original: Option<Original>,
+    /// Its part of what objects with one of its tags may have.
+    part: OnceLock<Part>,
 }
 
 /// Of objects that are for any request.
@@ -164,8 +167,15 @@ static ANY: Selector = Selector { variation: None, scheme: None };
 
 impl Special {
     fn of(selector: Selector, tags: Box<[u64]>, original: Option<Original>) -> Option<Box<Self>> {
-        Self::is_needed(&selector, &tags, original.is_some())
-            .then(|| Box::new(Self { hash: selector.hash(), selector, tags, original }))
+        Self::is_needed(&selector, &tags, original.is_some()).then(|| {
+            Box::new(Self {
+                hash: selector.hash(),
+                selector,
+                tags,
+                original,
+                part: OnceLock::new(),
+            })
+        })
     }
 
     fn is_needed(selector: &Selector, tags: &[u64], is_copy: bool) -> bool {
@@ -263,6 +273,16 @@ impl Object {
     /// Tags it can be purged by.
     pub fn tags(&self) -> &[u64] {
         self.special.as_ref().map_or(&[], |special| &special.tags)
+    }
+
+    /// Makes it one of a share's, once; false where it is one, or has no tags.
+    pub(crate) fn join(&self, share: &Arc<Share>) -> bool {
+        self.special.as_ref().is_some_and(|special| special.part.set(Part::of(share)).is_ok())
+    }
+
+    /// Its part of a share.
+    pub(crate) fn part(&self) -> Option<&Part> {
+        self.special.as_ref()?.part.get()
     }
 
     /// The number of the last purge before its fetch, or its last validation, began.
@@ -551,5 +571,11 @@ impl Resident for Object {
 
     fn objective(&self) -> Objective {
         self.objective
+    }
+
+    fn note_counted(&self, bytes: u64) {
+        if let Some(part) = self.part() {
+            part.count(bytes);
+        }
     }
 }

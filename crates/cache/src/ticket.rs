@@ -201,7 +201,9 @@ impl Cache {
         }
         shard.counters.inserted += 1;
         self.note(shard, key.hash(), &object, None);
+        self.join_share(&object);
         self.with_fifo(|fifo| fifo.push(&object));
+        self.keep_to_share_of(&object);
         self.retire(&replaced);
         self.forget_in_transit(&object);
         object

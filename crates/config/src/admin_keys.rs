@@ -1,6 +1,6 @@
 //! Keys of the access log and of the admin interface.
 
-use super::key::{Key, Kind, key};
+use super::key::{Key, Kind, key, per_site};
 
 /// Their part of the table.
 pub(super) const KEYS: &[Key] = &[
@@ -15,6 +15,19 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Text,
         "json",
         "`json`, `combined`, or a format with fields such as `%h %t \"%r\" %s %b %D %{hit}x`.",
+    ),
+    per_site(
+        "log.request_fields",
+        Kind::TextList,
+        "",
+        "Fields of requests that JSON lines have too, as `X-Request-Id`. A format names them itself: \
+         `%{X-Request-Id}i`.",
+    ),
+    per_site(
+        "log.response_fields",
+        Kind::TextList,
+        "",
+        "The same of responses, as clients get them: `%{Content-Type}o` in a format.",
     ),
     key(
         "admin.listen",

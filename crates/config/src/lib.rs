@@ -29,6 +29,7 @@ mod limit_keys;
 pub mod limits;
 mod listen_keys;
 pub mod listeners;
+pub mod log_fields;
 pub mod lower;
 pub mod media;
 mod media_keys;

@@ -9,6 +9,7 @@ use super::cache::{Cache, cache};
 use super::document::Document;
 use super::limits::{SiteLimits, site_limits};
 use super::listeners::{Certificate, certificate};
+use super::log_fields::{LogFields, log_fields};
 use super::media::{Media, media};
 use super::mistake::{Mistake, Place};
 use super::origins::{
@@ -20,7 +21,7 @@ use super::rules::{Rules, rules};
 use super::settings::Settings;
 use super::stores::{StorageRule, storage_rule};
 use super::tokens::{TokenRule, tokens};
-use super::values::optional;
+use super::values::{optional, size};
 use crate::esi::EsiSettings;
 use crate::hosts::HostPattern;
 use crate::storage::Storage;
@@ -43,10 +44,14 @@ pub struct SiteSettings {
     pub place: Place,
     /// Hosts it is for.
     pub hosts: Vec<HostPattern>,
+    /// Memory that what it keeps may have, in bytes, where there is a bound.
+    pub memory_bytes_max: Option<u64>,
     /// File with a token that changes and shows what it has, where there is one.
     pub admin_token_file: Option<PathBuf>,
     /// Where that is written.
     pub admin_token_place: Place,
+    /// Fields of messages that the access log has.
+    pub log_fields: LogFields,
     /// File with a policy in VCL.
     pub vcl: Option<PathBuf>,
     /// Where that is written.
@@ -109,8 +114,10 @@ pub(super) fn site_of(
         name: String::new(),
         place: Place::default(),
         hosts: Vec::new(),
+        memory_bytes_max: None,
         admin_token_file: None,
         admin_token_place: Place::default(),
+        log_fields: log_fields(document, wrong),
         vcl_place: document.at("vcl"),
         vcl: optional(document.value("vcl").text()).map(Into::into),
         certificates: document.own_rows("certificate").iter().map(certificate).collect(),
@@ -168,6 +175,12 @@ pub(super) fn sites(
                     of_site.push(Mistake::error(place, format!("hosts: {error}")));
                 }
             }
+        }
+        let has_bound = optional(own.value("site[].memory_max").text()).is_some();
+        site.memory_bytes_max = has_bound.then(|| size(&own, "site[].memory_max", &mut of_site));
+        if site.memory_bytes_max == Some(0) && of_site.is_empty() {
+            let message = "memory_max is 0: nothing could be kept; `[site.cache]` says what is";
+            of_site.push(Mistake::error(own.at("site[].memory_max"), message));
         }
         site.admin_token_file =
             optional(own.value("site[].admin_token_file").text()).map(Into::into);

@@ -21,6 +21,14 @@ pub(super) const KEYS: &[Key] = &[
          of the top level's.",
     ),
     key(
+        "site[].memory_max",
+        Kind::Text,
+        "",
+        "Memory that what this site keeps may have together, as `2GiB`; what was there first and is \
+         not used leaves when more comes, and a response that is longer is not kept. Without it a \
+         site has what its requests earn beside the others'.",
+    ),
+    key(
         "site[].admin_token_file",
         Kind::SecretFile,
         "",

@@ -29,7 +29,8 @@ fn lookup(criterion: &mut Criterion) {
     let geo = Geo { country: Some(File::open(&path).expect("it is a database")), ..Geo::default() };
     let mut addresses = addresses();
     criterion.bench_function("the country of an address", |bencher| {
-        bencher.iter(|| black_box(geo.country(black_box(addresses.next().expect("they do not end")))));
+        bencher
+            .iter(|| black_box(geo.country(black_box(addresses.next().expect("they do not end")))));
     });
 }
 

@@ -297,6 +297,7 @@ impl Node {
             listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
         let snapshot = draft.on(own_ports, None);
         snapshot.set_shared(&shared);
+        shared.cache.set_shares(&snapshot.sites.shares());
         let node = Arc::new(Self {
             shared,
             started: UnixMillis::now(),
@@ -356,6 +357,7 @@ impl Node {
         let next = next.on(Arc::clone(&before.own_ports), Some(&before));
         next.set_shared(&self.shared);
         limit_fills(&self.shared.cache, &next.settings);
+        self.shared.cache.set_shares(&next.sites.shares());
         self.asking.set(&next.sites);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));

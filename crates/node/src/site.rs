@@ -11,6 +11,7 @@ use crate::semantics::Semantics;
 use crate::shares::Shares;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
+use freshet_cache::Groups;
 use freshet_config::cache::Cache;
 use freshet_config::cache_rules::{CacheRule, Override};
 use freshet_config::origins::{self as settings, Director as DirectorSetting};
@@ -128,6 +129,12 @@ pub struct Upstreams {
 const ORIGINS_TRIED_MAX: usize = 3;
 
 impl Site {
+    /// The longest body of it worth keeping, in bytes.
+    pub(crate) fn object_bytes_max(&self, cache: &Groups) -> u64 {
+        let share = self.settings.memory_bytes_max.unwrap_or(u64::MAX);
+        cache.object_bytes_max().min(share / cache.all().len() as u64)
+    }
+
     /// Its origins with the names that tell them from those of others: behind its own and a slash, where there
     /// are several sites.
     pub fn origins(&self) -> impl Iterator<Item = (Cow<'_, str>, &Arc<Origin>)> {
@@ -205,7 +212,7 @@ impl Site {
 
     /// Whether the share for what is made here has room for a page of so many bytes, where there are
     /// shares.
-    pub(crate) fn has_room_for(&self, bytes: usize, cache: &Arc<freshet_cache::Groups>) -> bool {
+    pub(crate) fn has_room_for(&self, bytes: usize, cache: &Arc<Groups>) -> bool {
         self.shares
             .as_ref()
             .is_none_or(|shares| shares.lend(shares.transient(), bytes as u64, cache).is_some())

@@ -71,6 +71,7 @@ pub struct Sites {
     below: HashMap<Box<str>, usize>,
     any: Option<usize>,
     controls_connections: bool,
+    logs_fields: bool,
 }
 
 impl Sites {
@@ -80,6 +81,7 @@ impl Sites {
         let asks =
             |site: &Arc<Site>| site.policy.controls_connections() || site.settings.media.cmsd;
         out.controls_connections = out.all.iter().any(asks);
+        out.logs_fields = out.all.iter().any(|site| !site.settings.log_fields.is_empty());
         for (index, site) in out.all.iter().enumerate() {
             out.by_name.insert(site.name.as_str().into(), index);
             if site.settings.hosts.is_empty() {
@@ -105,9 +107,20 @@ impl Sites {
         &self.all
     }
 
+    /// The tag of all that a site keeps, and what that may have of the memory, of those with a bound.
+    pub(crate) fn shares(&self) -> Vec<(u64, u64)> {
+        let share = |site: &Arc<Site>| site.name.tag_of_all().zip(site.settings.memory_bytes_max);
+        self.all.iter().filter_map(share).collect()
+    }
+
     /// Whether a site changes how clients' connections send, or asks about them.
     pub(crate) fn controls_connections(&self) -> bool {
         self.controls_connections
+    }
+
+    /// Whether the access log has fields of messages of a site.
+    pub(crate) fn logs_fields(&self) -> bool {
+        self.logs_fields
     }
 
     /// The site of this name.

@@ -39,7 +39,32 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         let values = all.iter().map(|(name, sums)| (*name, count(sums)));
         out.counters(&format!("freshet_site_{suffix}"), help, "site", values)?;
     }
+    memory(node, out)?;
     players(node, &all.iter().map(|(name, _)| *name).collect::<Vec<_>>(), out)
+}
+
+/// What those with a bound have of the memory, and may have.
+fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let snapshot = node.snapshot();
+    let bounds: Vec<(&str, u64, u64)> = snapshot
+        .sites
+        .all()
+        .iter()
+        .filter_map(|site| {
+            let bytes_max = site.settings.memory_bytes_max?;
+            let bytes = node.shared.cache.share_bytes(site.name.tag_of_all()?)?;
+            Some((site.name.as_str(), bytes, bytes_max))
+        })
+        .take(SITES_MAX)
+        .collect();
+    if bounds.is_empty() {
+        return Ok(());
+    }
+    let values = bounds.iter().map(|(name, bytes, _)| (*name, *bytes as f64));
+    let help = "Memory of what a site with a bound keeps, whole bodies for those on their way.";
+    out.gauges("freshet_site_memory_bytes", help, "site", values)?;
+    let values = bounds.iter().map(|(name, _, bytes_max)| (*name, *bytes_max as f64));
+    out.gauges("freshet_site_memory_max_bytes", "What it may have.", "site", values)
 }
 
 /// How the players of each say they are doing, of sessions heard of within a minute.

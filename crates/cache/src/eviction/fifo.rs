@@ -78,6 +78,8 @@ pub(crate) trait Resident {
     fn fingerprint(&self) -> u64;
     /// What a use of it counts for, the same for as long as it lives.
     fn objective(&self) -> Objective;
+    /// Hears that the queues count it from now on, with what it will have, or with 0 as it has left.
+    fn note_counted(&self, _bytes: u64) {}
 }
 
 /// What stands in the way of evicting an entry, least first.
@@ -236,6 +238,7 @@ impl<E: Resident> S3Fifo<E> {
         usage.epoch.store(self.epoch, Relaxed);
         let bytes = entry.bytes();
         usage.counted_bytes.store(bytes, Relaxed);
+        entry.note_counted(entry.bytes_expected());
         if entry.objective() == Objective::Requests {
             self.by_request.entries += 1;
             self.by_request.bytes += entry.bytes_expected();
@@ -268,6 +271,7 @@ impl<E: Resident> S3Fifo<E> {
         let usage = entry.usage();
         let place = usage.place.swap(GONE, Relaxed);
         let bytes = usage.counted_bytes.swap(0, Relaxed);
+        entry.note_counted(0);
         let is_compacted = match place {
             SMALL => {
                 self.small.bytes -= bytes;
@@ -341,6 +345,7 @@ impl<E: Resident> S3Fifo<E> {
         };
         let bytes = entry.bytes();
         *queue_bytes = *queue_bytes - usage.counted_bytes.swap(bytes, Relaxed) + bytes;
+        entry.note_counted(entry.bytes_expected());
     }
 
     fn small_is_over_share(&self) -> bool {
@@ -451,6 +456,7 @@ impl<E: Resident> S3Fifo<E> {
             self.ghost.remember(entry.fingerprint(), memory, entries_max);
         }
         let bytes = usage.counted_bytes.swap(0, Relaxed);
+        entry.note_counted(0);
         match usage.place.swap(GONE, Relaxed) {
             SMALL => self.small.bytes -= bytes,
             _ => self.main.bytes -= bytes,

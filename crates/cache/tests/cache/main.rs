@@ -9,6 +9,7 @@ mod lower;
 mod model;
 mod observe;
 mod purge;
+mod share;
 mod stress;
 mod ticket;
 mod tiers;

@@ -83,7 +83,7 @@ impl Answered {
             Ok(place) => place,
             Err(reason) => return Verdict::Give(reason),
         };
-        let bytes_max = asked.worker.shared.cache.object_bytes_max();
+        let bytes_max = asked.plan.site.object_bytes_max(&asked.worker.shared.cache);
         if place.total.is_some_and(|total| total > bytes_max) {
             return Verdict::LetThrough(Reason::TooLarge, place);
         }

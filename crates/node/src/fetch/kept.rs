@@ -63,7 +63,7 @@ impl Answered {
         if incoming.loan.is_some() || answer.keep.is_some() || answer.manifest.is_some() {
             memory.attach(asked.upkeep(answer.keep, incoming.loan));
         }
-        let bytes_max = asked.worker.shared.cache.object_bytes_max();
+        let bytes_max = asked.plan.site.object_bytes_max(&asked.worker.shared.cache);
         let end = place.known_end();
         // What says its length was judged by it before.
         let flow = Flow::new(&asked.worker, incoming.source, writer, end);

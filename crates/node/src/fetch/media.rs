@@ -122,7 +122,7 @@ impl Asked {
 
     /// How much of an answer is read before anybody sees it.
     pub(super) fn ahead_bytes_max(&self, answer: &Answer) -> u64 {
-        let bytes_max = self.worker.shared.cache.object_bytes_max();
+        let bytes_max = self.plan.site.object_bytes_max(&self.worker.shared.cache);
         if answer.manifest.is_some() { bytes_max.min(MANIFEST_BYTES_MAX as u64) } else { bytes_max }
     }
 

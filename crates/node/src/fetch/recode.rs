@@ -46,7 +46,7 @@ pub(crate) fn recode(
     stats.unpacks(now).increment();
     stats.packs(coding).increment();
     let body = Body::new(worker.shared.cache.arena_of(key), None);
-    let bytes_max = worker.shared.cache.object_bytes_max();
+    let bytes_max = task.site.object_bytes_max(&worker.shared.cache);
     let end = object.body().total().unwrap_or(u64::MAX);
     let from = keepers::response_body(object.body(), 0..end, None, bytes_max);
     let chain = Chain::new([Stage::unpack(now), Stage::pack(coding)]);

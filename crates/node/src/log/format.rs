@@ -1,7 +1,9 @@
 //! The forms an access log line can have.
 
+use super::fields;
 use super::record::Record;
 use freshet_geo::{Code, Geo};
+use freshet_http::fields::is_token;
 use freshet_media::cmcd::{self, Cmcd};
 use std::fmt::Write as _;
 
@@ -21,6 +23,10 @@ pub enum Piece {
     Literal(String),
     /// A value.
     Value(Value),
+    /// `%{NAME}i`: a field of the request.
+    Request(Box<str>),
+    /// `%{NAME}o`: a field of the response.
+    Response(Box<str>),
 }
 
 /// Values a template can have; the comment is how it is written.
@@ -156,16 +162,19 @@ impl Format {
             }
             let known = NAMES.iter().find(|(name, _)| rest.starts_with(name));
             let known = known.map(|(name, value)| (*value, &rest[name.len()..]));
-            let Some((value, after)) = known.or_else(|| cmcd_key(rest)) else {
+            let known = known.or_else(|| cmcd_key(rest));
+            let known = known.map(|(value, after)| (Piece::Value(value), after));
+            let Some((piece, after)) = known.or_else(|| field(rest)) else {
                 let known: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
                 let shown: String = rest.chars().take(12).collect();
                 return Err(format!(
-                    "`{shown}` is not a log field; known are {} and %{{cmcd.KEY}}x with {}",
+                    "`{shown}` is not a log field; known are {}, %{{NAME}}i and %{{NAME}}o with names \
+                     of fields, and %{{cmcd.KEY}}x with {}",
                     known.join(" "),
                     cmcd::KEYS.join(" ")
                 ));
             };
-            pieces.push(Piece::Value(value));
+            pieces.push(piece);
             rest = after;
         }
         if !rest.is_empty() {
@@ -183,11 +192,26 @@ impl Format {
                     match piece {
                         Piece::Literal(text) => out.push_str(text),
                         Piece::Value(value) => write_value(*value, record, geo, out),
+                        Piece::Request(name) => text(fields::one(record.request_fields, name), out),
+                        Piece::Response(name) => {
+                            text(fields::one(record.response_fields, name), out)
+                        }
                     }
                 }
             }
         }
         out.push('\n');
+    }
+}
+
+/// The field `%{NAME}i` or `%{NAME}o` at the start of a text, and what follows.
+fn field(text: &str) -> Option<(Piece, &str)> {
+    let (name, after) = text.strip_prefix("%{")?.split_once('}')?;
+    let name = Some(name).filter(|name| is_token(name))?.into();
+    match after.split_at_checked(1)? {
+        ("i", after) => Some((Piece::Request(name), after)),
+        ("o", after) => Some((Piece::Response(name), after)),
+        _ => None,
     }
 }
 
@@ -251,6 +275,12 @@ fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
     if !record.cmcd.is_empty() {
         json_cmcd(record.cmcd, out);
     }
+    for (of, logged) in [("request", record.request_fields), ("response", record.response_fields)] {
+        if !logged.is_empty() {
+            let _ = write!(out, ",\"{of}\":");
+            json_fields(logged, out);
+        }
+    }
     let _ = write!(
         out,
         ",\"status\":{},\"body_bytes\":{},\"head_bytes\":{},\"first_byte_us\":{},\"total_us\":{},\
@@ -264,6 +294,16 @@ fn json(record: &Record<'_>, geo: &Geo, out: &mut String) {
         record.aborted,
         record.id,
     );
+}
+
+/// Fields by their names, as the configuration has these.
+fn json_fields(logged: &str, out: &mut String) {
+    for (at, (name, value)) in fields::all(logged).enumerate() {
+        let _ = write!(out, "{}\"{name}\":\"", if at == 0 { '{' } else { ',' });
+        escape_json(value, out);
+        out.push('"');
+    }
+    out.push('}');
 }
 
 /// What a player said, key by key.
@@ -437,6 +477,25 @@ mod tests {
         assert!(json.contains(",\"cmcd\":{\"bl\":2900,\"sid\":\"a b\",\"su\":true}"), "{json}");
         assert!(!line("json", &sample()).contains("cmcd"));
         assert!(Format::parse("%{cmcd.xx}x").unwrap_err().contains("cmcd.KEY"));
+    }
+
+    #[test]
+    fn fields_of_messages_are_there_by_name() {
+        let record = Record {
+            request_fields: "X-Id: \"7\"\nAccept: a/b\n",
+            response_fields: "ETag: W/\"1\"\n",
+            ..sample()
+        };
+        let line = |format: &str| {
+            let mut out = String::new();
+            Format::parse(format).unwrap().write(&record, &Geo::default(), &mut out);
+            out
+        };
+        assert_eq!(line("%{x-id}i|%{Accept}i|%{etag}o|%{None}o"), "\\\"7\\\"|a/b|W/\\\"1\\\"|-\n");
+        let want =
+            ",\"request\":{\"X-Id\":\"\\\"7\\\"\",\"Accept\":\"a/b\"},\"response\":{\"ETag\":";
+        assert!(line("json").contains(want), "{}", line("json"));
+        assert!(Format::parse("%{a b}i").unwrap_err().contains("%{NAME}i"));
     }
 
     #[test]

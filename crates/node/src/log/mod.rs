@@ -1,6 +1,7 @@
 //! The access log: workers write records into a buffer of their own, a thread formats and writes
 //! them. When that thread falls behind, records are dropped and counted, never waited for.
 
+pub(crate) mod fields;
 mod format;
 mod record;
 

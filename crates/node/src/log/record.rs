@@ -65,6 +65,10 @@ pub struct Record<'a> {
     pub token_id: &'a str,
     /// The trace it is a part of, where one is sent to a collector.
     pub trace_id: &'a str,
+    /// Fields of the request that its site has logged ([`super::fields`]).
+    pub request_fields: &'a str,
+    /// Those of the response.
+    pub response_fields: &'a str,
 }
 
 impl Record<'_> {
@@ -92,7 +96,17 @@ impl Record<'_> {
         let has_said = !self.cmcd.is_empty();
         let is_known = !self.user.is_empty() || !self.token_id.is_empty();
         let is_traced = !self.trace_id.is_empty();
-        let flags = [self.hit, self.aborted, self.tls, has_shown, has_said, is_known, is_traced];
+        let has_fields = !self.request_fields.is_empty() || !self.response_fields.is_empty();
+        let flags = [
+            self.hit,
+            self.aborted,
+            self.tls,
+            has_shown,
+            has_said,
+            is_known,
+            is_traced,
+            has_fields,
+        ];
         out.push(flags.iter().rev().fold(0, |all, flag| all << 1 | u8::from(*flag)));
         match self.client {
             None => out.push(0),
@@ -126,7 +140,9 @@ impl Record<'_> {
         let of_player = Some(self.cmcd).filter(|_| has_said);
         let of_known = [self.user, self.token_id].into_iter().filter(|_| is_known);
         let of_trace = Some(self.trace_id).filter(|_| is_traced);
-        let of_some = of_shown.chain(of_player).chain(of_known).chain(of_trace);
+        let of_site = [self.request_fields, self.response_fields];
+        let of_site = of_site.into_iter().filter(|_| has_fields);
+        let of_some = of_shown.chain(of_player).chain(of_known).chain(of_trace).chain(of_site);
         for text in of_request.into_iter().chain(of_some) {
             let text = cut(text);
             out.extend_from_slice(&(text.len() as u16).to_le_bytes());
@@ -188,6 +204,8 @@ pub fn decode<'a>(input: &mut &'a [u8]) -> Option<Record<'a>> {
         user: text(is_known)?,
         token_id: text(is_known)?,
         trace_id: text(flags & 64 != 0)?,
+        request_fields: text(flags & 128 != 0)?,
+        response_fields: text(flags & 128 != 0)?,
         time,
         first_byte_us,
         total_us,
@@ -249,6 +267,8 @@ pub(crate) fn sample() -> Record<'static> {
         user: "",
         token_id: "",
         trace_id: "",
+        request_fields: "",
+        response_fields: "",
     }
 }
 
@@ -270,7 +290,8 @@ mod tests {
             client: Some("2001:db8::1".parse().unwrap()),
             ..sample()
         };
-        let fourth = Record { cmcd: "bl=1,sid=\"a\"", ..sample() };
+        let fourth =
+            Record { cmcd: "bl=1,sid=\"a\"", response_fields: "ETag: \"a\"\n", ..sample() };
         for record in [&first, &second, &third, &fourth] {
             record.encode(&mut bytes);
         }

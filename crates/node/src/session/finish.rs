@@ -6,7 +6,7 @@ use crate::client::Client;
 use crate::exchange::Facts;
 use crate::exemplars::Exemplar;
 use crate::identity::Identity;
-use crate::log::Record;
+use crate::log::{Record, fields};
 use crate::media::Said;
 use crate::transcript::{Message, Tag, Transcript};
 use crate::worker::Worker;
@@ -19,10 +19,12 @@ use tokio::time::Instant;
 
 /// Facts of one request, gathered while it is served.
 pub(super) struct Sent {
-    /// Method, authority, target, user agent, referer and what a player says of itself, one after
-    /// another: the head itself goes to the machine, which may change it.
+    /// Method, authority, target, user agent, referer, what a player says of itself and fields that are
+    /// logged, one after another: the head itself goes to the machine, which may change it.
     text: String,
-    ends: [usize; 6],
+    ends: [usize; 7],
+    /// Fields of the response that are logged.
+    response_fields: String,
     client: Option<std::net::IpAddr>,
     /// The certificate the client showed.
     shown: Option<Rc<Shown>>,
@@ -88,9 +90,10 @@ impl Sent {
         let mut room = None;
         let player = player(worker, head, &mut room);
         let (method, says) = (head.method.as_str(), player.map_or("", |(_, text)| text));
-        let parts = [method, &head.authority, &head.target, user_agent, referer, says];
+        let logged = request_fields(worker, head);
+        let parts = [method, &head.authority, &head.target, user_agent, referer, says, &logged];
         let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
-        let mut ends = [0; 6];
+        let mut ends = [0; 7];
         for (end, part) in ends.iter_mut().zip(parts) {
             text.push_str(part);
             *end = text.len();
@@ -98,6 +101,7 @@ impl Sent {
         Self {
             text,
             ends,
+            response_fields: String::new(),
             client: address,
             shown: client.shown.clone(),
             tls: client.tls.is_some(),
@@ -126,10 +130,15 @@ impl Sent {
         self.said.is_some_and(|said| said.is_urgent)
     }
 
-    /// The head is about to be sent.
-    pub(super) fn first_byte(&mut self, head_bytes: usize) {
+    /// The head is about to be sent, which takes so many bytes.
+    pub(super) fn first_byte(&mut self, head: &ResponseHead, facts: &Facts, head_bytes: usize) {
         self.first_byte_us = micros(self.started);
         self.head_bytes = head_bytes as u64;
+        if let Some(site) =
+            facts.site.as_deref().filter(|site| !site.settings.log_fields.is_empty())
+        {
+            self.response_fields = fields::logged(&site.settings.log_fields.response, &head.fields);
+        }
     }
 
     /// The request was tunnelled, and that is over.
@@ -257,12 +266,24 @@ impl Sent {
             user: identity.map_or("", Identity::user),
             token_id: identity.map_or("", Identity::token_id),
             trace_id: trace_id.as_deref().unwrap_or(""),
+            request_fields: part(6),
+            response_fields: &self.response_fields,
         });
     }
 }
 
 fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Fields of a request that its site has logged.
+fn request_fields(worker: &Worker, head: &RequestHead) -> String {
+    let snapshot = worker.snapshot();
+    if !snapshot.sites.logs_fields() {
+        return String::new();
+    }
+    let names = snapshot.sites.of(&head.authority).map(|site| &site.settings.log_fields.request);
+    names.map_or_else(String::new, |names| fields::logged(names, &head.fields))
 }
 
 /// What a player says of itself with a request, and how, where its site looks at that.

@@ -477,7 +477,7 @@ impl Session {
         response_head(&head, Framing::None, true, version, &mut self.out);
         let limit = self.send_timeout();
         self.io.send(&[&self.out], &mut self.deadline, limit).await?;
-        sent.first_byte(self.out.len());
+        sent.first_byte(&head, &facts, self.out.len());
         sent.end(&self.worker, &head, &facts, false);
         Ok(Next::Tunnel(Box::new((tunnel, None))))
     }
@@ -528,9 +528,9 @@ impl Session {
         if speaks_of_connection && framing == Framing::Chunked {
             sent.transcript.field(Tag::RespHeader, b"Transfer-Encoding", b"chunked");
         }
+        sent.first_byte(&head, &facts, self.out.len());
         head.fields.clear();
         sent.request_body_bytes = received.as_ref().map_or(0, |body| body.bytes.get());
-        sent.first_byte(self.out.len());
         let result = if bodiless {
             let limit = self.send_timeout();
             self.io.send(&[&self.out], &mut self.deadline, limit).await

@@ -92,6 +92,84 @@ fn two_sites_of_one_host_name_behind_them_share_nothing() {
 }
 
 #[test]
+fn the_access_log_has_the_fields_a_site_wants() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let folder = tempfile::tempdir().unwrap();
+        let wants =
+            "[site.log]\nrequest_fields = [\"X-Id\"]\nresponse_fields = [\"etag\", \"Cookie\"]";
+        let list = [("a", "\"a.example\"", wants), ("b", "\"b.example\"", "")];
+        for format in ["json", "%{site}x %{X-Id}i %{etag}o"] {
+            let log = folder.path().join(format!("{}.log", format.len()));
+            let to = format!("[log]\naccess = \"{}\"\nformat = '{format}'\n", log.display());
+            let node = sites(&[&one, &two], &list).and(&to).start();
+            for host in ["a.example", "b.example"] {
+                ask(&node, host, "/x", &["X-Id: 7 \"8\"", "x-id: 9"]).await;
+            }
+            let written = || std::fs::read_to_string(&log).unwrap();
+            until(|| written().lines().count() == 2).await;
+            let line =
+                |site: &str| written().lines().find(|line| line.contains(site)).unwrap().to_owned();
+            if format == "json" {
+                let want = r#","request":{"X-Id":"7 \"8\", 9"},"response":{"etag":"\"same\""},"#;
+                assert!(line("a.example").contains(want), "{}", written());
+                assert!(!line("b.example").contains("\"request\""), "{}", written());
+            } else {
+                let want = r#"7 \"8\", 9 \"same\""#;
+                assert_eq!([line("a 7"), line("b 7")], [format!("a {want}"), format!("b {want}")]);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_site_has_no_more_of_the_memory_than_it_may() {
+    run(async {
+        let films = || {
+            Origin::serve(|asked| {
+                let bytes = if asked.target() == "/long" { 2_000_000 } else { 300_000 };
+                response("200 OK", &["Cache-Control: max-age=3600"], vec![b'x'; bytes])
+            })
+        };
+        let (one, two) = (films(), films());
+        let bounded = |bytes: &str| {
+            let bound = format!("memory_max = \"{bytes}\"");
+            sites(&[&one, &two], &[("a", "\"a.example\"", &bound), ("b", "\"b.example\"", "")])
+        };
+        let node = bounded("1MiB").start();
+        let kept = |site: &str| {
+            let tag = node.node.snapshot().sites.named(site).unwrap().name.tag_of_all().unwrap();
+            let mut count = 0;
+            let cache = &node.node.shared.cache;
+            cache.each_object(&mut |object| count += usize::from(object.tags().contains(&tag)));
+            (count, cache.share_bytes(tag))
+        };
+        for number in 0..10 {
+            for host in ["a.example", "b.example"] {
+                ask(&node, host, &format!("/{number}"), &[]).await;
+            }
+            assert!(kept("a").1.unwrap() <= 1 << 20);
+        }
+        assert_eq!((kept("a").0, kept("b")), (3, (10, None)));
+        // What is longer than all of it is given to its client, and what is there stays.
+        for _ in 0..2 {
+            assert_eq!(ask(&node, "a.example", "/long", &[]).await.body.len(), 2_000_000);
+        }
+        assert_eq!((kept("a").0, one.count()), (3, 12));
+        ask(&node, "b.example", "/long", &[]).await;
+        assert_eq!(kept("b").0, 11);
+        // A reload makes it smaller at once, and larger for what comes.
+        node.node.reload(bounded("700KB").settings()).unwrap();
+        assert_eq!(kept("a").0, 2);
+        node.node.reload(bounded("9MiB").settings()).unwrap();
+        for number in 0..10 {
+            ask(&node, "a.example", &format!("/{number}"), &[]).await;
+        }
+        assert_eq!((kept("a").0, kept("b").0), (10, 11));
+    });
+}
+
+#[test]
 fn purges_by_tag_and_of_all_are_of_one_site() {
     run(async {
         let (one, two) = (named("one"), named("two"));

@@ -111,8 +111,8 @@ pub(in crate::session) async fn serve<C: Multiplexed>(
         Ok(true) => stream.respond(&head, length, bodiless),
         Ok(false) | Err(()) => None,
     };
+    sent.first_byte(&head, &facts, head_bytes.map_or(0, |bytes| C::HEAD_FRAME_BYTES + bytes));
     head.fields.clear();
-    sent.first_byte(head_bytes.map_or(0, |bytes| C::HEAD_FRAME_BYTES + bytes));
     let result = match head_bytes {
         None => Err(()),
         Some(_) if bodiless => Ok(()),
