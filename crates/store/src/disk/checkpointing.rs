@@ -56,8 +56,7 @@ impl Writer {
     /// before it is in a checkpoint is lost, purges too.
     pub(super) fn see_to_checkpoints(&mut self) -> Result<(), DiskError> {
         let sealed_max = CHECKPOINT_SEGMENTS.min(self.volume.geometry().segments / 4);
-        if self.wants_checkpoint
-            || self.journal_since() > self.ring() * 3 / 4
+        if self.journal_since() > self.ring() * 3 / 4
             || self.sealed_since >= sealed_max.saturating_mul(2)
         {
             return self.checkpoint(false);
@@ -103,7 +102,31 @@ impl Writer {
         self.checkpoint.is_some()
     }
 
-    fn begin_checkpoint(&mut self, is_clean: bool, is_scheduled: bool) -> Result<(), DiskError> {
+    /// Whether a longer index is being made.
+    #[cfg(test)]
+    pub(super) fn is_growing(&self) -> bool {
+        self.growth.is_some()
+    }
+
+    /// Whether there is something to be done beside the log, for which [`Writer::go_on`] is called.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.checkpoint.is_some() || self.growth.is_some()
+    }
+
+    /// Does the next part of what is done beside the log.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(crate) fn go_on(&mut self) -> Result<(), DiskError> {
+        self.step_growth()?;
+        self.step_checkpoint()
+    }
+
+    pub(super) fn begin_checkpoint(
+        &mut self,
+        is_clean: bool,
+        is_scheduled: bool,
+    ) -> Result<(), DiskError> {
         self.drain()?;
         self.flush()?;
         let volume = Arc::clone(&self.volume);
@@ -192,7 +215,6 @@ impl Writer {
         self.checkpoint_place = checkpoint.writing.place();
         self.checkpoint_journal = checkpoint.writing.journal();
         self.sealed_since = self.sealed_since.saturating_sub(checkpoint.sealed);
-        self.wants_checkpoint = false;
         Ok(())
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! A slot of the index has no more of a record's hash than it needs in a table of its length. The
 //! footers of segments have all of it: a longer table is made from them beside the one in use, by the
-//! writer, which is the only one that adds to it; what others take out meanwhile is taken out of the
-//! new one before it is shown.
+//! writer, some records for each one that is written and more whenever there is nothing to write. What
+//! changes meanwhile changes in both, so that the longer one takes the place of the other once the last
+//! footer was read.
 
-use super::geometry::Geometry;
-use super::index::{Index, Inserted};
-use super::limits::FORMAT_VERSION_GROWN;
+use super::index::Index;
+use super::limits::{FORMAT_VERSION_GROWN, GROWTH_STEP_RECORDS};
 use super::reclaim::read_footer;
 use super::recovery::scan;
 use super::segment::Entry;
@@ -17,19 +17,39 @@ use super::writer::Writer;
 use crate::error::DiskError;
 use std::sync::Arc;
 
+/// A longer index that is being made.
+#[derive(Debug)]
+pub(super) struct Growth {
+    longer: Arc<Index>,
+    /// Segments with records from before it was begun that were not looked through yet, with the numbers of
+    /// their openings.
+    segments: Vec<(u32, u64)>,
+    /// Records of the one that is looked through, which begins at `base`, in units of the device.
+    entries: std::vec::IntoIter<Entry>,
+    base: u64,
+}
+
 impl Writer {
-    /// Makes the index longer where it would be too full with what is about to be written.
+    /// Has the index longer before it is too full for what is written.
     ///
     /// # Errors
     /// The device failed.
     pub(super) fn make_room_in_index(&mut self) -> Result<(), DiskError> {
-        if self.is_index_longest || !self.volume.index().is_full_with(self.unindexed() + 1) {
+        if self.growth.is_none() {
+            self.begin_growth()?;
+        }
+        self.step_growth()
+    }
+
+    /// Begins with a longer index where the one there is would be too full with what is about to be written.
+    fn begin_growth(&mut self) -> Result<(), DiskError> {
+        let volume = Arc::clone(&self.volume);
+        let index = Arc::clone(&*volume.index());
+        if self.is_index_longest || !index.is_full_with(self.unindexed() + 1) {
             return Ok(());
         }
-        let geometry = *self.volume.geometry();
-        let lines = self.volume.index().lines();
-        let wanted = geometry.lines_max().min(lines * 2);
-        if wanted <= lines {
+        let wanted = volume.geometry().lines_max().min(index.lines() * 2);
+        if wanted <= index.lines() {
             self.stay_short("its checkpoints have no room for more: `freshet store format` with a smaller `object_size` makes it");
             return Ok(());
         }
@@ -37,7 +57,15 @@ impl Writer {
             self.stay_short("there is no memory for more");
             return Ok(());
         };
-        self.grow_into(longer, &geometry)
+        Superblock::raise(&*volume.device, FORMAT_VERSION_GROWN)?;
+        let books = volume.books();
+        let is_used = |state: SegmentState| state != SegmentState::Free;
+        let used = books.table.iter().filter(|(_, info)| is_used(info.state));
+        let segments = used.map(|(segment, info)| (segment, info.seq)).collect();
+        let longer = index.grow_into(longer);
+        drop(books);
+        self.growth = Some(Growth { longer, segments, entries: Vec::new().into_iter(), base: 0 });
+        Ok(())
     }
 
     fn stay_short(&mut self, why: &'static str) {
@@ -50,55 +78,78 @@ impl Writer {
         );
     }
 
-    fn grow_into(&mut self, longer: Index, geometry: &Geometry) -> Result<(), DiskError> {
-        let volume = Arc::clone(&self.volume);
-        Superblock::raise(&*volume.device, FORMAT_VERSION_GROWN)?;
-        let old = Arc::clone(&*volume.index());
-        let unit = u64::from(geometry.unit_bytes);
-        let segments: Vec<_> = {
-            let mut books = volume.books();
-            books.removed = Some(Vec::new());
-            let has_records = |info: SegmentState| info != SegmentState::Free;
-            books.table.iter().filter(|(_, info)| has_records(info.state)).collect()
-        };
-        for (segment, info) in segments {
-            let base = geometry.segment_at(segment) / unit;
-            for entry in self.entries_of(segment, info.seq) {
-                let at = base + u64::from(entry.units_at);
-                if let Some(slot) = old.at(entry.hash, at)
-                    && slot.kind() == entry.kind
-                    && let Inserted::Dropped(_) = longer.adopt(entry.hash, slot, entry.units)
-                {
-                    volume.counts.index_dropped.add(1);
-                }
+    /// Puts the next records into the longer index, if one is being made.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub(super) fn step_growth(&mut self) -> Result<(), DiskError> {
+        let Some(mut growth) = self.growth.take() else { return Ok(()) };
+        let mut left = GROWTH_STEP_RECORDS;
+        while left > 0 {
+            if growth.entries.as_slice().is_empty() {
+                let Some((segment, seq)) = growth.segments.pop() else {
+                    return self.end_growth(&growth.longer);
+                };
+                growth.base = self.first_unit_of(segment);
+                growth.entries = self.entries_of(segment, seq).into_iter();
+                left -= 1;
+            }
+            left -= self.adopt(&mut growth, left);
+        }
+        self.growth = Some(growth);
+        Ok(())
+    }
+
+    /// Puts so many records of the segment that is looked through into the longer index, as far as the
+    /// other one leads to them; returns how many there were.
+    fn adopt(&self, growth: &mut Growth, records: usize) -> usize {
+        let _books = self.volume.books();
+        let index = self.volume.index();
+        let before = growth.entries.len();
+        for entry in growth.entries.by_ref().take(records) {
+            let at = growth.base + u64::from(entry.units_at);
+            if let Some(slot) = index.at(entry.hash, at).filter(|slot| slot.kind() == entry.kind) {
+                growth.longer.adopt(entry.hash, slot, entry.units);
             }
         }
-        let mut books = volume.books();
-        for (hash, units_at) in books.removed.take().unwrap_or_default() {
-            longer.remove(hash, units_at);
-        }
+        before - growth.entries.len()
+    }
+
+    /// Puts the longer index in the place of the other.
+    fn end_growth(&mut self, longer: &Arc<Index>) -> Result<(), DiskError> {
+        let volume = Arc::clone(&self.volume);
+        let books = volume.books();
         // Of a segment that cannot be read any more nothing is known.
-        volume.counts.index_dropped.add(old.entries().saturating_sub(longer.entries()));
+        let left_out = volume.index().entries().saturating_sub(longer.entries());
+        volume.counts.index_dropped.add(left_out);
+        volume.set_index(Arc::clone(longer));
+        drop(books);
         tracing::info!(
             device = %volume.superblock.device,
             records = longer.entries(),
             bytes = longer.bytes(),
             "the index has grown"
         );
-        volume.set_index(longer);
-        drop(books);
-        // One that was begun is of the shorter index.
-        self.checkpoint = None;
         self.expect_checkpoints();
-        // What comes next is more than a start could put into the one before.
-        self.wants_checkpoint = true;
-        Ok(())
+        // One that was begun is of the shorter index, into which a start could soon put no more.
+        self.checkpoint = None;
+        self.begin_checkpoint(false, false)
     }
 
-    /// All records that were written to a segment.
+    fn first_unit_of(&self, segment: u32) -> u64 {
+        let geometry = self.volume.geometry();
+        geometry.segment_at(segment) / u64::from(geometry.unit_bytes)
+    }
+
+    /// All records that were written to a segment since it was opened under this number; none where it
+    /// was freed since.
     fn entries_of(&self, segment: u32, seq: u64) -> Vec<Entry> {
         if let Some(entries) = self.open_entries(segment) {
             return entries.to_vec();
+        }
+        let info = self.volume.books().table.get(segment);
+        if info.seq != seq || info.state == SegmentState::Free {
+            return Vec::new();
         }
         let (device, geometry) = (&*self.volume.device, self.volume.geometry());
         let footer = read_footer(device, geometry, segment, seq).ok().flatten();

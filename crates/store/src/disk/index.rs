@@ -8,107 +8,24 @@
 //! Look-ups take no lock. Whoever changes it holds the volume's lock; an entry that is moved is
 //! copied first and cleared after, and a look-up that found nothing while something moved looks
 //! again.
+//!
+//! While a longer one is made ([`super::growth`]), each change goes to both.
 
 use super::codec::mix;
-use super::limits::{INDEX_LOAD, VARIANTS_MAX};
+use super::limits::INDEX_LOAD;
 use super::lines::Lines;
+use super::slot::{KIND_CHUNK, KIND_HEAD, Slot, TAG_BITS, USES_MAX, USES_SHIFT};
 use super::snapshot::Snapshot;
 use crate::error::StoreError;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Arc, OnceLock};
 
 /// Slots of a line.
 pub(crate) const LINE_SLOTS: usize = 8;
 /// Steps of the search for a free slot.
 const WALK_MAX: usize = 96;
-const TAG_BITS: u32 = 18;
-const ADDRESS_BITS: u32 = 34;
-const LENGTH_BITS: u32 = 7;
-const TAG_SHIFT: u32 = 46;
-const ADDRESS_SHIFT: u32 = 12;
-const LENGTH_SHIFT: u32 = 5;
-const USES_SHIFT: u32 = 3;
-const USES_MAX: u64 = 3;
-
-/// What a slot leads to: a chunk.
-pub(crate) const KIND_CHUNK: u8 = 1;
-/// The head of a response that does not vary. Those that do have one of the next
-/// [`VARIANTS_MAX`] kinds.
-const KIND_HEAD: u8 = 2;
-
-/// The kind of a head with this hash of its variant.
-pub(crate) fn head_kind(variant: u64) -> u8 {
-    if variant == 0 {
-        KIND_HEAD
-    } else {
-        KIND_HEAD + 1 + (mix(variant) % u64::from(VARIANTS_MAX)) as u8
-    }
-}
-
-/// One entry.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Slot(u64);
-
-impl Slot {
-    fn new(tag: u64, kind: u8, units_at: u64, units: u32) -> Self {
-        Self(
-            tag << TAG_SHIFT
-                | (units_at & ((1 << ADDRESS_BITS) - 1)) << ADDRESS_SHIFT
-                | length_class(units) << LENGTH_SHIFT
-                | u64::from(kind),
-        )
-    }
-
-    fn tag(self) -> u64 {
-        self.0 >> TAG_SHIFT
-    }
-
-    pub(crate) fn kind(self) -> u8 {
-        (self.0 & 7) as u8
-    }
-
-    /// Address, in units of the device.
-    pub(crate) fn units_at(self) -> u64 {
-        (self.0 >> ADDRESS_SHIFT) & ((1 << ADDRESS_BITS) - 1)
-    }
-
-    /// Length in units, up to a sixteenth too long.
-    pub(crate) fn units(self) -> u32 {
-        class_length((self.0 >> LENGTH_SHIFT) & ((1 << LENGTH_BITS) - 1))
-    }
-
-    /// Uses noted, 0 to 3.
-    pub(crate) fn uses(self) -> u64 {
-        (self.0 >> USES_SHIFT) & USES_MAX
-    }
-
-    /// The same apart from uses.
-    fn is_same(self, other: Self) -> bool {
-        let mask = !(USES_MAX << USES_SHIFT);
-        self.0 & mask == other.0 & mask
-    }
-}
-
-/// The class of a length: up to 32 as it is, above with four bits after the first, rounded up.
-fn length_class(units: u32) -> u64 {
-    let last = u64::from(units.max(1) - 1);
-    if last < 32 {
-        return last;
-    }
-    let exponent = u64::from(last.ilog2()) - 4;
-    // The first five bits, which are 16 to 31.
-    ((exponent << 4) + (last >> exponent)).min((1 << LENGTH_BITS) - 1)
-}
-
-fn class_length(class: u64) -> u32 {
-    if class < 32 {
-        return class as u32 + 1;
-    }
-    let exponent = (class >> 4) - 1;
-    u32::try_from((17 + (class & 15)) << exponent).unwrap_or(u32::MAX)
-}
-
 /// Entries a look-up finds at most: the heads of one resource are of six kinds, and more than two
 /// that look like them besides do not come in a thousand years.
 const FOUND_MAX: usize = 8;
@@ -147,6 +64,8 @@ pub(crate) struct Index {
     moves: AtomicU64,
     walk: AtomicU64,
     snapshot: Snapshot,
+    /// What takes its place once all is in it.
+    longer: OnceLock<Arc<Index>>,
 }
 
 impl Index {
@@ -159,7 +78,13 @@ impl Index {
             moves: AtomicU64::new(0),
             walk: AtomicU64::new(1),
             snapshot: Snapshot::default(),
+            longer: OnceLock::new(),
         })
+    }
+
+    /// Has what changes from now on change in this one too. There is one such for each index.
+    pub(crate) fn grow_into(&self, longer: Self) -> Arc<Self> {
+        Arc::clone(self.longer.get_or_init(|| Arc::new(longer)))
     }
 
     /// Entries.
@@ -167,9 +92,14 @@ impl Index {
         self.entries.load(Relaxed)
     }
 
-    /// Memory.
+    /// Bytes of its lines.
     pub(crate) fn bytes(&self) -> u64 {
         self.lines * 64
+    }
+
+    /// Memory, with that of a longer one that is being made.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.bytes() + self.longer.get().map_or(0, |longer| longer.bytes())
     }
 
     /// Lines.
@@ -248,6 +178,13 @@ impl Index {
 
     /// Notes a use of the record at this address.
     pub(crate) fn touch(&self, hash: u64, slot: Slot) {
+        self.note_use(hash, slot);
+        if let Some(longer) = self.longer.get() {
+            longer.note_use(hash, slot);
+        }
+    }
+
+    fn note_use(&self, hash: u64, slot: Slot) {
         for word in self.words_of(hash) {
             let now = Slot(word.load(Relaxed));
             if now.is_same(slot) {
@@ -269,19 +206,27 @@ impl Index {
             .find(|slot| slot.kind() != 0 && slot.tag() == tag && slot.units_at() == units_at)
     }
 
-    /// Adds a record of another index, with its uses.
-    pub(crate) fn adopt(&self, hash: u64, slot: Slot, units: u32) -> Inserted {
-        let inserted = self.insert(hash, slot.kind(), slot.units_at(), units);
+    /// Adds a record of another index, with its uses, unless it is there.
+    pub(crate) fn adopt(&self, hash: u64, slot: Slot, units: u32) {
+        if self.add(hash, slot.kind(), slot.units_at(), units) == Inserted::Known {
+            return;
+        }
         (0..slot.uses()).for_each(|_| {
             if let Some(now) = self.at(hash, slot.units_at()) {
-                self.touch(hash, now);
+                self.note_use(hash, now);
             }
         });
-        inserted
     }
 
     /// Adds a record. A head takes the place of an older head of the same resource and kind.
     pub(crate) fn insert(&self, hash: u64, kind: u8, units_at: u64, units: u32) -> Inserted {
+        if let Some(longer) = self.longer.get() {
+            longer.add(hash, kind, units_at, units);
+        }
+        self.add(hash, kind, units_at, units)
+    }
+
+    fn add(&self, hash: u64, kind: u8, units_at: u64, units: u32) -> Inserted {
         let (tag, first) = self.place(hash);
         let slot = Slot::new(tag, kind, units_at, units);
         for word in self.words_of(hash) {
@@ -315,6 +260,13 @@ impl Index {
 
     /// Removes the record at this address; whether it was there.
     pub(crate) fn remove(&self, hash: u64, units_at: u64) -> Option<Slot> {
+        if let Some(longer) = self.longer.get() {
+            longer.take(hash, units_at);
+        }
+        self.take(hash, units_at)
+    }
+
+    fn take(&self, hash: u64, units_at: u64) -> Option<Slot> {
         let (tag, _) = self.place(hash);
         for word in self.words_of(hash) {
             let slot = Slot(word.load(Relaxed));
@@ -329,7 +281,14 @@ impl Index {
     }
 
     /// Removes all heads of a resource.
-    pub(crate) fn remove_heads(&self, hash: u64, mut gone: impl FnMut(Slot)) {
+    pub(crate) fn remove_heads(&self, hash: u64, gone: impl FnMut(Slot)) {
+        if let Some(longer) = self.longer.get() {
+            longer.take_heads(hash, |_| {});
+        }
+        self.take_heads(hash, gone);
+    }
+
+    fn take_heads(&self, hash: u64, mut gone: impl FnMut(Slot)) {
         let (tag, _) = self.place(hash);
         for word in self.words_of(hash) {
             let slot = Slot(word.load(Relaxed));
@@ -342,8 +301,15 @@ impl Index {
         }
     }
 
-    /// Removes what `goes` says. Walks all of the index.
-    pub(crate) fn remove_where(&self, mut goes: impl FnMut(Slot) -> bool) -> u64 {
+    /// Removes what `goes` says, and tells of it. Walks all of the index.
+    pub(crate) fn remove_where(&self, goes: impl Fn(Slot) -> bool, gone: impl FnMut(Slot)) {
+        if let Some(longer) = self.longer.get() {
+            longer.take_where(&goes, |_| {});
+        }
+        self.take_where(&goes, gone);
+    }
+
+    fn take_where(&self, goes: impl Fn(Slot) -> bool, mut gone: impl FnMut(Slot)) {
         let mut removed = 0;
         for word in self.words.iter() {
             let slot = Slot(word.load(Relaxed));
@@ -351,10 +317,10 @@ impl Index {
                 self.before_change(word);
                 word.store(0, Release);
                 removed += 1;
+                gone(slot);
             }
         }
         self.entries.fetch_sub(removed, Relaxed);
-        removed
     }
 
     /// What it is now is what [`Index::take_lines`] gives from now on, whatever changes meanwhile.
@@ -483,21 +449,9 @@ impl fmt::Debug for Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::slot::head_kind;
     use proptest::prelude::*;
     use std::collections::HashMap;
-
-    #[test]
-    fn lengths_are_kept_to_a_sixteenth_and_never_below() {
-        for units in 1..=2048u32 {
-            let kept = class_length(length_class(units));
-            assert!(
-                kept >= units && u64::from(kept) * 16 <= u64::from(units) * 17,
-                "{units}: {kept}"
-            );
-            assert!(length_class(units) < 128);
-        }
-        assert_eq!(class_length(length_class(2048)), 2048);
-    }
 
     #[test]
     fn it_fills_to_nine_tenths_without_loss_at_under_9_4_bytes_an_entry() {

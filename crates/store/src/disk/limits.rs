@@ -90,6 +90,10 @@ pub const NOTES_BYTES_MAX: u64 = 4 << 20;
 /// Part of the index that is used at design load. Up to 96 % fit; above 90 % insertions get slow.
 pub const INDEX_LOAD: f64 = 0.87;
 
+/// Records that are put into a longer index for each that is written. From the design load on, the shorter one
+/// gets a 64th fuller meanwhile, which it takes without a loss.
+pub const GROWTH_STEP_RECORDS: usize = 64;
+
 /// The longest description of an object (its key, head, selectors): heads are limited to 64 KiB
 /// themselves.
 pub const META_BYTES_MAX: usize = 96 << 10;

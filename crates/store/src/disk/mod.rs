@@ -10,7 +10,7 @@
 //! | [`device`] | a device of blocks; [`mod@file`] and [`simulation`] are devices |
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
 //! | `record`, `segment`, `table` | what the log is made of |
-//! | `index`, `growth`, `snapshot` | where records are, and were at one moment |
+//! | `index`, `slot`, `growth`, `snapshot` | where records are, and were at one moment |
 //! | `journal`, `checkpoint`, `checkpointing`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `renewal`, `reclaim`, `stream` | the one that writes, and what it is given |
 //! | `discard` | telling a drive what it need not keep |
@@ -58,6 +58,7 @@ mod segment;
 mod set;
 pub mod shadow;
 pub mod simulation;
+mod slot;
 mod snapshot;
 mod stream;
 pub mod superblock;

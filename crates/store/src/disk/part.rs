@@ -3,10 +3,10 @@
 use super::block::{Block, Buffer};
 use super::codec::round_up;
 use super::device::{Completion, Io, Op};
-use super::index::Slot;
 use super::limits::{BLOCK_BYTES, CHECK_BYTES, RECORD_BYTES_MAX};
 use super::read::{ReadError, Stored};
 use super::record::{Kind, RecordHead, chunk_hash, payload_offset, sums_of};
+use super::slot::Slot;
 use crate::arena::Arena;
 use crate::piece::{Lease, PieceMut};
 use std::ops::Range;

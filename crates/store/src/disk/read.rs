@@ -6,10 +6,10 @@
 use super::block::{Block, Buffer};
 use super::codec::round_up;
 use super::device::{Completion, Io, IoError, Op, Outcome};
-use super::index::Slot;
 use super::limits::{BLOCK_BYTES, HEAD_READ_BYTES};
 use super::purges::{Soft, Verdict};
 use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash};
+use super::slot::Slot;
 use super::volume::Volume;
 use crate::arena::Arena;
 use crate::piece::{Lease, PieceMut};

@@ -4,11 +4,11 @@ use super::budget::Use;
 use super::codec::round_up;
 use super::device::IoError;
 use super::geometry::Geometry;
-use super::index::KIND_CHUNK;
 use super::limits::{BLOCK_BYTES, RECORD_BYTES_MAX, WRITE_BYTES};
 use super::purges::Verdict;
 use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash};
 use super::segment::{Entry, TRAILER_BYTES, footer_bytes, parse_footer, parse_trailer};
+use super::slot::{KIND_CHUNK, Slot};
 use super::table::{SegmentInfo, SegmentState};
 use super::tactic::{Held, kept};
 use super::volume::Volume;
@@ -78,7 +78,8 @@ impl Writer {
             // Without a footer the index itself says what leads there.
             Ok(None) | Err(_) => {
                 let end = base + geometry.segment_bytes / unit;
-                volume.index().remove_where(|slot| (base..end).contains(&slot.units_at()));
+                let goes = |slot: Slot| (base..end).contains(&slot.units_at());
+                volume.index().remove_where(goes, |_| {});
             }
         }
         books.table.change(segment, |info| {

@@ -16,7 +16,7 @@ use super::codec::round_up;
 use super::device::{Device, IoError};
 use super::erase::Progress;
 use super::geometry::{FormatOptions, Geometry};
-use super::index::{Index, Inserted, KIND_CHUNK, LINE_SLOTS, head_kind};
+use super::index::{Index, Inserted, LINE_SLOTS};
 use super::journal::{self, Event, Journal, Replay};
 use super::limits::{BLOCK_BYTES, FORMAT_VERSION_AT_FIRST, INDEX_LOAD};
 use super::notes::Note;
@@ -24,6 +24,7 @@ use super::purges::{Floors, Mark, Target, Verdict};
 use super::reclaim::read_footer;
 use super::record::{Bad, Kind, RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
+use super::slot::{KIND_CHUNK, Slot, head_kind};
 use super::superblock::{Superblock, Uuid};
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use super::volume::{Books, Common, Volume};
@@ -218,10 +219,11 @@ fn recover(
     }
     if reopened.contains(&true) {
         let unit = u64::from(geometry.unit_bytes);
-        index.remove_where(|slot| {
+        let goes = |slot: Slot| {
             let segment = geometry.segment_of(slot.units_at() * unit);
             segment.is_none_or(|segment| reopened.get(segment as usize) == Some(&true))
-        });
+        };
+        index.remove_where(goes, |_| {});
     }
     let mut written = header.written;
     let mut to_seal = Vec::new();

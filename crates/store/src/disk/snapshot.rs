@@ -67,7 +67,8 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use crate::disk::codec::mix;
-    use crate::disk::index::{Index, KIND_CHUNK};
+    use crate::disk::index::Index;
+    use crate::disk::slot::KIND_CHUNK;
     use proptest::prelude::*;
 
     proptest! {
@@ -107,7 +108,7 @@ mod tests {
                 }
                 if changes == 0 {
                     let gone = next % 7;
-                    index.remove_where(|slot| slot.units_at() % 7 == gone);
+                    index.remove_where(|slot| slot.units_at() % 7 == gone, |_| {});
                 }
                 let end = index.lines().min(line + lines);
                 index.take_lines(line..end, |line| taken.extend(line));

@@ -10,13 +10,14 @@ use super::checkpoint::Written;
 use super::device::{Completion, Device, Finish, IoError};
 use super::erase::Progress;
 use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
-use super::index::{Found, Index, Inserted, KIND_CHUNK, Slot};
+use super::index::{Found, Index, Inserted};
 use super::journal::{Event, Journal};
 use super::limits::{BLOCK_BYTES, HEDGE_AFTER, MARKS_MAX, SUSPECT_READS_MAX};
 use super::notes::{Note, Notes};
 use super::purges::{Floors, Mark, Purges, Sequence, Target, Verdict};
 use super::record::key_hash;
 use super::segment::Entry;
+use super::slot::{KIND_CHUNK, Slot};
 use super::superblock::Superblock;
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use super::tactic::{Chosen, Tactic};
@@ -134,8 +135,6 @@ pub(crate) struct Books {
     pub(crate) account: Account,
     /// The last erasure of the volume.
     pub(crate) erasure: Option<Progress>,
-    /// Records that others than the writer took out of the index while a longer one is made.
-    pub(crate) removed: Option<Vec<(u64, u64)>>,
     /// Numbers of the notes that are in its journal or its checkpoint, or will be next.
     noted: BTreeSet<u64>,
     /// Who waits for a block of the journal to be durable.
@@ -240,8 +239,8 @@ impl Volume {
     }
 
     /// Puts a longer index in the place of the one before, under the lock of the books.
-    pub(crate) fn set_index(&self, index: Index) {
-        self.index.store(Arc::new(index));
+    pub(crate) fn set_index(&self, index: Arc<Index>) {
+        self.index.store(index);
     }
 
     /// How the device is divided.
@@ -283,7 +282,7 @@ impl Volume {
             live_bytes: live * unit,
             entries: self.index().entries(),
             slots: self.index().slots(),
-            index_bytes: self.index().bytes(),
+            index_bytes: self.index().memory_bytes(),
             segments_free: books.table.count(SegmentState::Free),
             segments_retired: books.table.count(SegmentState::Retired),
             segments: self.geometry().segments,
@@ -317,10 +316,7 @@ impl Volume {
         let (completion, finish) = Completion::new();
         let mut books = self.books();
         if let Mark { target: Target::Key(hash), soft: None, .. } = mark {
-            self.index().remove_heads(hash, |slot| {
-                books.left(slot, self.geometry());
-                books.removed_other(hash, slot);
-            });
+            self.index().remove_heads(hash, |slot| books.left(slot, self.geometry()));
         }
         let number = books.add_event(Event::Purged(mark));
         books.waiting.push((number, finish));
@@ -444,7 +440,6 @@ impl Volume {
         let mut books = self.books();
         if let Some(slot) = self.index().remove(hash, units_at) {
             books.left(slot, self.geometry());
-            books.removed_other(hash, slot);
         }
     }
 
@@ -553,8 +548,7 @@ impl Books {
         account: Account,
     ) -> Self {
         let (noted, waiting) = (BTreeSet::new(), Vec::new());
-        let (removed, erasure) = (None, None);
-        Self { table, journal, written, formatted_ms, account, erasure, removed, noted, waiting }
+        Self { table, journal, written, formatted_ms, account, erasure: None, noted, waiting }
     }
 
     /// Adds an event; the number of the block it will be in.
@@ -565,13 +559,6 @@ impl Books {
     /// Says which notes it has.
     pub(crate) fn has_notes(&mut self, notes: &[Note]) {
         self.noted = notes.iter().map(|note| note.seq).collect();
-    }
-
-    /// Tells the writer of a longer index, if there is one, that a record was taken out.
-    fn removed_other(&mut self, hash: u64, slot: Slot) {
-        if let Some(removed) = &mut self.removed {
-            removed.push((hash, slot.units_at()));
-        }
     }
 
     /// Notes that the index leads to a record no more.

@@ -10,11 +10,12 @@ use super::checkpointing::Checkpoint;
 use super::codec::round_up;
 use super::device::{Completion, Io, IoError, Op};
 use super::discard::Discards;
-use super::index::{KIND_CHUNK, head_kind};
+use super::growth::Growth;
 use super::journal::Event;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT, WRITE_BYTES, WRITES_IN_FLIGHT_MAX};
 use super::record::{Kind, RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
+use super::slot::{KIND_CHUNK, head_kind};
 use super::table::{FREE_WANTED, SegmentInfo, SegmentState};
 use super::volume::Volume;
 use crate::error::DiskError;
@@ -48,8 +49,8 @@ pub struct Writer {
     is_dirty: bool,
     pub(crate) keeps: bool,
     pub(crate) budget: Option<Arc<Budget>>,
-    /// A checkpoint is to come before more is written.
-    pub(super) wants_checkpoint: bool,
+    /// A longer index that is being made.
+    pub(super) growth: Option<Growth>,
     /// Whether the index cannot grow any more.
     pub(super) is_index_longest: bool,
     /// What began before this was erased where it was purged; 0 where nothing was.
@@ -102,7 +103,7 @@ impl Writer {
             is_dirty: false,
             keeps: false,
             budget: None,
-            wants_checkpoint: false,
+            growth: None,
             is_index_longest: false,
             erased_since,
         }

@@ -158,7 +158,7 @@ impl Disk {
         loop {
             let limit = if waiting_since.is_some() { WRITE_DELAY } else { TICK };
             let pause = erasing.as_ref().map_or(limit, |order| order.pause(monotonic()));
-            let pause = if writer.is_checkpointing() { Duration::ZERO } else { pause };
+            let pause = if writer.goes_on() { Duration::ZERO } else { pause };
             let (job, has_purges) = self.next_job(limit.min(pause)).await;
             let is_idle = job.is_none();
             let result = match job {
@@ -209,7 +209,7 @@ impl Disk {
                 writer.charge(0);
             }
             if result.is_ok() && is_idle {
-                result = writer.step_checkpoint();
+                result = writer.go_on();
             }
             if writer.has_waiting() {
                 let begun = *waiting_since.get_or_insert_with(monotonic);

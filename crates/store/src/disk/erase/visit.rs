@@ -13,6 +13,7 @@ use crate::disk::reclaim::read_footer;
 use crate::disk::record::Kind;
 use crate::disk::recovery::Window;
 use crate::disk::segment::{Entry, footer_bytes};
+use crate::disk::slot::Slot;
 use crate::disk::table::SegmentState;
 use crate::disk::volume::Volume;
 use crate::disk::writer::{Stream, Writer};
@@ -201,13 +202,8 @@ fn split(gap: Range<u64>, bytes: u64) -> (Range<u64>, Range<u64>) {
 fn forget_all(volume: &Arc<Volume>, range: &Range<u64>) {
     let unit = u64::from(volume.geometry().unit_bytes);
     let mut books = volume.books();
-    let mut gone = Vec::new();
-    volume.index().remove_where(|slot| {
-        let goes = range.contains(&(slot.units_at() * unit));
-        gone.extend(goes.then_some(slot));
-        goes
-    });
-    gone.into_iter().for_each(|slot| books.left(slot, volume.geometry()));
+    let goes = |slot: Slot| range.contains(&(slot.units_at() * unit));
+    volume.index().remove_where(goes, |slot| books.left(slot, volume.geometry()));
 }
 
 /// Parts of a gap that are read at once, in whole blocks, each with what of it is the gap.

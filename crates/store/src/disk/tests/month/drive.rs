@@ -18,6 +18,9 @@ use std::time::Duration;
 /// What the drives are made for.
 pub(super) const DRIVE_WRITES: f64 = 0.3;
 
+/// An object that was written while the index grew.
+pub(super) const BESIDE_GROWTH: &str = "object beside a longer index";
+
 /// One drive with its writer.
 pub(super) struct Drive {
     pub(super) device: Arc<HollowDrive>,
@@ -130,7 +133,8 @@ impl Drive {
         };
         let (came, mark) = (self.device.busy(), self.next_purge.take());
         let purge = mark.map(|mark| self.begin_purge(mark));
-        self.timed("object", |this| {
+        let what = if self.opened.writer.is_growing() { BESIDE_GROWTH } else { "object" };
+        self.timed(what, |this| {
             this.opened.writer.store(description, body).expect("the drive works");
         });
         if let Some(durable) = purge {

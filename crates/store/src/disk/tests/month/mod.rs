@@ -19,7 +19,7 @@ use crate::disk::codec::mix;
 use crate::disk::geometry::FormatOptions;
 use crate::disk::purges::{Mark, Target};
 use crate::disk::record::key_hash;
-use drive::{DRIVE_WRITES, Drive};
+use drive::{BESIDE_GROWTH, DRIVE_WRITES, Drive};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,7 +98,10 @@ impl Month {
                 drive.offer(object, Use::default(), &self.bodies[&self.plan.length(object)]);
             }
         }
-        self.drives.iter_mut().for_each(|drive| drive.longest.clear());
+        // Indexes grow while the drives are filled, and hardly after that.
+        for drive in &mut self.drives {
+            drive.longest.retain(|what, _| *what == BESIDE_GROWTH);
+        }
     }
 
     fn request(&mut self, object: u64) {
