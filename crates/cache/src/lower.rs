@@ -237,7 +237,7 @@ impl Lower {
             && self.takes.bytes.contains(&bytes)
             && body.is_complete()
             && !body.is_transit()
-            && object.with_head(|head| head.freshness.lifetime) >= self.takes.lifetime_min
+            && object.with_head(|head| head.freshness.lifetime()) >= self.takes.lifetime_min
     }
 
     /// Whether an object is past its lifetime and the times it may be served stale, so that it is
@@ -247,8 +247,8 @@ impl Lower {
         !object.body().has_attachment()
             && object.with_head(|head| {
                 let fresh = &head.freshness;
-                let stale = fresh.stale_while_revalidate.max(fresh.stale_if_error);
-                fresh.age(now) > fresh.lifetime.saturating_add(stale)
+                let stale = fresh.stale_while_revalidate().max(fresh.stale_if_error());
+                fresh.age(now) > fresh.lifetime().saturating_add(stale)
             })
     }
 

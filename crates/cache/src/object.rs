@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 /// What an object costs in the index besides itself: its place in a table that is half full at worst, its
-/// place in the queues, its ghost once it is evicted, and what the allocator adds to eight pieces.
+/// place in the queues, its ghost once it is evicted, and what the allocator adds to seven pieces.
 const INDEX_BYTES: usize = 320;
 
 /// The head of a stored response. A 304 replaces it whole.
@@ -253,11 +253,7 @@ impl Object {
     /// Asks for what an answer needs of it.
     pub(crate) fn prefetch_response(&self) {
         self.body.prefetch();
-        self.with_head(|head| {
-            let (text, lines) = head.fields.memory();
-            prefetch(text);
-            prefetch(lines);
-        });
+        self.with_head(|head| prefetch(head.fields.memory()));
     }
 
     /// The body.

@@ -144,7 +144,7 @@ impl Cache {
         drop(shard);
         let demand = object.demand(point);
         let better = monitor.observe(&demand, all, now);
-        let lives = object.with_head(|head| head.freshness.lifetime);
+        let lives = object.with_head(|head| head.freshness.lifetime());
         if lives >= self.settings.disk_lifetime_min
             && let Some(better) = monitor.observe_for_disks(&demand)
         {

@@ -1,33 +1,36 @@
 //! The fields of a message, in order, with their names as they were written.
 //!
-//! One buffer holds all text and a list of offsets says where each field is, so that a head costs
-//! two allocations however many fields it has and is written out again by copying. Look-ups walk
-//! the list: messages are limited to some dozens of fields, where a walk beats hashing.
+//! One buffer holds line after line, each with its lengths before it, so that a head costs one allocation
+//! however many fields it has. Look-ups walk it: messages are limited to some dozens of fields, where a
+//! walk beats hashing.
 
 use std::fmt;
+use std::ops::Range;
 
 /// An ordered list of field lines (RFC 9110 §5). Names compare without regard to case; several
 /// lines may share a name.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, Eq, PartialEq)]
 pub struct Fields {
+    /// Of each line the length of its name and that of its value, 16 bits each, then both. Of the few values
+    /// that are longer than [`LONG`] the length is behind these, in 32 bits.
     text: Vec<u8>,
-    lines: Vec<Line>,
 }
 
-/// Where a line is: its name, and its value right behind. A cache keeps as many of these as fields, so they
-/// are short; of the few values that are longer than [`LONG`] the length is in the text, before the name.
+/// A line in the text.
 #[derive(Clone, Copy)]
-struct Line {
-    start: u32,
-    name_len: u16,
-    value_len: u16,
+struct Line<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
 }
+
+/// The lines of a text.
+struct Lines<'a>(&'a [u8]);
 
 /// In the place of a value's length: that is as long or longer.
 const LONG: u16 = u16::MAX;
 
-/// Bytes of a length in the text.
-const LENGTH_BYTES: usize = size_of::<u32>();
+/// Lengths of a line in the text: as many bytes as HTTP/1 writes around name and value.
+const LENGTHS_BYTES: usize = 2 * size_of::<u16>();
 
 impl Fields {
     /// An empty list; allocates nothing.
@@ -35,53 +38,48 @@ impl Fields {
         Self::default()
     }
 
-    /// An empty list with room for `lines` fields of `text_bytes` in total.
-    pub fn with_capacity(lines: usize, text_bytes: usize) -> Self {
-        Self { text: Vec::with_capacity(text_bytes), lines: Vec::with_capacity(lines) }
+    /// An empty list with room for lines that take so many bytes where HTTP/1 writes them.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { text: Vec::with_capacity(bytes) }
     }
 
-    /// Where it lies: what names and values say, and where each is.
-    pub fn memory(&self) -> (&[u8], &[impl Sized + use<>]) {
-        (&self.text, &self.lines)
+    /// Where it lies in memory.
+    pub fn memory(&self) -> &[u8] {
+        &self.text
     }
 
     /// Adds a line at the end. The caller has checked name and value: nothing is escaped here.
     ///
     /// # Panics
-    /// If the name is longer than 65,535 bytes or the list longer than 4 GiB: parsers limit both.
+    /// If the name is longer than 65,535 bytes or the value than 4 GiB: parsers limit both.
     pub fn append(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let (name, value) = (name.as_ref(), value.as_ref());
-        let line = Line {
-            start: u32::try_from(self.text.len()).expect("fields are limited far below 4 GiB"),
-            name_len: u16::try_from(name.len()).expect("field names are limited below 64 KiB"),
-            value_len: u16::try_from(value.len()).unwrap_or(LONG),
-        };
-        if line.value_len == LONG {
+        let name_len = u16::try_from(name.len()).expect("field names are limited below 64 KiB");
+        let value_len = u16::try_from(value.len()).unwrap_or(LONG);
+        self.text.reserve(LENGTHS_BYTES + name.len() + value.len());
+        self.text.extend_from_slice(&name_len.to_le_bytes());
+        self.text.extend_from_slice(&value_len.to_le_bytes());
+        if value_len == LONG {
             let len = u32::try_from(value.len()).expect("values are limited far below 4 GiB");
             self.text.extend_from_slice(&len.to_le_bytes());
         }
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
-        self.lines.push(line);
     }
 
     /// Replaces every line of this name by one at the place of the first, or adds one.
     pub fn set(&mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
         let (name, value) = (name.as_ref(), value.as_ref());
-        let Some(at) = self.position(name) else { return self.append(name, value) };
+        let Some(first) = self.find(name) else { return self.append(name, value) };
+        self.retain_lines(first.end, |line| !line.has_name(name));
+        let end = self.text.len();
         self.append(name, value);
-        let line = self.lines.pop().expect("a line was just appended");
-        self.lines[at] = line;
-        let mut index = 0;
-        let text = &self.text;
-        self.lines.retain(|line| {
-            index += 1;
-            index - 1 <= at || !line.name(text).eq_ignore_ascii_case(name)
-        });
+        let added = self.text.len() - end;
+        self.text[first.start..].rotate_right(added);
+        self.text.drain(first.start + added..first.end + added);
     }
 
-    /// Removes every line of this name and returns how many there were. The text stays until the
-    /// list is cloned with [`Fields::compact`] or dropped.
+    /// Removes every line of this name and returns how many there were.
     pub fn remove(&mut self, name: impl AsRef<[u8]>) -> usize {
         let name = name.as_ref();
         self.retain(|line, _| !line.eq_ignore_ascii_case(name))
@@ -89,41 +87,32 @@ impl Fields {
 
     /// Keeps the lines for which `keep(name, value)` is true; returns how many were removed.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
-        let before = self.lines.len();
-        let text = &self.text;
-        self.lines.retain(|line| keep(line.name(text), line.value(text)));
-        before - self.lines.len()
+        self.retain_lines(0, |line| keep(line.name, line.value))
     }
 
-    /// Removes all lines and keeps the allocations.
+    /// Removes all lines and keeps the allocation.
     pub fn clear(&mut self) {
         self.text.clear();
-        self.lines.clear();
     }
 
-    /// A copy that holds no text of removed lines and no spare capacity: what a cache keeps.
+    /// A copy that has no spare capacity: what a cache keeps.
     #[must_use]
     pub fn compact(&self) -> Self {
-        let text_bytes = self.lines.iter().map(|line| line.text_bytes(&self.text)).sum();
-        let mut out = Self::with_capacity(self.lines.len(), text_bytes);
-        for (name, value) in self.iter() {
-            out.append(name, value);
-        }
-        out
+        self.clone_with_room(0)
     }
 
-    /// A copy with room for more `lines` of `text_bytes` in total.
+    /// A copy with room for more lines, which take so many bytes where HTTP/1 writes them.
     #[must_use]
-    pub fn clone_with_room(&self, lines: usize, text_bytes: usize) -> Self {
-        let mut out = Self::with_capacity(self.lines.len() + lines, self.text.len() + text_bytes);
+    pub fn clone_with_room(&self, bytes: usize) -> Self {
+        let mut out = Self::with_capacity(self.text.len() + bytes);
         out.text.extend_from_slice(&self.text);
-        out.lines.extend_from_slice(&self.lines);
         out
     }
 
     /// The value of the first line of this name.
     pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&[u8]> {
-        self.position(name.as_ref()).map(|at| self.lines[at].value(&self.text))
+        let name = name.as_ref();
+        self.lines().find(|line| line.has_name(name)).map(|line| line.value)
     }
 
     /// As [`Fields::get`], where the value is UTF-8.
@@ -137,7 +126,7 @@ impl Fields {
         name: &'a (impl AsRef<[u8]> + ?Sized),
     ) -> impl Iterator<Item = &'a [u8]> {
         let name = name.as_ref();
-        self.iter().filter(move |(line, _)| line.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.lines().filter(move |line| line.has_name(name)).map(|line| line.value)
     }
 
     /// All values of this name joined by `", "` as RFC 9110 §5.3 allows, or `None` without a line.
@@ -166,7 +155,7 @@ impl Fields {
 
     /// Whether there is a line of this name.
     pub fn contains(&self, name: impl AsRef<[u8]>) -> bool {
-        self.position(name.as_ref()).is_some()
+        self.get(name).is_some()
     }
 
     /// How many lines have this name.
@@ -176,7 +165,7 @@ impl Fields {
 
     /// Name and value of each line, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
-        self.lines.iter().map(|line| (line.name(&self.text), line.value(&self.text)))
+        self.lines().map(|line| (line.name, line.value))
     }
 
     /// The members of a comma-separated list over all lines of this name, trimmed, empty members
@@ -197,19 +186,19 @@ impl Fields {
         self.tokens(name.as_ref()).any(|member| member.eq_ignore_ascii_case(token))
     }
 
-    /// Number of lines.
+    /// Number of lines, which are counted for it.
     pub fn len(&self) -> usize {
-        self.lines.len()
+        self.lines().count()
     }
 
     /// Whether there are no lines.
     pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+        self.text.is_empty()
     }
 
-    /// Bytes of heap this list holds.
+    /// Bytes of heap this list holds, as many as HTTP/1 takes to write it or more.
     pub fn heap_bytes(&self) -> usize {
-        self.text.capacity() + self.lines.capacity() * size_of::<Line>()
+        self.text.capacity()
     }
 
     /// Writes each line as `Name: value\r\n`, as HTTP/1 has them (RFC 9112 §5).
@@ -222,50 +211,69 @@ impl Fields {
         }
     }
 
-    fn position(&self, name: &[u8]) -> Option<usize> {
-        self.lines.iter().position(|line| {
-            usize::from(line.name_len) == name.len()
-                && line.name(&self.text).eq_ignore_ascii_case(name)
-        })
-    }
-}
-
-impl Line {
-    fn name<'a>(&self, text: &'a [u8]) -> &'a [u8] {
-        &text[self.name_start()..][..usize::from(self.name_len)]
+    fn lines(&self) -> Lines<'_> {
+        Lines(&self.text)
     }
 
-    fn value<'a>(&self, text: &'a [u8]) -> &'a [u8] {
-        &text[self.name_start() + usize::from(self.name_len)..][..self.value_len(text)]
-    }
-
-    fn name_start(&self) -> usize {
-        let before = if self.value_len == LONG { LENGTH_BYTES } else { 0 };
-        self.start as usize + before
-    }
-
-    fn value_len(&self, text: &[u8]) -> usize {
-        if self.value_len < LONG {
-            return self.value_len.into();
+    /// Where in the text the first line of this name is.
+    fn find(&self, name: &[u8]) -> Option<Range<usize>> {
+        let mut lines = self.lines();
+        loop {
+            let start = self.text.len() - lines.0.len();
+            if lines.next()?.has_name(name) {
+                return Some(start..self.text.len() - lines.0.len());
+            }
         }
-        let len = text[self.start as usize..].first_chunk::<LENGTH_BYTES>();
-        u32::from_le_bytes(*len.expect("it was written with the line")) as usize
     }
 
-    /// Bytes of text there are for it.
-    fn text_bytes(&self, text: &[u8]) -> usize {
-        let before = self.name_start() - self.start as usize;
-        before + usize::from(self.name_len) + self.value_len(text)
+    /// Keeps of the lines from this place in the text on those for which `keep` is true; returns how many were
+    /// removed.
+    fn retain_lines(&mut self, from: usize, mut keep: impl FnMut(Line<'_>) -> bool) -> usize {
+        let (mut read, mut written, mut removed) = (from, from, 0);
+        loop {
+            let mut lines = Lines(&self.text[read..]);
+            let Some(line) = lines.next() else { break };
+            let (is_kept, end) = (keep(line), self.text.len() - lines.0.len());
+            if is_kept {
+                if written < read {
+                    self.text.copy_within(read..end, written);
+                }
+                written += end - read;
+            } else {
+                removed += 1;
+            }
+            read = end;
+        }
+        self.text.truncate(written);
+        removed
     }
 }
 
-impl PartialEq for Fields {
-    fn eq(&self, other: &Self) -> bool {
-        self.len() == other.len() && self.iter().zip(other.iter()).all(|(a, b)| a == b)
+impl Line<'_> {
+    #[inline]
+    fn has_name(&self, name: &[u8]) -> bool {
+        // Most others differ in length, which is known without a call.
+        self.name.len() == name.len() && self.name.eq_ignore_ascii_case(name)
     }
 }
 
-impl Eq for Fields {}
+impl<'a> Iterator for Lines<'a> {
+    type Item = Line<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Line<'a>> {
+        let (&[a, b, c, d], mut rest) = self.0.split_first_chunk::<LENGTHS_BYTES>()?;
+        let mut value_len = u16::from_le_bytes([c, d]).into();
+        if value_len == usize::from(LONG) {
+            let (long, behind) = rest.split_first_chunk()?;
+            (value_len, rest) = (u32::from_le_bytes(*long) as usize, behind);
+        }
+        let name_len = usize::from(u16::from_le_bytes([a, b]));
+        let line = rest.get(..name_len + value_len)?;
+        self.0 = &rest[line.len()..];
+        Some(Line { name: &line[..name_len], value: &line[name_len..] })
+    }
+}
 
 impl fmt::Debug for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -319,6 +327,21 @@ mod tests {
     }
 
     #[test]
+    fn a_line_that_is_set_may_be_longer_or_shorter_wherever_it_is() {
+        for value in ["", "9", &"long ".repeat(100)] {
+            for at in 0..4 {
+                let names = ["a", "bc", "def", "ghij"];
+                let mut fields: Fields = names.iter().map(|name| (name, "12")).collect();
+                fields.append(names[at].to_uppercase(), "again");
+                fields.set(names[at], value);
+                let want = |name| if name == names[at] { value } else { "12" };
+                let want: Fields = names.iter().map(|name| (*name, want(*name))).collect();
+                assert_eq!(fields, want);
+            }
+        }
+    }
+
+    #[test]
     fn removal_and_compaction_leave_only_what_is_listed() {
         let mut fields: Fields = [("a", "1"), ("b", "2"), ("a", "3")].into_iter().collect();
         assert_eq!(fields.remove("A"), 2);
@@ -342,7 +365,6 @@ mod tests {
             assert_eq!(compact.get(format!("name-{len}")), Some(&value(len)[..]));
         }
         assert_eq!(compact.text.len(), compact.text.capacity());
-        assert_eq!(size_of::<Line>(), 8);
     }
 
     #[test]

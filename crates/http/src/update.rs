@@ -208,7 +208,7 @@ mod tests {
         let want = [("B", "3"), ("Date", NOW_TEXT), ("a", "9"), ("Cache-Control", "max-age=60")];
         assert_eq!(updated.fields, fields(&want));
         let Storability::Store(freshness) = updated.storability else { panic!("stored") };
-        assert_eq!(freshness.lifetime, Duration::from_secs(60));
+        assert_eq!(freshness.lifetime(), Duration::from_secs(60));
         assert_eq!(freshness.age(NOW), Duration::from_secs(7));
     }
 

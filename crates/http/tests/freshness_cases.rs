@@ -123,7 +123,7 @@ impl Case {
     fn describe(&self, freshness: &Freshness, expected: &str) -> String {
         let mut words = expected.split(' ');
         let Some(after) = words.next().and_then(|word| word.strip_prefix('+')) else {
-            let lifetime = freshness.lifetime.as_secs();
+            let lifetime = freshness.lifetime().as_secs();
             return format!("store {lifetime} {}", freshness.source.code());
         };
         let now = self.arrival.plus(Duration::from_secs(after.parse().expect("seconds")));

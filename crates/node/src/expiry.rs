@@ -130,9 +130,9 @@ pub(crate) fn keep_of(object: &Object) -> Duration {
 /// When nothing can be done with an object any more.
 fn end_of(object: &Object, keep: Duration) -> UnixMillis {
     let freshness = object.freshness();
-    let left = freshness.lifetime.saturating_sub(freshness.initial_age);
+    let left = freshness.lifetime().saturating_sub(freshness.initial_age());
     let stale = freshness.received.plus(left);
-    stale.plus(freshness.stale_while_revalidate.saturating_add(keep))
+    stale.plus(freshness.stale_while_revalidate().saturating_add(keep))
 }
 
 /// An object whose lifetimes are about to change, and when it leaves by those it has.
@@ -312,10 +312,8 @@ mod tests {
         let key = cache.key("a", &format!("/{number}"));
         let lookup = cache.lookup(&key, &RequestHead::default(), NOW, &mut |_| Use::Ignore);
         let Lookup::Miss { ticket, .. } = lookup else { panic!("nothing is stored") };
-        let freshness = Freshness {
-            stale_while_revalidate: Duration::from_secs(5),
-            ..Freshness::from_policy(NOW, Duration::from_secs(10))
-        };
+        let mut freshness = Freshness::from_policy(NOW, Duration::from_secs(10));
+        freshness.set_stale_while_revalidate(Duration::from_secs(5));
         let head = StoredHead { fetch_id: 7, ..StoredHead::new(200, Fields::new(), freshness) };
         let body = Body::new(cache.arena(), Some(0));
         ticket.insert(ObjectSpec {

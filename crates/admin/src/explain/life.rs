@@ -10,16 +10,16 @@ pub(super) fn lifetime(object: &Object, now: UnixMillis) -> String {
     let head = object.head();
     let freshness = &head.freshness;
     let age = freshness.age(now);
-    let left = match freshness.lifetime.checked_sub(age) {
+    let left = match freshness.lifetime().checked_sub(age) {
         Some(left) if !left.is_zero() => format!("{} left", span(left)),
-        _ if freshness.lifetime.is_zero() => "stale from the start".to_owned(),
-        _ => format!("stale for {}", span(age.saturating_sub(freshness.lifetime))),
+        _ if freshness.lifetime().is_zero() => "stale from the start".to_owned(),
+        _ => format!("stale for {}", span(age.saturating_sub(freshness.lifetime()))),
     };
     let purged = match object.soft_purged_at() {
         Some(at) => format!("; a soft purge {} ago ended it", span(now.since(at))),
         None => String::new(),
     };
-    format!("{} {}; age {}, {left}{purged}", span(freshness.lifetime), source(&head), span(age))
+    format!("{} {}; age {}, {left}{purged}", span(freshness.lifetime()), source(&head), span(age))
 }
 
 /// What gave the lifetime.
@@ -50,11 +50,11 @@ pub(super) fn stale(freshness: &Freshness) -> String {
     if freshness.no_cache {
         return "never used without asking the origin (no-cache, RFC 9111 §5.2.2.4)".to_owned();
     }
-    let behind = match freshness.stale_while_revalidate {
+    let behind = match freshness.stale_while_revalidate() {
         window if window.is_zero() => "not served while it is refreshed".to_owned(),
         window => format!("served for {} while it is refreshed", span(window)),
     };
-    let on_error = match freshness.stale_if_error {
+    let on_error = match freshness.stale_if_error() {
         window if window.is_zero() => "not served when the origin fails".to_owned(),
         window => format!("served for {} when the origin fails", span(window)),
     };
@@ -92,7 +92,9 @@ mod tests {
     }
 
     fn freshness(source: LifetimeSource) -> Freshness {
-        Freshness { source, ..Freshness::from_policy(START, Duration::from_secs(60)) }
+        let mut freshness = Freshness::from_policy(START, Duration::from_secs(60));
+        freshness.source = source;
+        freshness
     }
 
     #[test]
@@ -113,7 +115,7 @@ mod tests {
     #[test]
     fn windows_and_prohibitions_are_said() {
         let mut freshness = freshness(LifetimeSource::MaxAge);
-        freshness.stale_if_error = Duration::from_secs(86_400);
+        freshness.set_stale_if_error(Duration::from_secs(86_400));
         assert_eq!(
             stale(&freshness),
             "not served while it is refreshed, served for 24 h when the origin fails"

@@ -45,7 +45,7 @@ pub(crate) fn head(seconds: u64) -> StoredHead {
 /// A head that may be served stale for `grace` more seconds.
 pub(crate) fn graceful(seconds: u64, grace: u64) -> StoredHead {
     let mut head = head(seconds);
-    head.freshness.stale_while_revalidate = Duration::from_secs(grace);
+    head.freshness.set_stale_while_revalidate(Duration::from_secs(grace));
     head
 }
 

@@ -6,7 +6,7 @@ use super::{BODY_BYTES, cache, store};
 const OBJECTS: usize = 86_000;
 
 /// What an object may take besides its body, its head as it is sent, and what its key says.
-const BESIDES_BYTES_MAX: u64 = 700;
+const BESIDES_BYTES_MAX: u64 = 600;
 
 /// Bytes of this process that are in memory.
 fn resident_bytes() -> u64 {

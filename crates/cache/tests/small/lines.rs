@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 const OBJECTS: usize = 6000;
 const HITS: usize = 6000;
 
-/// A hit may miss so many lines besides those of the body: of index, object, head and the places of its fields,
+/// A hit may miss so many lines besides those of the body: of index, object, head and its fields,
 /// of body and key, and of what the cache learns by it of other capacities, which of so few objects are all.
-const LINES_MAX: f64 = 32.0;
+const LINES_MAX: f64 = 29.0;
 
 /// Set for the program under cachegrind: how many hits.
 const SCENARIO: &str = "FRESHET_LINES";

@@ -14,24 +14,19 @@ use std::time::Duration;
 
 /// What is known about the age of a stored response and what its origin allows.
 ///
-/// Fields are public so that a policy can change them; [`Freshness::with_lifetime`] is the usual
-/// way to do that.
+/// A policy can change all of it; [`Freshness::with_lifetime`] is the usual way to do that. Spans are kept
+/// in whole milliseconds, the nearest ones: there are four for each stored response, and a `Duration` is
+/// twice as long.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Freshness {
     /// When the response arrived (`response_time`).
     pub received: UnixMillis,
-    /// Its age at that time (`corrected_initial_age`, §4.2.3).
-    pub initial_age: Duration,
-    /// `freshness_lifetime` (§4.2.1), counted from age zero.
-    pub lifetime: Duration,
+    initial_age_ms: u64,
+    lifetime_ms: u64,
+    stale_while_revalidate_ms: u64,
+    stale_if_error_ms: u64,
     /// Where the lifetime comes from.
     pub source: LifetimeSource,
-    /// How long after its lifetime it may be served while it is being refreshed; zero where the
-    /// origin forbids it.
-    pub stale_while_revalidate: Duration,
-    /// How long after its lifetime it may be served when the origin fails; zero where the origin
-    /// forbids it.
-    pub stale_if_error: Duration,
     /// Whether it must not be used stale without asking, by `must-revalidate`,
     /// `proxy-revalidate` or `s-maxage`.
     pub must_revalidate: bool,
@@ -115,22 +110,64 @@ impl Freshness {
     pub fn from_policy(received: UnixMillis, lifetime: Duration) -> Self {
         Self {
             received,
-            initial_age: Duration::ZERO,
-            lifetime,
+            initial_age_ms: 0,
+            lifetime_ms: millis(lifetime),
+            stale_while_revalidate_ms: 0,
+            stale_if_error_ms: 0,
             source: LifetimeSource::Policy,
-            stale_while_revalidate: Duration::ZERO,
-            stale_if_error: Duration::ZERO,
             must_revalidate: false,
             no_cache: false,
             immutable: false,
         }
     }
 
+    /// Its age when it arrived (`corrected_initial_age`, §4.2.3).
+    pub fn initial_age(&self) -> Duration {
+        Duration::from_millis(self.initial_age_ms)
+    }
+
+    /// Says how old it was when it arrived.
+    pub fn set_initial_age(&mut self, age: Duration) {
+        self.initial_age_ms = millis(age);
+    }
+
+    /// `freshness_lifetime` (§4.2.1), counted from age zero.
+    pub fn lifetime(&self) -> Duration {
+        Duration::from_millis(self.lifetime_ms)
+    }
+
+    /// Gives it another lifetime, counted from age zero.
+    pub fn set_lifetime(&mut self, lifetime: Duration) {
+        self.lifetime_ms = millis(lifetime);
+    }
+
+    /// How long after its lifetime it may be served while it is being refreshed; zero where the
+    /// origin forbids it.
+    pub fn stale_while_revalidate(&self) -> Duration {
+        Duration::from_millis(self.stale_while_revalidate_ms)
+    }
+
+    /// Says how long it may be served while it is being refreshed.
+    pub fn set_stale_while_revalidate(&mut self, window: Duration) {
+        self.stale_while_revalidate_ms = millis(window);
+    }
+
+    /// How long after its lifetime it may be served when the origin fails; zero where the origin
+    /// forbids it.
+    pub fn stale_if_error(&self) -> Duration {
+        Duration::from_millis(self.stale_if_error_ms)
+    }
+
+    /// Says how long it may be served when the origin fails.
+    pub fn set_stale_if_error(&mut self, window: Duration) {
+        self.stale_if_error_ms = millis(window);
+    }
+
     /// This with a lifetime that a policy chose. It counts from `now`, whatever age the response
     /// has.
     #[must_use]
     pub fn with_lifetime(mut self, lifetime: Duration, now: UnixMillis) -> Self {
-        self.lifetime = self.age(now).saturating_add(lifetime);
+        self.lifetime_ms = self.age_ms(now).saturating_add(millis(lifetime));
         self.source = LifetimeSource::Policy;
         self
     }
@@ -148,8 +185,8 @@ impl Freshness {
     /// when the origin fails.
     #[must_use]
     pub fn with_grace(mut self, grace: Duration) -> Self {
-        self.stale_while_revalidate = grace;
-        self.stale_if_error = self.stale_if_error.min(grace);
+        self.stale_while_revalidate_ms = millis(grace);
+        self.stale_if_error_ms = self.stale_if_error_ms.min(self.stale_while_revalidate_ms);
         self
     }
 
@@ -157,11 +194,11 @@ impl Freshness {
     /// would if it had ended then. So it is stale whatever clock is asked.
     #[must_use]
     pub fn ended(mut self, at: UnixMillis) -> Self {
-        let lived = self.lifetime.min(self.age(at));
-        self.lifetime = Duration::ZERO;
-        for window in [&mut self.stale_while_revalidate, &mut self.stale_if_error] {
-            if !window.is_zero() {
-                *window = window.saturating_add(lived);
+        let lived_ms = self.lifetime_ms.min(self.age_ms(at));
+        self.lifetime_ms = 0;
+        for window_ms in [&mut self.stale_while_revalidate_ms, &mut self.stale_if_error_ms] {
+            if *window_ms > 0 {
+                *window_ms = window_ms.saturating_add(lived_ms);
             }
         }
         self
@@ -170,25 +207,31 @@ impl Freshness {
     /// `current_age` (§4.2.3). For an `Age` field round down to seconds.
     #[inline]
     pub fn age(&self, now: UnixMillis) -> Duration {
-        self.initial_age.saturating_add(now.since(self.received))
+        Duration::from_millis(self.age_ms(now))
+    }
+
+    #[inline]
+    fn age_ms(&self, now: UnixMillis) -> u64 {
+        self.initial_age_ms.saturating_add(now.0.saturating_sub(self.received.0))
     }
 
     /// Milliseconds of freshness left; negative once stale.
     #[inline]
     pub fn ttl_ms(&self, now: UnixMillis) -> i64 {
-        millis(self.lifetime).saturating_sub(millis(self.age(now)))
+        let signed = |ms: u64| i64::try_from(ms).unwrap_or(i64::MAX);
+        signed(self.lifetime_ms).saturating_sub(signed(self.age_ms(now)))
     }
 
     /// When it stops being fresh.
     pub fn fresh_until(&self) -> UnixMillis {
-        self.received.plus(self.lifetime.saturating_sub(self.initial_age))
+        self.after(self.lifetime_ms)
     }
 
     /// Whether age has not reached the lifetime (§4.2). A response that must be validated before
     /// each use can be fresh too.
     #[inline]
     pub fn is_fresh(&self, now: UnixMillis) -> bool {
-        self.age(now) < self.lifetime
+        self.age_ms(now) < self.lifetime_ms
     }
 
     /// What may be done with it now, without regard to what the client asked for.
@@ -197,10 +240,10 @@ impl Freshness {
         if self.no_cache {
             return Reuse::MustValidate;
         }
-        let age = self.age(now);
-        if age < self.lifetime {
+        let age_ms = self.age_ms(now);
+        if age_ms < self.lifetime_ms {
             Reuse::Fresh
-        } else if age < self.lifetime.saturating_add(self.stale_while_revalidate) {
+        } else if age_ms < self.lifetime_ms.saturating_add(self.stale_while_revalidate_ms) {
             Reuse::StaleWhileRevalidate
         } else if self.must_revalidate {
             Reuse::MustValidate
@@ -217,14 +260,14 @@ impl Freshness {
         if reuse == Reuse::MustValidate || asked.no_cache {
             return Reuse::MustValidate;
         }
-        let age = self.age(now);
+        let (age, lifetime) = (self.age(now), self.lifetime());
         let too_old = asked.max_age.is_some_and(|limit| age > limit || limit.is_zero());
-        let left = self.lifetime.saturating_sub(age);
+        let left = lifetime.saturating_sub(age);
         let too_short = asked.min_fresh.is_some_and(|wanted| left < wanted);
         if too_short || (too_old && !(self.immutable && reuse == Reuse::Fresh)) {
             return Reuse::MustValidate;
         }
-        let stale_for = age.saturating_sub(self.lifetime);
+        let stale_for = age.saturating_sub(lifetime);
         let tolerated = asked.max_stale.is_some_and(|limit| stale_for <= limit);
         if reuse == Reuse::Stale && tolerated { Reuse::Fresh } else { reuse }
     }
@@ -236,10 +279,7 @@ impl Freshness {
         if self.no_cache {
             return false;
         }
-        let age = self.age(now);
-        age < self.lifetime
-            || age < self.lifetime.saturating_add(self.stale_if_error)
-            || age < self.lifetime.saturating_add(self.stale_while_revalidate)
+        self.age_ms(now) < self.lifetime_ms.saturating_add(self.stale_ms())
     }
 
     /// When it is of no more use except for validation: not fresh, and past both stale windows.
@@ -247,14 +287,24 @@ impl Freshness {
         if self.no_cache {
             return self.received;
         }
-        let window = self.stale_while_revalidate.max(self.stale_if_error);
-        let life = self.lifetime.saturating_add(window);
-        self.received.plus(life.saturating_sub(self.initial_age))
+        self.after(self.lifetime_ms.saturating_add(self.stale_ms()))
+    }
+
+    /// The longer one of both stale windows.
+    fn stale_ms(&self) -> u64 {
+        self.stale_while_revalidate_ms.max(self.stale_if_error_ms)
+    }
+
+    /// When it is so old.
+    fn after(&self, age_ms: u64) -> UnixMillis {
+        UnixMillis(self.received.0.saturating_add(age_ms.saturating_sub(self.initial_age_ms)))
     }
 }
 
-fn millis(span: Duration) -> i64 {
-    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+/// The nearest whole milliseconds, as far as there are so many.
+fn millis(span: Duration) -> u64 {
+    let nearest = span.saturating_add(Duration::from_micros(500));
+    u64::try_from(nearest.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -272,7 +322,9 @@ mod tests {
     }
 
     fn freshness() -> Freshness {
-        Freshness { initial_age: seconds(4), ..Freshness::from_policy(START, seconds(10)) }
+        let mut freshness = Freshness::from_policy(START, seconds(10));
+        freshness.set_initial_age(seconds(4));
+        freshness
     }
 
     #[test]
@@ -290,8 +342,8 @@ mod tests {
     #[test]
     fn stale_windows_begin_where_the_lifetime_ends() {
         let mut freshness = freshness();
-        freshness.stale_while_revalidate = seconds(2);
-        freshness.stale_if_error = seconds(5);
+        freshness.set_stale_while_revalidate(seconds(2));
+        freshness.set_stale_if_error(seconds(5));
         assert_eq!(freshness.reuse(after(7999)), Reuse::StaleWhileRevalidate);
         assert_eq!(freshness.reuse(after(8000)), Reuse::Stale);
         assert!(freshness.may_serve_on_error(after(10_999)));
@@ -306,7 +358,7 @@ mod tests {
         assert_eq!(freshness.reuse(after(0)), Reuse::Fresh);
         assert_eq!(freshness.reuse(after(6000)), Reuse::MustValidate);
         freshness.no_cache = true;
-        freshness.stale_if_error = seconds(60);
+        freshness.set_stale_if_error(seconds(60));
         assert_eq!(freshness.reuse(after(0)), Reuse::MustValidate);
         assert!(!freshness.may_serve_on_error(after(0)));
     }
@@ -321,7 +373,7 @@ mod tests {
     #[test]
     fn lifetimes_given_later_take_the_place_of_those_before() {
         let mut before = freshness().with_grace(seconds(20));
-        before.stale_if_error = seconds(60);
+        before.set_stale_if_error(seconds(60));
         let given =
             Lifetimes { from: after(3000), ttl: seconds(30), grace: Some(seconds(2)), keep: None };
         let longer = before.clone().given(&given);

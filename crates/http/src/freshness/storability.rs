@@ -326,17 +326,18 @@ fn freshness(
         None if implied => Duration::ZERO,
         None => default,
     };
-    Freshness {
-        received: received.response_time,
-        initial_age: initial_age(received),
-        lifetime,
+    let mut freshness = Freshness {
         source,
-        stale_while_revalidate: window(control.stale_while_revalidate, settings.default_grace),
-        stale_if_error: window(control.stale_if_error, settings.default_stale_if_error),
         must_revalidate: forbidden || implied,
         no_cache: control.no_cache,
         immutable: control.immutable,
-    }
+        ..Freshness::from_policy(received.response_time, lifetime)
+    };
+    freshness.set_initial_age(initial_age(received));
+    let (grace, on_error) = (settings.default_grace, settings.default_stale_if_error);
+    freshness.set_stale_while_revalidate(window(control.stale_while_revalidate, grace));
+    freshness.set_stale_if_error(window(control.stale_if_error, on_error));
+    freshness
 }
 
 /// Refuses what could never be used: not fresh on arrival, in no stale window and without a
@@ -355,9 +356,9 @@ fn check_usable(
         return Err(Reason::NoCacheNoValidator);
     }
     let said =
-        if control.stale_if_error.is_some() { freshness.stale_if_error } else { Duration::ZERO };
-    let window = freshness.stale_while_revalidate.max(said);
-    if freshness.initial_age < freshness.lifetime.saturating_add(window) {
+        if control.stale_if_error.is_some() { freshness.stale_if_error() } else { Duration::ZERO };
+    let window = freshness.stale_while_revalidate().max(said);
+    if freshness.initial_age() < freshness.lifetime().saturating_add(window) {
         Ok(())
     } else if freshness.source == LifetimeSource::None {
         Err(Reason::NoFreshness)

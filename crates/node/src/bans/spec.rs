@@ -244,9 +244,9 @@ impl Field {
         let freshness = object.freshness;
         match self {
             Self::ObjectAge => freshness.age(now).as_secs_f64(),
-            Self::ObjectGrace => freshness.stale_while_revalidate.as_secs_f64(),
+            Self::ObjectGrace => freshness.stale_while_revalidate().as_secs_f64(),
             Self::ObjectTtl => {
-                freshness.lifetime.as_secs_f64() - freshness.initial_age.as_secs_f64()
+                freshness.lifetime().as_secs_f64() - freshness.initial_age().as_secs_f64()
             }
             Self::ObjectKeep => object.keep.as_secs_f64(),
             _ => 0.0,

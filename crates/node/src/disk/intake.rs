@@ -33,11 +33,11 @@ impl Intake {
     ) -> Option<Self> {
         let &Candidate { site, key, head, variation, tags, request, born, .. } = candidate;
         let fresh = &head.freshness;
-        if head.partial || fresh.lifetime < site.settings.store_ttl_min {
+        if head.partial || fresh.lifetime() < site.settings.store_ttl_min {
             return None;
         }
         let class = class_of(candidate).ok()?;
-        let wish = Wish { class, bytes: None, lifetime: fresh.lifetime };
+        let wish = Wish { class, bytes: None, lifetime: fresh.lifetime() };
         let was_seen = is_fetch && disks.note_fetch(key.hash());
         let variant = meta::variant(variation, head.scheme_bound);
         let description =
@@ -94,7 +94,7 @@ impl Passing for Tee {
 /// What is written of a response besides its bytes, but for what it is found by.
 fn describe(key: &Key, head: &StoredHead, request: &Fields, born: u64) -> Description {
     let fresh = &head.freshness;
-    let useful = fresh.lifetime + fresh.stale_while_revalidate.max(fresh.stale_if_error);
+    let useful = fresh.lifetime() + fresh.stale_while_revalidate().max(fresh.stale_if_error());
     Description {
         key: key.hash(),
         born,
@@ -109,7 +109,7 @@ fn describe(key: &Key, head: &StoredHead, request: &Fields, born: u64) -> Descri
 pub(super) fn renew(disks: &Disks, renewed: &Renewed<'_>) {
     let Renewed { site, object, request, born, was_fresh } = *renewed;
     let (body, head) = (object.body(), object.head());
-    if !was_fresh && head.freshness.lifetime < site.settings.store_ttl_min {
+    if !was_fresh && head.freshness.lifetime() < site.settings.store_ttl_min {
         return;
     }
     match body.standing() {

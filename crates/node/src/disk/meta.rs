@@ -50,8 +50,12 @@ pub(crate) fn write(key: &[u8], head: &StoredHead, request: &Fields) -> Box<[u8]
     out.push(scheme | more_of_form);
     let fresh = &head.freshness;
     number(fresh.received.0, &mut out);
-    let spans =
-        [fresh.initial_age, fresh.lifetime, fresh.stale_while_revalidate, fresh.stale_if_error];
+    let spans = [
+        fresh.initial_age(),
+        fresh.lifetime(),
+        fresh.stale_while_revalidate(),
+        fresh.stale_if_error(),
+    ];
     spans.into_iter().for_each(|span| number(millis(span), &mut out));
     let source = SOURCES.iter().position(|source| *source == fresh.source).unwrap_or(7);
     out.push(source as u8);
@@ -97,9 +101,15 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
     let received = UnixMillis(from.number()?);
     let mut span = || from.number().map(Duration::from_millis);
     let (initial_age, lifetime) = (span()?, span()?);
-    let (stale_while_revalidate, stale_if_error) = (span()?, span()?);
-    let source = *SOURCES.get(usize::from(from.byte()?))?;
+    let mut freshness = Freshness::from_policy(received, lifetime);
+    freshness.set_initial_age(initial_age);
+    freshness.set_stale_while_revalidate(span()?);
+    freshness.set_stale_if_error(span()?);
+    freshness.source = *SOURCES.get(usize::from(from.byte()?))?;
     let flags = from.byte()?;
+    freshness.must_revalidate = flags & 1 != 0;
+    freshness.no_cache = flags & 2 != 0;
+    freshness.immutable = flags & 4 != 0;
     let form = Form::from_bits(flags >> 4 | scheme_and_form & 0xf0);
     let fields = from.fields()?;
     let selecting = from.fields()?;
@@ -118,17 +128,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
         etag_holds: flags & 8 == 0,
         for_caches: hop_by_hop::has_for_caches(&fields),
         fields: fields.compact(),
-        freshness: Freshness {
-            received,
-            initial_age,
-            lifetime,
-            source,
-            stale_while_revalidate,
-            stale_if_error,
-            must_revalidate: flags & 1 != 0,
-            no_cache: flags & 2 != 0,
-            immutable: flags & 4 != 0,
-        },
+        freshness,
         scheme_bound,
         partial: false,
         fetch_id: 0,

@@ -119,7 +119,7 @@ fn left(mut freshness: Freshness, soft: Soft, now: UnixMillis) -> Freshness {
     if ends <= now {
         return freshness.ended(ends);
     }
-    freshness.lifetime = freshness.lifetime.min(freshness.age(ends));
+    freshness.set_lifetime(freshness.lifetime().min(freshness.age(ends)));
     freshness
 }
 

@@ -176,7 +176,7 @@ impl Asked {
         }
         let loan = shares.lend(transient, bytes, cache).ok_or(Broken::Full)?;
         let (now, short) = (self.task.now, shares.shortlived());
-        answer.freshness = Freshness::from_policy(now, answer.freshness.lifetime.min(short));
+        answer.freshness = Freshness::from_policy(now, answer.freshness.lifetime().min(short));
         Ok(Some(loan))
     }
 

@@ -285,7 +285,8 @@ impl Asked {
         }
         let shares = self.plan.site.shares.as_ref();
         let is_long = |shares: &Shares| {
-            let life = |one: &Freshness| one.lifetime.saturating_add(one.stale_while_revalidate);
+            let life =
+                |one: &Freshness| one.lifetime().saturating_add(one.stale_while_revalidate());
             freshness.is_some_and(|freshness| life(freshness) >= shares.shortlived())
         };
         let (kind, name) = match shares.filter(|shares| is_long(shares)) {

@@ -186,19 +186,17 @@ impl Advice {
         };
         if is_free {
             answer.uncacheable = None;
-            answer.freshness = Freshness {
-                source: LifetimeSource::Policy,
-                ..Freshness::from_policy(now, self.lifetime_max)
-            };
+            answer.freshness = Freshness::from_policy(now, self.lifetime_max);
         }
     }
 
     /// Shortens what is allowed.
     pub(crate) fn shorten(&self, freshness: &mut Freshness, now: UnixMillis) {
         let until = freshness.age(now).saturating_add(self.lifetime_max);
-        freshness.lifetime = freshness.lifetime.min(until);
-        freshness.stale_while_revalidate = freshness.stale_while_revalidate.min(self.stale_max);
-        freshness.stale_if_error = freshness.stale_if_error.min(self.error_max);
+        freshness.set_lifetime(freshness.lifetime().min(until));
+        freshness
+            .set_stale_while_revalidate(freshness.stale_while_revalidate().min(self.stale_max));
+        freshness.set_stale_if_error(freshness.stale_if_error().min(self.error_max));
     }
 
     /// The same for a policy, which may lengthen it again.

@@ -111,7 +111,7 @@ fn a_live_segment_is_in_memory_only_and_leaves_with_its_window() {
     for (name, seconds) in [("10", 14), ("14", 22)] {
         let mut answer = answer(200, 3600);
         assert!(advised(&channels, &format!("/c/{name}.m4s"), &mut answer, NOW));
-        assert_eq!(answer.freshness.lifetime, Duration::from_secs(seconds), "{name}");
+        assert_eq!(answer.freshness.lifetime(), Duration::from_secs(seconds), "{name}");
         assert_eq!((&answer.storage, answer.keep), (&Storage::Memory, Some(Duration::ZERO)));
         assert_eq!(class_of(&answer), Some(Class::Live));
     }
@@ -120,11 +120,11 @@ fn a_live_segment_is_in_memory_only_and_leaves_with_its_window() {
     let mut late = answer(200, 3600);
     late.freshness.received = after(2000);
     assert!(advised(&channels, "/c/14.m4s", &mut late, after(2000)));
-    assert_eq!(late.freshness.lifetime, Duration::from_secs(20));
+    assert_eq!(late.freshness.lifetime(), Duration::from_secs(20));
     // What an origin allows for less stays so, and others are nobody's.
     let mut short = answer(200, 5);
     assert!(advised(&channels, "/c/15.m4s", &mut short, NOW));
-    assert_eq!(short.freshness.lifetime, Duration::from_secs(5));
+    assert_eq!(short.freshness.lifetime(), Duration::from_secs(5));
     assert!(!advised(&channels, "/c/99.m4s", &mut answer(200, 5), NOW));
     assert!(!advised(&channels, "/d/15.m4s", &mut answer(404, 5), NOW));
 }
@@ -136,7 +136,7 @@ fn what_is_not_there_yet_is_asked_for_again_soon() {
     for target in ["/c/14.m4s", "/c/15.m4s", "/c/v.m3u8", "/c/deep/16.m4s"] {
         let mut late = answer(404, 60);
         assert!(advised(&channels, target, &mut late, NOW), "{target}");
-        assert_eq!(late.freshness.lifetime, Duration::from_secs(1));
+        assert_eq!(late.freshness.lifetime(), Duration::from_secs(1));
     }
     assert!(!advised(&channels, "/c/15.m4s", &mut answer(500, 60), NOW));
 }
@@ -149,14 +149,14 @@ fn a_playlist_lives_for_half_its_target() {
     note(&channels, "/c/ll.m3u8", &playlist(10, 5, parts), Format::Hls, NOW);
     for (target, lifetime_ms) in [("/c/v.m3u8", 1000), ("/c/ll.m3u8", 400)] {
         let mut playlist = answer(200, 3600);
-        playlist.freshness.stale_while_revalidate = Duration::from_secs(60);
-        playlist.freshness.stale_if_error = Duration::from_secs(86_400);
+        playlist.freshness.set_stale_while_revalidate(Duration::from_secs(60));
+        playlist.freshness.set_stale_if_error(Duration::from_secs(86_400));
         assert!(advised(&channels, target, &mut playlist, NOW));
         let freshness = &playlist.freshness;
-        assert_eq!(freshness.lifetime.as_millis(), lifetime_ms);
-        let old = freshness.lifetime + freshness.stale_while_revalidate;
+        assert_eq!(freshness.lifetime().as_millis(), lifetime_ms);
+        let old = freshness.lifetime() + freshness.stale_while_revalidate();
         assert!(old <= Duration::from_secs(2), "{old:?}");
-        assert_eq!(freshness.stale_if_error, Duration::from_secs(10));
+        assert_eq!(freshness.stale_if_error(), Duration::from_secs(10));
     }
 }
 
@@ -178,7 +178,7 @@ fn what_an_origin_says_against_sharing_counts_unless_a_site_overrides_it() {
         advice.apply(&mut refused, overrides, NOW);
         assert_eq!(refused.uncacheable.is_none(), is_kept, "{why} {overrides}");
         let lifetime = if is_kept { Duration::from_secs(1) } else { Duration::ZERO };
-        assert_eq!(refused.freshness.lifetime, lifetime);
+        assert_eq!(refused.freshness.lifetime(), lifetime);
     }
 }
 
@@ -190,7 +190,7 @@ fn a_segment_without_a_lifetime_stays_as_long_as_it_is_of_use() {
         let mut guessed = Answer { uncacheable: why, ..answer(200, 1) };
         guessed.freshness.source = LifetimeSource::Heuristic;
         assert!(advised(&channels, "/c/14.m4s", &mut guessed, NOW));
-        assert_eq!((guessed.uncacheable, guessed.freshness.lifetime.as_secs()), (None, 22));
+        assert_eq!((guessed.uncacheable, guessed.freshness.lifetime().as_secs()), (None, 22));
         let mut guessed = Answer { uncacheable: why, ..answer(404, 1) };
         assert!(advised(&channels, "/c/14.m4s", &mut guessed, NOW));
         assert_eq!(guessed.uncacheable, why, "an error that says nothing is not kept");
@@ -237,14 +237,14 @@ fn a_manifest_of_dash_knows_its_segments_by_template() {
     note(&channels, "/c/live.mpd", text, Format::Mpd, NOW);
     let mut segment = answer(200, 3600);
     assert!(advised(&channels, "/c/v2/00041.m4s", &mut segment, NOW));
-    assert_eq!(segment.freshness.lifetime, Duration::from_secs(34));
+    assert_eq!(segment.freshness.lifetime(), Duration::from_secs(34));
     assert_eq!(segment.storage, Storage::Memory);
     let mut header = answer(200, 86_400);
     assert!(advised(&channels, "/c/v1/i.mp4", &mut header, NOW));
-    assert_eq!(header.freshness.lifetime, Duration::from_secs(3600));
+    assert_eq!(header.freshness.lifetime(), Duration::from_secs(3600));
     let mut manifest = answer(200, 3600);
     assert!(advised(&channels, "/c/live.mpd", &mut manifest, NOW));
-    assert_eq!(manifest.freshness.lifetime, Duration::from_secs(500));
+    assert_eq!(manifest.freshness.lifetime(), Duration::from_secs(500));
     assert!(!advised(&channels, "/c/v2/x.m4s", &mut answer(200, 5), NOW));
     assert!(advised(&channels, "/c/v2/x.m4s", &mut answer(404, 5), NOW));
 }
@@ -317,7 +317,7 @@ fn keys_are_known_of_films_and_channels_alike() {
     let mut answer = answer(200, 60);
     assert!(advised(&channels, "/k", &mut answer, NOW));
     assert_eq!((&answer.storage, answer.keep), (&Storage::Memory, None));
-    assert_eq!((answer.freshness.lifetime.as_secs(), class_of(&answer)), (60, None));
+    assert_eq!((answer.freshness.lifetime().as_secs(), class_of(&answer)), (60, None));
     assert!(!advised(&channels, "/k", &mut Answer { keep: None, ..self::answer(404, 60) }, NOW));
     for number in 0..limits::KEYS_MAX {
         channels.note_keys([key(&format!("/{number}"))].into_iter());
@@ -427,7 +427,7 @@ fn two_playlists_that_name_one_segment_agree_on_the_shorter() {
     let mut segment = answer(200, 86_400);
     assert!(advised(&channels, "/c/990.m4s", &mut segment, NOW));
     assert_eq!(class_of(&segment), Some(Class::Live));
-    assert_eq!(segment.freshness.lifetime, Duration::from_secs(14));
+    assert_eq!(segment.freshness.lifetime(), Duration::from_secs(14));
 }
 
 #[test]

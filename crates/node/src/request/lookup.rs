@@ -288,8 +288,9 @@ impl Machine<'_> {
         #[allow(clippy::cast_precision_loss, reason = "times are far below 2^52 ms")]
         let ttl = (until as f64 - came as f64) / 1000.0;
         let keep = keep_of(object).as_secs_f64();
-        let (id, grace) = object
-            .with_head(|head| (head.fetch_id, head.freshness.stale_while_revalidate.as_secs_f64()));
+        let (id, grace) = object.with_head(|head| {
+            (head.fetch_id, head.freshness.stale_while_revalidate().as_secs_f64())
+        });
         let body = object.body();
         if body.is_complete() {
             transcript.note(Tag::Hit, format_args!("{id} {ttl:.6} {grace:.6} {keep:.6}"));
@@ -415,13 +416,13 @@ impl<'a> Asked<'a> {
         object.with_head(|head| {
             let freshness = &head.freshness;
             let age = freshness.age(self.now);
-            let lifetime = self.ttl_max.map_or(freshness.lifetime, |ttl| {
-                freshness.lifetime.min(freshness.initial_age.saturating_add(ttl))
+            let lifetime = self.ttl_max.map_or(freshness.lifetime(), |ttl| {
+                freshness.lifetime().min(freshness.initial_age().saturating_add(ttl))
             });
             if reuse == Reuse::Fresh && age < lifetime {
                 return reuse;
             }
-            let grace = freshness.stale_while_revalidate;
+            let grace = freshness.stale_while_revalidate();
             let grace = self.grace_max.map_or(grace, |most| grace.min(most));
             if age < lifetime.saturating_add(grace) {
                 Reuse::StaleWhileRevalidate

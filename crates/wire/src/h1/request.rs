@@ -14,9 +14,6 @@ const METHOD_BYTES_MAX: usize = 32;
 /// Bytes of a host that is checked here; every name in the DNS is shorter.
 const PLAIN_NAME_BYTES_MAX: usize = 253;
 
-/// Lines a list of fields starts with room for; browsers send about this many.
-const LINES_EXPECTED: usize = 16;
-
 /// A request head and what it says about the connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Request {
@@ -175,7 +172,7 @@ fn walk<'a>(
         return Ok(None);
     };
     let mut fields = fields.map(|(fields, head_len)| {
-        *fields = Fields::with_capacity(LINES_EXPECTED, head_len.saturating_sub(at));
+        *fields = Fields::with_capacity(head_len.saturating_sub(at));
         fields
     });
     let mut marks = Marks::default();

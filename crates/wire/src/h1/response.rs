@@ -6,9 +6,6 @@ use crate::error_table::error_table;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead, Version, reason_phrase};
 
-/// Lines a list of fields starts with room for.
-const LINES_EXPECTED: usize = 16;
-
 /// A response head and what it says about the connection.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Response {
@@ -123,7 +120,7 @@ fn walk<'a>(
 ) -> Result<Option<Walk<'a>>, ResponseError> {
     let Some((version, status, reason, mut at)) = status_line(buffer)? else { return Ok(None) };
     let mut fields = fields.map(|(fields, head_len)| {
-        *fields = Fields::with_capacity(LINES_EXPECTED, head_len.saturating_sub(at));
+        *fields = Fields::with_capacity(head_len.saturating_sub(at));
         fields
     });
     let mut marks = Marks::default();

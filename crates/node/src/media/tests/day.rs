@@ -227,7 +227,7 @@ impl World {
                     advised(&self.channels, target, &mut answer, now);
                 }
                 let head = stored_head(&answer);
-                let leaves = answer.keep.map(|keep| head.freshness.lifetime + keep);
+                let leaves = answer.keep.map(|keep| head.freshness.lifetime() + keep);
                 let spec = ObjectSpec {
                     head,
                     body: self.body(bytes),

@@ -433,17 +433,11 @@ fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, answer: &mut Answer) {
     // As with Varnish: what never was fresh serves nobody later, whatever its grace.
     let was_fresh = knobs.age + knobs.ttl > 0.0;
     let (grace, keep) = if was_fresh { (knobs.grace, knobs.keep) } else { (0.0, 0.0) };
-    answer.freshness = Freshness {
-        initial_age: age,
-        stale_while_revalidate: span(grace),
-        ..Freshness::from_policy(now, age.saturating_add(span(knobs.ttl)))
-    };
-    if knobs.ttl < 0.0 {
-        // What is stale already is stale for that much longer.
-        let late = span(-knobs.ttl);
-        let grace = answer.freshness.stale_while_revalidate;
-        answer.freshness.stale_while_revalidate = grace.saturating_sub(late);
-    }
+    answer.freshness = Freshness::from_policy(now, age.saturating_add(span(knobs.ttl)));
+    answer.freshness.set_initial_age(age);
+    // What is stale already is stale for that much longer.
+    let late = span(-knobs.ttl);
+    answer.freshness.set_stale_while_revalidate(span(grace).saturating_sub(late));
     // Also in its grace nobody waits for another's fetch of what is not kept.
     answer.hit_for_miss = Some(span(knobs.ttl + grace));
     answer.stream = knobs.do_stream;
@@ -491,10 +485,8 @@ pub(super) fn backend_error(
             Outcome::Deliver
                 if knobs.ttl > 0.0 && !knobs.uncacheable && task.kind != FetchKind::Pass =>
             {
-                let freshness = Freshness {
-                    stale_while_revalidate: span(knobs.grace),
-                    ..Freshness::from_policy(now, span(knobs.ttl))
-                };
+                let mut freshness = Freshness::from_policy(now, span(knobs.ttl));
+                freshness.set_stale_while_revalidate(span(knobs.grace));
                 BackendError::Keep(freshness, span(knobs.keep))
             }
             Outcome::Deliver => BackendError::Page,

@@ -24,9 +24,7 @@ use part::Part;
 use std::sync::Arc;
 
 /// Room for the fields a delivery adds: Age, Cache-Status, Via and Alt-Svc, and one of the policy's.
-const ADDED_LINES: usize = 5;
-/// Names and values of them.
-const ADDED_BYTES: usize = 192;
+const ADDED_BYTES: usize = 212;
 
 /// How often a request looks up again because what it found was replaced, evicted or of another
 /// representation than the origin has by now, before it passes by.
@@ -84,7 +82,7 @@ impl Machine<'_> {
             status: stored.status,
             reason: stored.reason.clone(),
             version: stored.version,
-            fields: stored.fields.clone_with_room(ADDED_LINES, ADDED_BYTES),
+            fields: stored.fields.clone_with_room(ADDED_BYTES),
         };
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);

@@ -23,7 +23,7 @@ impl Machine<'_> {
         let mut age = stored.freshness.age(self.task.now).as_secs();
         if found.reason == Reason::HitStaleOnError {
             // What was purged softly, or may have been elsewhere, is stale however young it is.
-            age = age.max(stored.freshness.lifetime.as_secs());
+            age = age.max(stored.freshness.lifetime().as_secs());
         }
         if found.hit || found.collapsed || age > 0 {
             let mut value = [0; 20];
