@@ -178,7 +178,7 @@ http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_re
   http2_max_requests 10000000;
   {NGINX_TEMPORARY.format(folder=self.folder)}
   open_file_cache max=100000 inactive=300s; open_file_cache_valid 300s;
-  proxy_cache_path {self.cache} levels=1:2 keys_zone=objects:256m max_size={self.cache_mb or self.memory_mb}m inactive=24h use_temp_path=off;
+  proxy_cache_path {self.cache} levels=1:2 keys_zone=objects:{max(256, self.memory_mb // 16)}m max_size={self.cache_mb or self.memory_mb}m inactive=24h use_temp_path=off;
   upstream origin {{ server 127.0.0.1:{self.origin_port}; keepalive 64; }}
   ssl_certificate {self.certificate}; ssl_certificate_key {self.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:10m;
   server {{ listen 127.0.0.1:{self.clear_port} backlog=8192; listen 127.0.0.1:{self.tls_port} ssl http2 backlog=8192; {quic}
