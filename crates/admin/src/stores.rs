@@ -13,6 +13,9 @@ use utoipa::ToSchema;
 pub(crate) struct StoreView {
     /// File or device.
     path: String,
+    /// The NUMA node that the drive's controller is attached to, where the machine says so. Threads of the store run
+    /// there.
+    numa_node: Option<usize>,
     /// `healthy`, `full` (its file system has no space for what is new; it is read), `suspect` (it
     /// answers late: it gets nothing new, and what it does not give in time is fetched), `offline` or `stopped`.
     health: &'static str,
@@ -98,6 +101,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
     let count = |of: fn(&freshet_store::disk::VolumeCounts) -> u64| counts.map_or(0, of);
     StoreView {
         path: stats.path.display().to_string(),
+        numa_node: freshet_net::topology::node_of_drive(&stats.path),
         health: stats.health.word(),
         why: stats.health.why().map(str::to_owned),
         log_bytes: volume.log_bytes,

@@ -201,7 +201,7 @@ mod tests {
         for (node, cpu) in cpus.iter().enumerate().take(2) {
             let cpu = cpu.cpu;
             let clients = std::thread::spawn(move || {
-                pin_current_thread(cpu).unwrap();
+                pin_current_thread(&[cpu]).unwrap();
                 (0..40).map(|_| TcpStream::connect(address).unwrap()).collect::<Vec<_>>()
             });
             let _open = clients.join().unwrap();

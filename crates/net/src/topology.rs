@@ -5,9 +5,11 @@
 //! being throttled. Cores and NUMA nodes come from sysfs.
 
 use crate::error::NetError;
+use rustix::fs::{major, minor};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 /// One logical processor.
@@ -54,6 +56,13 @@ impl Topology {
         order.iter().cycle().take(count).copied().collect()
     }
 
+    /// The processors of a NUMA node that this process may use; none where the machine has one node alone.
+    pub fn cpus_of(&self, node: usize) -> Vec<usize> {
+        let has_others = self.node_of.values().any(|other| *other != node);
+        let own = self.cpus.iter().filter(|cpu| has_others && cpu.node == node);
+        own.map(|cpu| cpu.cpu).collect()
+    }
+
     fn read_from(root: &Path, allowed: &[usize]) -> Self {
         let node_of = node_of_each(root);
         let system = root.join("sys/devices/system/cpu");
@@ -87,18 +96,37 @@ impl Topology {
     }
 }
 
-/// Binds the calling thread to one processor.
+/// Binds the calling thread, and those it begins from now on, to these processors.
 ///
 /// # Errors
 /// [`NetError::LocalPin`].
-pub fn pin_current_thread(cpu: usize) -> Result<(), NetError> {
-    let refuse = |why: String| NetError::LocalPin { cpu, why };
-    if cpu >= CpuSet::MAX_CPU {
-        return Err(refuse(format!("numbers end at {}", CpuSet::MAX_CPU - 1)));
-    }
+pub fn pin_current_thread(cpus: &[usize]) -> Result<(), NetError> {
     let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).map_err(|error| refuse(error.to_string()))
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            let why = format!("numbers end at {}", CpuSet::MAX_CPU - 1);
+            return Err(NetError::LocalPin { cpu, why });
+        }
+        set.set(cpu);
+    }
+    let cpu = cpus.first().copied().unwrap_or_default();
+    sched_setaffinity(None, &set)
+        .map_err(|error| NetError::LocalPin { cpu, why: error.to_string() })
+}
+
+/// The NUMA node that the controller of a drive is attached to; `None` where the machine says of none, as of
+/// drives that several others make up. `path` is the drive, or a file on it, which may still have to be made.
+pub fn node_of_drive(path: &Path) -> Option<usize> {
+    let found = fs::metadata(path).ok().or_else(|| fs::metadata(path.parent()?).ok())?;
+    let is_drive = found.file_type().is_block_device();
+    node_of_device(Path::new("/"), if is_drive { found.rdev() } else { found.dev() })
+}
+
+/// A device is in a folder inside of that of its controller, which has the number of a node where it has one.
+fn node_of_device(root: &Path, number: u64) -> Option<usize> {
+    let name = format!("sys/dev/block/{}:{}", major(number), minor(number));
+    let folder = fs::canonicalize(root.join(name)).ok()?;
+    folder.ancestors().find_map(|folder| number_in(&folder.join("numa_node")))
 }
 
 fn allowed_cpus() -> Vec<usize> {
@@ -276,10 +304,30 @@ mod tests {
     fn a_pinned_thread_may_run_on_one_processor_only() {
         let cpu = Topology::read().worker_cpus(Some(1)).first().unwrap().cpu;
         let thread = std::thread::spawn(move || {
-            pin_current_thread(cpu).unwrap();
-            allowed_cpus()
+            pin_current_thread(&[cpu]).unwrap();
+            std::thread::spawn(allowed_cpus).join().unwrap()
         });
-        assert_eq!(thread.join().unwrap(), [cpu]);
-        assert!(matches!(pin_current_thread(1 << 20), Err(NetError::LocalPin { .. })));
+        assert_eq!(thread.join().unwrap(), [cpu], "as are those it begins");
+        assert!(matches!(pin_current_thread(&[1 << 20]), Err(NetError::LocalPin { .. })));
+    }
+
+    #[test]
+    fn a_drive_is_on_the_node_of_its_controller() {
+        let root = machine();
+        let controller = root.path().join("sys/devices/pci0000:80/0000:81:00.0");
+        let part = controller.join("nvme/nvme1/nvme1n1/nvme1n1p2");
+        fs::create_dir_all(&part).unwrap();
+        fs::write(controller.join("numa_node"), "1\n").unwrap();
+        let names = root.path().join("sys/dev/block");
+        fs::create_dir_all(&names).unwrap();
+        std::os::unix::fs::symlink(&part, names.join("259:7")).unwrap();
+        let number = rustix::fs::makedev(259, 7);
+        assert_eq!(node_of_device(root.path(), number), Some(1));
+        // As the kernel says of a controller that is on none.
+        fs::write(controller.join("numa_node"), "-1\n").unwrap();
+        assert_eq!(node_of_device(root.path(), number), None);
+        assert_eq!(node_of_device(root.path(), rustix::fs::makedev(8, 0)), None);
+        let topology = Topology::read_from(root.path(), &[0, 1, 3, 7]);
+        assert_eq!((topology.cpus_of(1), topology.cpus_of(5)), (vec![3, 7], vec![]));
     }
 }

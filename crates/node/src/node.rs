@@ -499,7 +499,7 @@ impl Node {
         let Seat { cpu, .. } = shared.layout.workers[index];
         let (started, outcome) = std::sync::mpsc::sync_channel(1);
         let thread = Builder::new().name(format!("worker-{index}")).spawn(move || {
-            if let Err(error) = pin_current_thread(cpu.cpu) {
+            if let Err(error) = pin_current_thread(&[cpu.cpu]) {
                 tracing::debug!(%error, "a worker is not pinned");
             }
             let runtime = match worker::runtime() {

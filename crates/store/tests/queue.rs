@@ -3,8 +3,10 @@
 
 use freshet_store::disk::budget::Use;
 use freshet_store::disk::device::WriteLife;
-use freshet_store::disk::{Description, Discard, DiskSpec, Disks, Takes, Wish};
+use freshet_store::disk::{Description, Discard, DiskSpec, Disks, Seat, Takes, Wish};
 use freshet_store::{Arena, Body};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,11 +16,10 @@ fn now_us() -> u64 {
     std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64
 }
 
-#[test]
-fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
-    let folder = tempfile::tempdir().unwrap();
+/// Opens a store in this folder.
+fn open(folder: &Path, seat: &Seat) -> Arc<Disks> {
     let spec = DiskSpec {
-        path: folder.path().join("store"),
+        path: folder.join("store"),
         bytes: Some(1 << 30),
         weight: None,
         drive_writes: 1000.0,
@@ -28,7 +29,34 @@ fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
         write_life: WriteLife::Long,
         takes: Takes::default(),
     };
-    let disks = Disks::open(vec![spec], now_us, false).unwrap();
+    Disks::open(vec![spec], now_us, false, seat).unwrap()
+}
+
+fn drain(disks: &Disks) {
+    disks.disks()[0].drain().wait(Duration::from_secs(60)).result.unwrap();
+}
+
+#[test]
+fn each_thread_of_a_disk_takes_its_seat() {
+    let folder = tempfile::tempdir().unwrap();
+    let seated = Arc::new(Mutex::new(Vec::new()));
+    let by_thread = Arc::clone(&seated);
+    let seat: Seat = Arc::new(move |path: &Path| {
+        by_thread.lock().unwrap().push((path.to_owned(), std::thread::current().id()));
+    });
+    let disks = open(folder.path(), &seat);
+    drain(&disks);
+    let seated = seated.lock().unwrap();
+    let [(opens, opening), (writes, writing)] = &seated[..] else { panic!("{seated:?}") };
+    assert!(opens == writes && *opens == folder.path().join("store"));
+    assert_ne!(opening, writing);
+}
+
+#[test]
+fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let seat: Seat = Arc::new(|_: &Path| ());
+    let disks = open(folder.path(), &seat);
     let arena = Arena::new(2 * BODY_BYTES as u64).unwrap();
     let body = Body::new(&arena, Some(BODY_BYTES as u64));
     let mut writer = body.writer(0, None);
@@ -54,7 +82,7 @@ fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
     // Sooner than any disk writes them.
     let before = disks.generation();
     let refused = (1..).find(|key| !offer(*key)).unwrap();
-    disks.disks()[0].drain().wait(Duration::from_secs(60)).result.unwrap();
+    drain(&disks);
     assert_ne!(disks.generation(), before, "it is not offered again while this is the same");
     assert!(offer(refused));
 }

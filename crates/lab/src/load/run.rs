@@ -78,7 +78,7 @@ pub fn run(
         let cpu = load.cpus.get(number % load.cpus.len().max(1)).copied();
         let run = move || {
             if let Some(cpu) = cpu
-                && let Err(error) = freshet_net::topology::pin_current_thread(cpu)
+                && let Err(error) = freshet_net::topology::pin_current_thread(&[cpu])
             {
                 tracing::warn!(%error, "a thread of a load is not pinned");
             }

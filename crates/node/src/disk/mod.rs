@@ -19,9 +19,11 @@ pub use purge::Purged;
 use freshet_base::clock::UnixMillis;
 use freshet_config::Settings;
 use freshet_net::descriptor::Readable;
+use freshet_net::topology::{self, Topology};
 use freshet_store::DiskError;
 use freshet_store::disk::ring::Ring;
-use freshet_store::disk::{DiskSpec, Disks, Takes};
+use freshet_store::disk::{DiskSpec, Disks, Seat, Takes};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Poll, ready};
@@ -41,7 +43,19 @@ pub(crate) fn open(
     if settings.stores.is_empty() {
         return Ok(None);
     }
-    Disks::open(specs(settings).collect(), now_us, takes_over).map(Some)
+    Disks::open(specs(settings).collect(), now_us, takes_over, &near_drives()).map(Some)
+}
+
+/// Has the threads of a disk run on the NUMA node of its controller, where the machine has several.
+fn near_drives() -> Seat {
+    let machine = Topology::read();
+    Arc::new(move |path: &Path| {
+        let cpus = topology::node_of_drive(path).map(|node| machine.cpus_of(node));
+        let Some(cpus) = cpus.filter(|cpus| !cpus.is_empty()) else { return };
+        if let Err(error) = topology::pin_current_thread(&cpus) {
+            tracing::warn!(disk = %path.display(), %error, "a disk is not served on its NUMA node");
+        }
+    })
 }
 
 /// The disks of a configuration.

@@ -65,7 +65,7 @@ pub(crate) struct Index {
     walk: AtomicU64,
     snapshot: Snapshot,
     /// What takes its place once all is in it.
-    longer: OnceLock<Arc<Index>>,
+    longer: OnceLock<Arc<Self>>,
 }
 
 impl Index {

@@ -78,7 +78,7 @@ pub use intake::Description;
 pub use pace::ReadTimes;
 pub use part::PartRead;
 pub use read::{ReadError, Stored};
-pub use set::{Disks, ErasureTurn, Examined, Pending, common_set, examine};
+pub use set::{Disks, ErasureTurn, Examined, Pending, Seat, common_set, examine};
 pub use stream::ObjectStream;
 pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};

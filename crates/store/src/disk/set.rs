@@ -60,6 +60,10 @@ pub struct ErasureTurn<'a> {
     _turn: MutexGuard<'a, ()>,
 }
 
+/// Says where a thread of a disk runs: called by each of them before it does anything, with the disk's path.
+/// Threads that it begins run there as well.
+pub type Seat = Arc<dyn Fn(&Path) + Send + Sync>;
+
 impl Disks {
     /// Opens these disks, making and formatting files that are not there. What fails for now, as a
     /// device that is not plugged in, is tried again later. A drive that is wrong
@@ -72,6 +76,7 @@ impl Disks {
         specs: Vec<DiskSpec>,
         now_us: fn() -> u64,
         takes_over: bool,
+        seat: &Seat,
     ) -> Result<Arc<Self>, (String, DiskError)> {
         let named = |spec: &DiskSpec, error| (spec.path.display().to_string(), error);
         let (mut blank, mut stores, mut wrong, mut away) = (Vec::new(), Vec::new(), Vec::new(), 0);
@@ -120,7 +125,7 @@ impl Disks {
             })
             .collect();
         // Side by side: the slowest decides. Purges and notes one of them knows hold for all.
-        let mut opened = open_all(&disks, takes_over);
+        let mut opened = open_all(&disks, takes_over, seat);
         for opened in opened.iter_mut().flatten() {
             opened.last_mark = opened.volume.catch_up(opened.last_mark);
         }
@@ -141,7 +146,9 @@ impl Disks {
                 (runtime.spawn)(Box::pin(disk.run(opened)));
                 continue;
             }
+            let seat = Arc::clone(seat);
             let thread = Builder::new().name(format!("disk-{number}")).spawn(move || {
+                seat(&disk.spec.path);
                 let _ring = Ring::install();
                 in_place(disk.run(opened));
             });
@@ -402,20 +409,21 @@ const STOP_STEP: Duration = Duration::from_millis(2);
 const TAKEN_MAX: Duration = Duration::from_secs(3);
 
 /// Opens disks side by side.
-fn open_all(disks: &[Arc<Disk>], takes_over: bool) -> Vec<Option<Opened>> {
+fn open_all(disks: &[Arc<Disk>], takes_over: bool, seat: &Seat) -> Vec<Option<Opened>> {
     #[cfg(feature = "simulation")]
     if super::attached::runtime().is_some() {
         return disks.iter().map(|disk| disk.open().ok()).collect();
     }
     std::thread::scope(|scope| {
         let opening: Vec<_> =
-            disks.iter().map(|disk| scope.spawn(|| open_one(disk, takes_over))).collect();
+            disks.iter().map(|disk| scope.spawn(|| open_one(disk, takes_over, seat))).collect();
         opening.into_iter().map(|thread| thread.join().unwrap_or(None)).collect()
     })
 }
 
 /// Opens a disk on a thread of its own; why it cannot be is said by the thread that serves it.
-fn open_one(disk: &Disk, takes_over: bool) -> Option<Opened> {
+fn open_one(disk: &Disk, takes_over: bool, seat: &Seat) -> Option<Opened> {
+    seat(&disk.spec.path);
     let _ring = Ring::install();
     let until = Instant::now() + if takes_over { Duration::ZERO } else { TAKEN_MAX };
     loop {
