@@ -13,6 +13,9 @@ use tokio::time::Instant;
 /// How exactly it is known since when a client has taken nothing.
 const RENEWAL_INTERVAL: Duration = Duration::from_millis(100);
 
+/// How much of the memory of one group responses may keep, in percent, where all that is read is there.
+const GROUP_PERCENT_MAX: u64 = 90;
+
 /// What one response keeps, and how fast its client takes it.
 #[derive(Default)]
 pub(super) struct Keeping {
@@ -133,7 +136,9 @@ impl Keeping {
 pub(super) fn reader_limits(worker: &Worker) -> ReaderLimits {
     let snapshot = worker.snapshot();
     let limits = &snapshot.settings.limits;
-    // Each group has as much, and all that is read may be in one.
-    let memory_bytes = worker.own_memory().limit_bytes();
+    // Each group has as much.
+    let group_bytes = worker.own_memory().limit_bytes();
+    let memory_bytes = group_bytes * worker.shared.layout.groups.len() as u64;
     ReaderLimits::of(memory_bytes, limits.readers_percent, limits.readers_network_percent)
+        .within(group_bytes / 100 * GROUP_PERCENT_MAX)
 }

@@ -331,3 +331,22 @@ fn a_chunked_body_that_is_filled_goes_on_for_a_reader_over_its_share() {
         }
     });
 }
+
+#[test]
+fn what_readers_may_keep_is_a_share_of_the_memory_of_all_groups() {
+    run(async {
+        let origin = catalogue();
+        // Of one group's memory it is less than what is read, which cannot be fetched again from the middle.
+        let setup = Setup { memory: "96MiB", workers: 3, groups: 3, ..Setup::of(&origin) };
+        let node = setup.behind_proxy().and("[limits]\nreaders_percent = 15").start();
+        let mut reader = narrow(&node).await;
+        reader.ask("GET", "/large/1", &[]).await;
+        soon(until(|| node.node.shared.readers.stats().bytes >= 6_000_000)).await;
+        let mut operator = Client::to(&node).await;
+        operator.send(proxied("127.0.0.1")).await;
+        assert_eq!(operator.request("PURGE", "/large/1", &[]).await.status, 200);
+        assert!(soon(reader.answer("GET")).await.body == pattern(1, 0..6_000_000));
+        assert_eq!(node.count("readers_loosened"), 0);
+        assert_bounded(&node, 15);
+    });
+}

@@ -40,6 +40,15 @@ impl ReaderLimits {
         let share = |percent: u64| memory_bytes / 100 * percent.min(100);
         Self { bytes_max: share(percent), network_bytes_max: share(network_percent.min(percent)) }
     }
+
+    /// These, but no more than so many bytes.
+    #[must_use]
+    pub fn within(self, bytes: u64) -> Self {
+        Self {
+            bytes_max: self.bytes_max.min(bytes),
+            network_bytes_max: self.network_bytes_max.min(bytes),
+        }
+    }
 }
 
 /// Something in memory that a response keeps there: bytes that lie together, or a body.
