@@ -7,6 +7,7 @@
 )]
 
 mod compile;
+mod corpus;
 mod draw;
 mod grammar;
 mod run;

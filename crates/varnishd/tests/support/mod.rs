@@ -55,8 +55,13 @@ impl Varnishd {
 
     /// As [`Self::start`], for a `varnishd` of somebody else.
     pub fn start_program(program: &Path, options: &[&str]) -> Self {
+        Self::start_command(&mut Command::new(program), options)
+    }
+
+    /// As [`Self::start_program`], where more is said of the process than its options.
+    pub fn start_command(command: &mut Command, options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let mut child = Command::new(program)
+        let mut child = command
             .arg("-d")
             .arg("-n")
             .arg(directory.path().join("v"))
@@ -107,7 +112,7 @@ impl Varnishd {
         let mut text = vec![0; length + 1];
         self.from.read_exact(&mut text).unwrap();
         text.pop();
-        (status, String::from_utf8(text).unwrap())
+        (status, String::from_utf8_lossy(&text).into_owned())
     }
 
     /// Lets go of it and returns its exit status.

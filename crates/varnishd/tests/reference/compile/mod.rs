@@ -3,21 +3,27 @@
 //!
 //! The short form takes a few hundred; `bench/vcl/differential` takes as many as wanted.
 
+mod mutation;
 mod shrink;
 mod varnish;
 
-use crate::{grammar, support::skip};
+use crate::{corpus, grammar};
 use freshet_vcl::{NoFiles, Settings, Severity, Source};
+use mutation::Mutations;
 use std::collections::BTreeMap;
-use std::path::Path;
-use varnish::Verdict;
+use std::sync::atomic::{AtomicU64, Ordering};
+use varnish::{Compiler, Verdict};
 
 const POLICIES_SHORT: u64 = 200;
 /// Kinds of differences shown whole.
 const SHOWN_MAX: usize = 60;
 
-/// What our compiler says: nothing, or lines with what is wrong in each.
-fn ours(text: &str) -> Vec<(usize, String)> {
+/// What our compiler says: nothing, or lines with what is wrong in each. `None` where it panics.
+fn ours(text: &str) -> Option<Vec<(usize, String)>> {
+    std::panic::catch_unwind(|| mistakes(text)).ok()
+}
+
+fn mistakes(text: &str) -> Vec<(usize, String)> {
     let settings = Settings { test_module: true, labels: Some(Vec::new()), ..Settings::default() };
     let source = Source { name: "policy.vcl".into(), text: text.into() };
     let (program, report) = freshet_vcl::compile(source, &NoFiles, &settings);
@@ -42,7 +48,8 @@ fn is_meant(message: &str) -> bool {
 }
 
 /// How two verdicts differ, in words that are the same for differences of one kind.
-fn difference(theirs: &Verdict, ours: &[(usize, String)]) -> Option<String> {
+fn difference(theirs: &Verdict, ours: Option<&[(usize, String)]>) -> Option<String> {
+    let Some(ours) = ours else { return Some("panics here".into()) };
     let kept: Vec<_> = ours.iter().filter(|(_, message)| !is_meant(message)).cloned().collect();
     let ours = &*kept;
     match theirs {
@@ -77,10 +84,10 @@ fn difference(theirs: &Verdict, ours: &[(usize, String)]) -> Option<String> {
     }
 }
 
-/// Compares one policy; how it differs. `None` inside where there is no Varnish.
-fn compare(text: &str, folder: &Path) -> Option<Option<String>> {
-    let theirs = varnish::verdict(text, folder)?;
-    Some(difference(&theirs, &ours(text)))
+/// Compares one policy; how it differs.
+fn compare(text: &str, varnish: &mut Compiler) -> Option<String> {
+    let theirs = varnish.verdict(text);
+    difference(&theirs, ours(text).as_deref())
 }
 
 #[derive(Default)]
@@ -93,60 +100,64 @@ struct Found {
     refused: BTreeMap<String, u64>,
 }
 
-fn search(
-    first: u64,
-    step: u64,
-    end: u64,
-    policies: &(dyn Fn(u64) -> String + Sync),
-) -> Option<Found> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut found = Found::default();
-    let mut seed = first;
-    while seed < end {
-        let text = policies(seed);
-        seed += step;
-        let theirs = varnish::verdict(&text, folder.path())?;
-        found.policies += 1;
-        found.taken += u64::from(theirs == Verdict::Taken);
+impl Found {
+    fn judge(&mut self, text: String, varnish: &mut Compiler) {
+        let theirs = varnish.verdict(&text);
+        self.policies += 1;
+        self.taken += u64::from(theirs == Verdict::Taken);
         if let Verdict::Refused(_, message) = &theirs {
-            *found.refused.entry(kind(message)).or_default() += 1;
+            *self.refused.entry(kind(message)).or_default() += 1;
         }
-        if let Some(kind) = difference(&theirs, &ours(&text)) {
-            let entry = found.kinds.entry(kind).or_insert_with(|| (0, text.clone()));
-            entry.0 += 1;
-            if text.len() < entry.1.len() {
-                entry.1 = text;
-            }
+        if let Some(kind) = difference(&theirs, ours(&text).as_deref()) {
+            self.differs(kind, 1, text);
         }
     }
-    Some(found)
+
+    /// Counts a difference, and keeps the shortest policy that shows it.
+    fn differs(&mut self, kind: String, count: u64, text: String) {
+        let entry = self.kinds.entry(kind).or_insert_with(|| (0, text.clone()));
+        entry.0 += count;
+        if text.len() < entry.1.len() {
+            entry.1 = text;
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.policies += other.policies;
+        self.taken += other.taken;
+        for (kind, count) in other.refused {
+            *self.refused.entry(kind).or_default() += count;
+        }
+        for (kind, (count, text)) in other.kinds {
+            self.differs(kind, count, text);
+        }
+    }
 }
 
-/// Asks for as many policies as there is time for, by as many threads as there are processors.
-fn differences(count: u64, policies: &(dyn Fn(u64) -> String + Sync)) -> Option<Found> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let start = std::env::var("FRESHET_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+/// Asks of as many policies as are wanted, by as many threads as there are processors. None where
+/// there is no Varnish.
+fn differences(count: u64, policy: &(dyn Fn(u64) -> String + Sync)) -> Option<Found> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let first = std::env::var("FRESHET_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    let next = AtomicU64::new(first);
+    let search = || {
+        let mut varnish = Compiler::start()?;
+        let mut found = Found::default();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + count {
+                return Some(found);
+            }
+            found.judge(policy(seed), &mut varnish);
+        }
+    };
     let found: Vec<_> = std::thread::scope(|scope| {
-        let spawned: Vec<_> = (0..threads)
-            .map(|one| scope.spawn(move || search(start + one, threads, start + count, policies)))
-            .collect();
+        let spawned: Vec<_> = (0..threads).map(|_| scope.spawn(search)).collect();
         spawned.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let mut all = Found::default();
     for one in found {
-        let one = one?;
-        all.policies += one.policies;
-        all.taken += one.taken;
-        for (kind, count) in one.refused {
-            *all.refused.entry(kind).or_default() += count;
-        }
-        for (kind, (count, text)) in one.kinds {
-            let entry = all.kinds.entry(kind).or_insert_with(|| (0, text.clone()));
-            entry.0 += count;
-            if text.len() < entry.1.len() {
-                entry.1 = text;
-            }
-        }
+        all.add(one?);
     }
     Some(all)
 }
@@ -154,15 +165,15 @@ fn differences(count: u64, policies: &(dyn Fn(u64) -> String + Sync)) -> Option<
 #[test]
 fn policies_compile_where_they_do_under_varnish() {
     let count = std::env::var("FRESHET_POLICIES").ok().and_then(|count| count.parse().ok());
-    let corpus = std::env::var("FRESHET_CORPUS").ok().map(|folder| shrink::corpus(&folder));
-    let policies = |seed: u64| match &corpus {
-        Some(corpus) => shrink::mutated(corpus, seed),
+    let corpus = std::env::var("FRESHET_CORPUS").ok().map(|folders| {
+        Mutations::of(corpus::policies(&folders).into_iter().map(|(_, text)| text).collect())
+    });
+    let all = corpus.as_ref().map_or(POLICIES_SHORT, |corpus| corpus.count() as u64);
+    let policy = |seed: u64| match &corpus {
+        Some(corpus) => corpus.nth(seed),
         None => grammar::policy(seed),
     };
-    let Some(found) = differences(count.unwrap_or(POLICIES_SHORT), &policies) else {
-        skip::missing("varnishd");
-        return;
-    };
+    let Some(found) = differences(count.unwrap_or(all), &policy) else { return };
     let differing: u64 = found.kinds.values().map(|(count, _)| count).sum();
     println!("{} policies, {} taken by Varnish, {differing} differ", found.policies, found.taken);
     let mut refused: Vec<_> = found.refused.iter().collect();
@@ -172,10 +183,13 @@ fn policies_compile_where_they_do_under_varnish() {
     }
     let mut kinds: Vec<_> = found.kinds.iter().collect();
     kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
-    let folder = tempfile::tempdir().unwrap();
+    for (kind, (count, _)) in &kinds {
+        println!("{count:6} differ: {kind}");
+    }
+    let mut varnish = Compiler::start().expect("it was there before");
     for (kind, (count, text)) in kinds.iter().take(SHOWN_MAX) {
         println!("\n== {count} × {kind}");
-        println!("{}", shrink::shrunk(text, kind, folder.path()));
+        println!("{}", shrink::shrunk(text, kind, &mut varnish));
     }
     assert_eq!(differing, 0);
 }

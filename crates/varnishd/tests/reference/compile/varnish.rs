@@ -1,7 +1,7 @@
 //! What Debian's Varnish says of a policy, without a C compiler: its own compiler ends where C
 //! begins.
 
-use std::path::Path;
+use crate::support::{self, Varnishd};
 use std::process::{Command, Stdio};
 
 /// What a compiler says of a policy.
@@ -15,20 +15,36 @@ pub(crate) enum Verdict {
 /// The line of what is found only behind the end of a policy.
 pub(crate) const BEHIND: usize = usize::MAX;
 
-/// Asks `varnishd`; `None` where there is none.
-pub(crate) fn verdict(text: &str, folder: &Path) -> Option<Verdict> {
-    let file = folder.join("policy.vcl");
-    std::fs::write(&file, text).unwrap();
-    let mut command = Command::new("varnishd");
-    command.arg("-C").arg("-f").arg(&file).arg("-n").arg(folder.join("work"));
-    // What is compiled is never run.
-    command.args(["-p", "cc_command=true", "-s", "s0=malloc,1m"]);
-    if let Ok(path) = std::env::var("VMOD_PATH") {
-        command.arg("-p").arg(format!("vmod_path={path}"));
+/// A `varnishd` of Debian that is asked of one policy after another, and serves none.
+pub(crate) struct Compiler {
+    varnishd: Varnishd,
+    asked: u64,
+}
+
+impl Compiler {
+    /// One more; `None` where there is no `varnishd`.
+    pub(crate) fn start() -> Option<Self> {
+        let program = support::program("varnishd")?;
+        let modules = std::env::var("VMOD_PATH").map(|path| format!("vmod_path={path}"));
+        // What is compiled is never run, so nothing is made of its C.
+        let mut options = vec!["-j", "none", "-a", "127.0.0.1:0", "-p", "cc_command=true"];
+        options.extend(["-s", "s0=malloc,1m"]);
+        if let Ok(modules) = &modules {
+            options.extend(["-p", modules]);
+        }
+        let mut command = Command::new(program);
+        // It misses a file that only a compiler of C would have made, each time.
+        command.stderr(Stdio::null());
+        Some(Self { varnishd: Varnishd::start_command(&mut command, &options), asked: 0 })
     }
-    let done = command.stdin(Stdio::null()).stdout(Stdio::null()).output().ok()?;
-    let said = String::from_utf8_lossy(&done.stderr);
-    Some(parse(&said))
+
+    pub(crate) fn verdict(&mut self, text: &str) -> Verdict {
+        let file = self.varnishd.directory.path().join("policy.vcl");
+        std::fs::write(&file, text).unwrap();
+        self.asked += 1;
+        let load = format!("vcl.load p{} {}", self.asked, file.display());
+        parse(&self.varnishd.command(&load).1)
+    }
 }
 
 fn parse(said: &str) -> Verdict {

@@ -30,7 +30,8 @@ impl Record {
 #[derive(Default)]
 pub(super) struct Records {
     of: BTreeMap<u64, Vec<Record>>,
-    sessions: Vec<u64>,
+    /// When each began, and its number.
+    sessions: Vec<(f64, u64)>,
     requests: Vec<u64>,
     ended: Vec<u64>,
     linked: Vec<u64>,
@@ -40,7 +41,9 @@ impl Records {
     pub(super) fn push(&mut self, record: Record) {
         let words: Vec<&str> = record.text.split(' ').collect();
         match (&*record.tag, &*words) {
-            ("Begin", ["sess", ..]) => self.sessions.push(record.id),
+            ("SessOpen", [.., since, _]) => {
+                self.sessions.push((since.parse().unwrap_or(0.0), record.id))
+            }
             ("Begin", ["req", _, "rxreq"]) => self.requests.push(record.id),
             // A session that goes on in another form, or waits for the next request.
             ("Link", [_, id, ..]) => self.linked.extend(id.parse::<u64>().ok()),
@@ -52,7 +55,8 @@ impl Records {
 
     pub(super) fn are_complete(&self, sessions: usize, requests: usize) -> bool {
         let ended = |ids: &[u64]| ids.iter().filter(|id| self.ended.contains(id)).count();
-        ended(&self.sessions) >= sessions
+        let of_sessions: Vec<u64> = self.sessions.iter().map(|(_, id)| *id).collect();
+        ended(&of_sessions) >= sessions
             && ended(&self.requests) >= requests
             && (sessions == 0 || ended(&self.linked) == self.linked.len())
     }
@@ -61,8 +65,10 @@ impl Records {
     pub(super) fn lines(&self) -> Vec<String> {
         let mut numbers = HashMap::new();
         let mut out = Vec::new();
-        for id in &self.sessions {
-            self.transaction(*id, 0, &mut numbers, &mut out);
+        let mut sessions = self.sessions.clone();
+        sessions.sort_by(|one, other| one.0.total_cmp(&other.0));
+        for (_, id) in sessions {
+            self.transaction(id, 0, &mut numbers, &mut out);
         }
         out
     }
@@ -108,9 +114,15 @@ impl Records {
                     let first = out.iter().rposition(|line| !line.contains("VCL_Error "));
                     out.truncate(first.map_or(0, |at| at + 2));
                 }
-                let is_field = record.tag.ends_with("Header") && !record.tag.starts_with("Bogo");
-                let same = format!("{:depth$}{} ", "", record.tag);
-                let from = out.iter().rposition(|before| !before.starts_with(&same));
+                // Nor does in which order those of a response come and go before its policy.
+                let is_early = !is_sending && matches!(&*record.tag, "RespHeader" | "RespUnset");
+                let is_field =
+                    is_early || (record.tag.ends_with("Header") && !record.tag.starts_with("Bogo"));
+                let tags = if is_early { ["RespHeader", "RespUnset"] } else { [&*record.tag; 2] };
+                let starts = tags.map(|tag| format!("{:depth$}{tag} ", ""));
+                let is_beside =
+                    |before: &String| starts.iter().any(|start| before.starts_with(start));
+                let from = out.iter().rposition(|before| !is_beside(before));
                 let from = from.map_or(0, |at| at + 1);
                 let place = out[from..].partition_point(|before| *before < line);
                 out.insert(if is_field { from + place } else { out.len() }, line);
@@ -152,6 +164,14 @@ fn plain(record: &Record, numbers: &HashMap<u64, usize>) -> Option<String> {
         ("VCL_use", _) => return None,
         ("Debug" | "WorkThread" | "Witness", _) => return None,
         ("TTL", ["HFP", ..]) | ("Link", [_, _, "pipe"]) if !shows_all => return None,
+        // Of a packed page that is put together only Varnish says that it is packed again, and the
+        // places it names are those of what it has packed.
+        ("BerespUnset" | "BerespHeader", ["Content-Encoding:", "gzip"]) if !shows_all => {
+            return None;
+        }
+        ("ESI_xmlerror", [level, "after" | "at", _, rest @ ..]) if !shows_all => {
+            format!("{level} {}", rest.join(" "))
+        }
         // What is asked of the origin in the end is seen there.
         ("BereqMethod" | "BereqProtocol", _) => return None,
         ("Timestamp", [label, ..]) => (*label).to_owned(),
@@ -162,6 +182,7 @@ fn plain(record: &Record, numbers: &HashMap<u64, usize>) -> Option<String> {
         ("TTL", _) => words.iter().map(|word| moment(word)).collect::<Vec<_>>().join(" "),
         // How much of a body has come by then is chance.
         ("Hit", [id, ttl, grace, keep, ..]) => {
+            let (grace, keep) = (hundredths(grace), hundredths(keep));
             format!("{} {} {grace} {keep}", number(id, numbers), whole_seconds(ttl))
         }
         ("HitMiss" | "HitPass", [id, ttl, ..]) => {
@@ -179,6 +200,11 @@ fn plain(record: &Record, numbers: &HashMap<u64, usize>) -> Option<String> {
 /// A lifetime of which little has gone by, or which begins in a moment.
 fn whole_seconds(ttl: &str) -> f64 {
     (ttl.parse().unwrap_or(0.0_f64) - 0.25).ceil()
+}
+
+/// A lifetime, which is kept in whole milliseconds here.
+fn hundredths(span: &str) -> String {
+    format!("{:.2}", span.parse().unwrap_or(0.0_f64))
 }
 
 /// A word of a `TTL` record, without a point in time.

@@ -1,5 +1,6 @@
 //! A `varnishd`, ours or Debian's, with what it logs and counts.
 
+use super::counters;
 use super::origin::Origin;
 use super::records::{Record, Records};
 use crate::support::Varnishd;
@@ -42,6 +43,7 @@ const COMPILERS: [&str; 2] = ["tcc -shared -o %o %s", "gcc -O0 -pipe -fpic -shar
 const LOGGED_WITHIN: Duration = Duration::from_secs(6);
 /// Counters that are the same for so long have all been published.
 const STANDS_STILL: Duration = Duration::from_millis(120);
+const LOOKED_EVERY: Duration = Duration::from_millis(20);
 
 pub(super) struct Server {
     varnishd: Varnishd,
@@ -160,35 +162,28 @@ impl Server {
     pub(super) fn counts(&mut self) -> BTreeMap<String, i64> {
         let mut counted = self.counters();
         let end = Instant::now() + LOGGED_WITHIN;
-        loop {
-            std::thread::sleep(STANDS_STILL);
+        let mut changed = Instant::now();
+        while changed.elapsed() < STANDS_STILL && Instant::now() < end {
+            std::thread::sleep(LOOKED_EVERY);
             let later = self.counters();
-            if later == counted || Instant::now() > end {
-                break;
+            if later != counted {
+                counted = later;
+                changed = Instant::now();
             }
-            counted = later;
         }
         let before = std::mem::replace(&mut self.counted, counted);
         let by = |(name, value): (&String, &i64)| {
             let by = value - before.get(name).unwrap_or(&0);
-            (by != 0 && super::is_counted(name)).then(|| (name.clone(), by))
+            (by != 0).then(|| (name.clone(), by))
         };
         self.counted.iter().filter_map(by).collect()
     }
 
+    /// Those that are compared.
     fn counters(&self) -> BTreeMap<String, i64> {
-        let out = Command::new("varnishstat")
-            .arg("-n")
-            .arg(self.varnishd.name())
-            .args(["-1", "-f", "MAIN.*"])
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&out.stdout);
-        let counter = |line: &str| {
-            let mut words = line.split_whitespace();
-            Some((words.next()?.to_owned(), words.next()?.parse().unwrap_or(0)))
-        };
-        text.lines().filter_map(counter).collect()
+        let mut counters = counters::main_counters(&self.varnishd.name());
+        counters.retain(|name, _| super::is_counted(name));
+        counters
     }
 }
 
