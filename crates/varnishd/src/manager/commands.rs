@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::cli::{Reply, Status};
-use crate::manager::{backends, bans, misc, policies, serving};
+use crate::manager::{backends, bans, discard, misc, policies, serving};
 use serde_json::json;
 
 /// Carries out a command whose words, itself included, have the right number.
@@ -79,7 +79,7 @@ pub(crate) static COMMANDS: &[Command] = &[
     c("vcl.deps", "vcl.deps [-j]", "List policies and what they depend on.",
         0, 1, false, policies::deps),
     c("vcl.discard", "vcl.discard <name_pattern>...", "Forget policies.",
-        1, ANY, false, policies::discard),
+        1, ANY, false, discard::discard),
     c("vcl.inline", "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]",
         "Compile a policy and give it a name.", 2, 3, false, policies::inline),
     c("vcl.label", "vcl.label <label> <configname>", "Give a policy another name.",

@@ -4,6 +4,7 @@ mod backends;
 mod bans;
 mod commands;
 mod directors;
+mod discard;
 mod misc;
 mod policies;
 mod serving;

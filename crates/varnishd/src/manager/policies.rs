@@ -1,8 +1,7 @@
-//! Policies: loading, naming, using and discarding them.
+//! Policies: loading, naming and using them.
 
 use super::State;
 use crate::cli::{Reply, Status, table};
-use crate::glob;
 use crate::program::Program;
 use freshet_base::file;
 use freshet_vcl::SOURCE_BYTES_MAX;
@@ -46,11 +45,11 @@ impl Temperature {
 pub(crate) struct Policy {
     /// Its name.
     pub(crate) name: String,
-    what: What,
+    pub(super) what: What,
 }
 
 #[derive(Debug)]
-enum What {
+pub(super) enum What {
     Program {
         program: Arc<Program>,
         state: Temperature,
@@ -63,9 +62,9 @@ enum What {
 /// All policies, in the order they came.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
-    all: Vec<Policy>,
+    pub(super) all: Vec<Policy>,
     /// Name of the one in use: a policy's or a label's.
-    active: Option<String>,
+    pub(super) active: Option<String>,
 }
 
 impl Policies {
@@ -318,63 +317,6 @@ pub(super) fn use_(state: &mut State, words: &[String]) -> Reply {
         return Reply::error(Status::Cannot, why);
     }
     Reply::text(format!("VCL '{name}' now active"))
-}
-
-pub(super) fn discard(state: &mut State, words: &[String]) -> Reply {
-    let mut names = Vec::new();
-    for pattern in words.iter().skip(1) {
-        let is_pattern = pattern.contains(['*', '?', '[']);
-        let matching = state.policies.all.iter().map(|policy| &policy.name);
-        let mut matching: Vec<_> =
-            matching.filter(|name| glob::matches(pattern, name)).cloned().collect();
-        if is_pattern {
-            // A pattern means those that can go.
-            matching.retain(|name| state.policies.active.as_deref() != Some(name));
-        }
-        if matching.is_empty() {
-            let text = format!("No VCL name matches {pattern}\n");
-            return Reply::error(Status::Parameter, text);
-        }
-        names.extend(matching);
-    }
-    for name in &names {
-        if state.policies.active.as_deref() == Some(name) {
-            let text = format!("Cannot discard active VCL program {name}\n");
-            return Reply::error(Status::Cannot, text);
-        }
-        let labels: Vec<_> = state
-            .policies
-            .labels_of(name)
-            .filter(|label| !names.iter().any(|n| n == label))
-            .collect();
-        if let Some(label) = labels.first() {
-            let text = format!("Cannot discard labeled VCL program {name}:\n\t{label}\n");
-            return Reply::error(Status::Cannot, text);
-        }
-        let user = state.policies.all.iter().find(|policy| match &policy.what {
-            What::Program { program, .. } => {
-                program.labels().contains(&name.as_str()) && !names.contains(&policy.name)
-            }
-            What::Label(_) => false,
-        });
-        if let Some(user) = user {
-            let text = format!(
-                "Cannot discard labeled VCL program, {name} is used by:\n\t{}\n",
-                user.name
-            );
-            return Reply::error(Status::Cannot, text);
-        }
-    }
-    for policy in state.policies.all.iter().filter(|policy| names.contains(&policy.name)) {
-        if let (What::Program { program, .. }, Some(child)) = (&policy.what, &state.child) {
-            for (tag, line) in program.policy().unload() {
-                child.journal.note(tag, &line);
-            }
-        }
-    }
-    state.policies.all.retain(|policy| !names.contains(&policy.name));
-    state.policies_changed();
-    Reply::ok()
 }
 
 pub(super) fn label(state: &mut State, words: &[String]) -> Reply {
