@@ -62,22 +62,18 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
+/// Digits of six bits each. Padding may be left out, also where the encoding has one; where it is, it
+/// is at the end, as the reference reads it.
 fn decode_base64(text: &[u8], alphabet: &[u8; 64], padding: Option<u8>) -> Option<Vec<u8>> {
-    let body = match padding {
-        Some(sign) => {
-            let pads = text.iter().rev().take_while(|byte| **byte == sign).count();
-            if pads > 2 || !text.len().is_multiple_of(4) {
-                return None;
-            }
-            &text[..text.len() - pads]
-        }
-        None => text,
-    };
-    if body.len() % 4 == 1 {
+    let is_padding = |byte: &u8| Some(*byte) == padding;
+    let digits = text.len() - text.iter().rev().take_while(|byte| is_padding(byte)).count();
+    let padded = text.len() - digits;
+    // No more padding than completes the last four.
+    if digits % 4 == 1 || padded > (4 - digits % 4) % 4 {
         return None;
     }
-    let mut out = Vec::with_capacity(body.len() * 3 / 4);
-    for chunk in body.chunks(4) {
+    let mut out = Vec::with_capacity(digits * 3 / 4);
+    for chunk in text[..digits].chunks(4) {
         let mut bits = 0_u32;
         for byte in chunk {
             let value = alphabet.iter().position(|sign| sign == byte)?;
@@ -189,8 +185,10 @@ fn decode_text(run: &Run<'_>, how: &str, length: i64, text: Text) -> Result<Vec<
     let bytes = run.bytes(text);
     // Nothing and less is all of it.
     let length = usize::try_from(length).ok().filter(|length| *length > 0);
-    let bytes = length.and_then(|length| bytes.get(..length)).unwrap_or(bytes);
-    decoded(bytes, how).ok_or_else(|| {
+    let part = length.and_then(|length| bytes.get(..length)).unwrap_or(bytes);
+    // What is left out has to be made of digits as well.
+    let is_legal = how != "HEX" || bytes.iter().all(u8::is_ascii_hexdigit);
+    decoded(part, how).filter(|_| is_legal).ok_or_else(|| {
         // As Varnish shows it: the first of the pieces that the policy joined.
         let text = String::from_utf8_lossy(run.first_piece(text));
         let what = "cannot decode, illegal encoding beginning with";
@@ -214,9 +212,14 @@ fn encode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 }
 
 fn transcode(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
-    check_case(arguments.word(1), arguments.word(2))?;
-    let bytes = decode_text(run, arguments.word(0), arguments.int(3), arguments.text(4))?;
-    let text = encoded(&bytes, arguments.word(1), arguments.word(2))?;
+    let (from, to, length, text) =
+        (arguments.word(0), arguments.word(1), arguments.int(3), arguments.text(4));
+    check_case(to, arguments.word(2))?;
+    let bytes = decode_text(run, from, length, text)?;
+    if from == to && length <= 0 && !matches!(to, "HEX" | "URL") {
+        return Ok(Value::Text(text));
+    }
+    let text = encoded(&bytes, to, arguments.word(2))?;
     run.store(until_nul(&text)).map(Value::Text)
 }
 

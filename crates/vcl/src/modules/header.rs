@@ -179,8 +179,7 @@ fn dynamic(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Http(message) = arguments.at(0) else { return NOTHING };
     let name = run.string(arguments.text(1)).into_owned();
     let name = name.split(':').next().unwrap_or("");
-    if !name.bytes().all(is_token_byte) {
-        return fault(format!("header.dyn(): '{name}' is no name of a header field"));
-    }
+    // What is no name is no field of any message.
+    let name = if name.bytes().all(is_token_byte) { name } else { "" };
     run.store(name.as_bytes()).map(|name| Value::NamedHeader(message, name))
 }

@@ -197,6 +197,12 @@ fn blob_codes_and_decodes() {
         ("blob.transcode(BASE64, BASE64URLNOPAD, encoded = \"+/8=\")", "-_8"),
         ("blob.transcode(BASE64URL, BASE64CF, encoded = \"-_8=\")", "-~8_"),
         ("blob.transcode(encoding = HEX, length = 2, encoded = \"abc\")", "6162"),
+        ("blob.transcode(BASE64URL, encoded = \"YWI\")", "ab"),
+        (
+            "blob.transcode(HEX, length = 2, encoded = \"12.3\")",
+            "failed: vmod blob error: cannot decode, illegal encoding beginning with \"12.3\"",
+        ),
+        ("blob.transcode(BASE64URL, BASE64URL, encoded = \"-_8\")", "-_8"),
         ("\"\" + blob.length(:aGVsbG8=:)", "5"),
         ("\"\" + blob.equal(:aGVsbG8=:, blob.decode(encoded = \"hello\"))", "true"),
         ("\"\" + blob.same(:aGVsbG8=:, :aGVsbG8=:)", "true"),

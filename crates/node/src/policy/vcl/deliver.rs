@@ -158,6 +158,8 @@ pub(super) fn deliver(
         }
         delivery.do_esi &= state.knobs.esi;
         task.shaping = shaping(&delivery);
+        // Of what has a status of the policy's own there are no parts.
+        task.shaping.range &= response.status < 1000;
         response.status %= 1000;
         let node = task.site.node();
         let has_room = !node.manners.limits_response_fields

@@ -21,7 +21,7 @@ use freshet_http::freshness::Freshness;
 use freshet_http::message::{Method, RequestHead, ResponseHead, Version};
 use freshet_http::reason::Reason;
 use freshet_origin::Waits;
-use freshet_vcl::{BackendRef, FetchKnobs, Outcome, Session, State, Task, View};
+use freshet_vcl::{BackendRef, FetchKnobs, Outcome, Session, State, Task, View, status_phrase};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -391,7 +391,9 @@ fn note_lifetime(
     let read = |name| head.fields.get(name).and_then(|text| date::parse_by(text, dates));
     let at = |name| read(name).map_or(0, UnixMillis::seconds);
     let control = CacheControl::from_fields(&head.fields);
-    let most = control.s_maxage.or(control.max_age).map_or(0, |span| span.as_secs());
+    // Of a status that is not kept by itself nothing more is looked at.
+    let most = control.s_maxage.or(control.max_age).filter(|_| whole >= 0.0);
+    let most = most.map_or(0, |span| span.as_secs());
     let (grace, keep, age) = (knobs.grace, knobs.keep, knobs.age);
     let now = now.seconds();
     let (date, expires) = (at("date"), at("expires"));
@@ -457,6 +459,9 @@ pub(super) fn backend_error(
             // The fetch failed by itself.
             head.status = 503;
             head.reason = Some("Backend fetch failed".into());
+        }
+        if head.reason.is_none() {
+            head.reason = status_phrase(head.status % 1000).map(Into::into);
         }
         head.fields.clear();
         let mut value = Vec::with_capacity(29);

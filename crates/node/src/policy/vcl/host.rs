@@ -157,13 +157,16 @@ impl Host for NodeHost<'_> {
                 transcript.field(unset_tag(message), name.as_bytes(), value);
             }
             Event::LineSet { message, line, value } => {
-                transcript.note_bytes(line_tag(message, line), value);
                 if line == "status" {
                     let status: Option<u16> =
                         std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+                    // Of one above 999 what is sent.
                     let status = status.unwrap_or(0) % 1000;
+                    transcript.note(line_tag(message, line), format_args!("{status:03}"));
                     let phrase = status_phrase(status).unwrap_or_else(|| reason_phrase(status));
                     transcript.note_bytes(line_tag(message, "reason"), phrase.as_bytes());
+                } else {
+                    transcript.note_bytes(line_tag(message, line), value);
                 }
             }
             Event::Lifetime { answer, origin } => {
