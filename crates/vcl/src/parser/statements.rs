@@ -204,7 +204,7 @@ impl Parser<'_> {
             let span = self.peek().span;
             return Err(self.error(span, "Arguments not allowed."));
         }
-        let arguments = if self.is_sign("(") { Some(self.arguments()?) } else { None };
+        let arguments = if self.is_sign("(") { Some(self.arguments(false)?) } else { None };
         self.sign(")")?;
         self.sign(";")?;
         Ok(StatementKind::Return { action, arguments })
@@ -215,7 +215,7 @@ impl Parser<'_> {
         let name = self.declared("VCL object")?;
         self.sign("=")?;
         let constructor = self.path()?;
-        let arguments = if self.is_sign("(") { self.arguments()? } else { Vec::new() };
+        let arguments = if self.is_sign("(") { self.arguments(true)? } else { Vec::new() };
         self.sign(";")?;
         Ok(StatementKind::New { name, constructor, arguments })
     }
@@ -242,7 +242,7 @@ impl Parser<'_> {
                 nearest(word, WORDS.into_iter()).map(|near| format!("did you mean `{near}`?"));
             return Err(Stopped);
         }
-        let arguments = self.arguments()?;
+        let arguments = self.arguments(path.names.len() > 1)?;
         let end = self.tokens[self.at.saturating_sub(1)].span;
         self.end_statement();
         let span = path.span.to(end);
@@ -262,8 +262,8 @@ impl Parser<'_> {
         })
     }
 
-    /// `(a, name = b)`
-    pub(super) fn arguments(&mut self) -> Parsed<Vec<Argument>> {
+    /// `(a, name = b)`; those of what is a module's may have a comma behind the last one.
+    pub(super) fn arguments(&mut self, is_of_module: bool) -> Parsed<Vec<Argument>> {
         self.sign("(")?;
         let mut arguments = Vec::new();
         if self.take_sign(")") {
@@ -285,6 +285,9 @@ impl Parser<'_> {
                 return Ok(arguments);
             }
             self.sign(",")?;
+            if is_of_module && self.take_sign(")") {
+                return Ok(arguments);
+            }
         }
     }
 
@@ -294,7 +297,7 @@ impl Parser<'_> {
         if !self.is_sign("(") {
             return Ok(Expression { span: path.span, kind: ExpressionKind::Path(path) });
         }
-        let arguments = self.arguments()?;
+        let arguments = self.arguments(path.names.len() > 1)?;
         let end = self.tokens[self.at.saturating_sub(1)].span;
         // `x.upper()` is a method of the value before it; which one it is only types can tell, so
         // the checker looks at the last name.

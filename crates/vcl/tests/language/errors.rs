@@ -154,6 +154,8 @@ fn mistakes_are_named_as_varnish_names_them() {
             "sub vcl_init { new a.b = directors.random(); }".into(),
             "Name of VCL object, 'a.b', contains illegal character '.'",
         ),
+        // Only what is a module's may have a comma behind its last argument.
+        (recv("regsub(req.url, \"a\", \"b\",)"), "Unknown token ')' when looking for STRING"),
         (recv(":a:"), "BLOB must have n*4 base64 characters"),
         (recv(":aa?:"), "Illegal BLOB character:"),
         (recv(":AB==:"), "Illegal BLOB character:"),

@@ -198,6 +198,7 @@ fn blob_codes_and_decodes() {
         ("blob.transcode(BASE64URL, BASE64CF, encoded = \"-_8=\")", "-~8_"),
         ("blob.transcode(encoding = HEX, length = 2, encoded = \"abc\")", "6162"),
         ("blob.transcode(BASE64URL, encoded = \"YWI\")", "ab"),
+        ("blob.encode(BASE64, DEFAULT, :aGVsbG8=:,)", "aGVsbG8="),
         (
             "blob.transcode(HEX, length = 2, encoded = \"12.3\")",
             "failed: vmod blob error: cannot decode, illegal encoding beginning with \"12.3\"",
