@@ -16,12 +16,17 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N {
         return None;
     }
-    let mut bytes = [0; N];
-    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let digit = |at: usize| char::from(digits[at]).to_digit(16);
-        *byte = u8::try_from(digit(0)? << 4 | digit(1)?).ok()?;
-    }
-    Some(bytes)
+    decode_all(text)?.try_into().ok()
+}
+
+/// As [`decode`], of however many bytes.
+pub fn decode_all(text: &str) -> Option<Vec<u8>> {
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let byte = |digits: &[u8; 2]| {
+        let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+        u8::try_from(high? << 4 | low?).ok()
+    };
+    if rest.is_empty() { pairs.iter().map(byte).collect() } else { None }
 }
 
 #[cfg(test)]

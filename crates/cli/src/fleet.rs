@@ -6,29 +6,37 @@ mod configure;
 mod diff;
 mod drain;
 mod handover;
+mod issuer;
+mod join;
 mod key;
 mod load;
+mod member;
+mod remove;
 mod rollout;
 mod stages;
 mod upgrade;
 
 use act::Acting;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 pub(crate) use configure::Configured;
 use freshet_fleet::config::Secret;
+use freshet_fleet::identity::Identity;
 use freshet_fleet::nats::{
-    Configures, Does, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
+    Belongs, Configures, Does, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
 };
 use freshet_fleet::signature::{Signer, Signers, SigningKey};
 use freshet_fleet::{Change, Outcome, Scope};
 use handover::HandsOver;
+use member::Member;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Where servers are that nobody names.
+const SERVER: &str = "nats://127.0.0.1:4222";
 /// How long nodes may take to say how they are.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
 
@@ -43,6 +51,12 @@ pub(crate) struct Arguments {
 enum Command {
     /// Make the log of a fleet on servers of NATS with JetStream.
     Init(Init),
+    /// Have an issuing key of the fleet's own, and answer for it.
+    Issuer(issuer::Arguments),
+    /// Print a token that lets one machine join, once.
+    Token(issuer::Token),
+    /// Have this machine join a fleet with a token.
+    Join(join::Arguments),
     /// List the nodes, how far each is, and which do not answer.
     List(Which),
     /// Purge at all nodes; returns when the log has it on disk.
@@ -50,7 +64,7 @@ enum Command {
     /// Have routers send a node no new clients, or new ones again.
     Drain(drain::Arguments),
     /// Have a node that is gone for good belong to the fleet no more.
-    Remove(Remove),
+    Remove(remove::Arguments),
     /// Send configurations to nodes, and take them back.
     Config(config::Arguments),
     /// Have nodes hand over to the program that is installed on their machines, a few at a time.
@@ -64,12 +78,15 @@ enum Command {
 /// Which fleet.
 #[derive(Args)]
 struct Which {
-    /// Server of NATS; repeatable.
-    #[arg(long = "server", value_name = "URL", default_value = "nats://127.0.0.1:4222")]
+    /// Server of NATS; repeatable. Otherwise those that --identity knows, or nats://127.0.0.1:4222.
+    #[arg(long = "server", value_name = "URL")]
     servers: Vec<String>,
-    /// Name of the fleet.
-    #[arg(long, value_name = "NAME", default_value = "fleet")]
-    fleet: String,
+    /// Name of the fleet. Otherwise the one that --identity is of, or `fleet`.
+    #[arg(long, value_name = "NAME")]
+    fleet: Option<String>,
+    /// Folder with a certificate of the fleet's issuer, as `freshet fleet issuer init` makes one for operators.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["credentials", "ca"])]
+    identity: Option<PathBuf>,
     /// File with credentials, as `nsc` makes it.
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
@@ -131,14 +148,6 @@ struct Purge {
     which: Which,
 }
 
-#[derive(Args)]
-struct Remove {
-    /// Its name.
-    node: String,
-    #[command(flatten)]
-    which: Which,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -158,13 +167,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 say!("{}", Secret::random()?.text())?;
                 Ok(ExitCode::SUCCESS)
             }
-            Command::Remove(Remove { node, which }) => {
-                let link = which.link().await?;
-                let is_there = link.nodes().await?.contains(&node);
-                ensure!(is_there, "the fleet `{}` has no node `{node}`", which.fleet);
-                link.set_member(&node, false).await?;
-                Ok(ExitCode::SUCCESS)
-            }
+            Command::Remove(arguments) => remove::run(arguments).await,
+            Command::Issuer(arguments) => issuer::run(arguments).await,
+            Command::Token(arguments) => issuer::token(arguments),
+            Command::Join(arguments) => join::run(arguments).await,
         }
     })
 }
@@ -181,15 +187,18 @@ pub(crate) fn follow(configured: Configured) -> Result<Option<Follower>> {
         Some(name) => name.clone(),
         None => machine_name().context("this machine's name is not known: give fleet.node")?,
     };
+    let identity = fleet.identity.as_deref().map(Identity::new);
+    let certificate =
+        identity.as_ref().map(|identity| (identity.certificate(), identity.certificate()));
     let settings = NodeSettings {
         link: LinkSettings {
             servers: fleet.servers.clone(),
             fleet: fleet.name.clone(),
             credentials: fleet.credentials.clone(),
-            ca: fleet.ca.clone(),
-            certificate: fleet.certificate.clone(),
-            key: None,
+            ca: fleet.ca.clone().or(identity.as_ref().map(Identity::ca)),
+            certificate: fleet.certificate.clone().or(certificate),
             signers: Signers::new(fleet.signers.iter().copied().map(Signer::from)),
+            ..LinkSettings::default()
         },
         node: name,
         version: env!("CARGO_PKG_VERSION").into(),
@@ -201,6 +210,9 @@ pub(crate) fn follow(configured: Configured) -> Result<Option<Follower>> {
         acts: Arc::new(acting),
         config: config.map(|config| (config, Arc::new(configured) as Arc<dyn Configures>)),
         upgrades: Some(Arc::new(hands_over)),
+        belongs: identity.map(|identity| {
+            Arc::new(Member { node, fleet: fleet.name.clone(), identity }) as Arc<dyn Belongs>
+        }),
     };
     Follower::start_with(settings, does).context("the fleet").map(Some)
 }
@@ -223,17 +235,44 @@ impl Which {
             Believes::Signers => Signers::new(own.chain(self.signers.iter().copied())),
             Believes::Anybody => Signers::default(),
         };
+        let settings = match &self.identity {
+            Some(folder) => shown(&Identity::new(folder))?,
+            None => LinkSettings { servers: vec![SERVER.to_owned()], ..LinkSettings::default() },
+        };
+        let servers = if self.servers.is_empty() { settings.servers } else { self.servers.clone() };
         let settings = LinkSettings {
-            servers: self.servers.clone(),
-            fleet: self.fleet.clone(),
+            servers,
+            fleet: self.fleet()?,
             credentials: self.credentials.clone(),
-            ca: self.ca.clone(),
-            certificate: None,
+            ca: self.ca.clone().or(settings.ca),
             key,
             signers,
+            ..settings
         };
         Ok(Link::connect(&settings, false).await?)
     }
+
+    /// The fleet's name.
+    fn fleet(&self) -> Result<String> {
+        match (&self.fleet, &self.identity) {
+            (Some(name), _) => Ok(name.clone()),
+            (None, Some(folder)) => Ok(Identity::new(folder).fleet()?.0),
+            (None, None) => Ok("fleet".to_owned()),
+        }
+    }
+}
+
+/// How to reach the fleet that a folder is of, with what is in it.
+fn shown(identity: &Identity) -> Result<LinkSettings> {
+    let (fleet, servers) = identity.fleet()?;
+    let certificate = identity.certificate();
+    Ok(LinkSettings {
+        servers,
+        fleet,
+        ca: Some(identity.ca()),
+        certificate: Some((certificate.clone(), certificate)),
+        ..LinkSettings::default()
+    })
 }
 
 /// Whose documents a command goes on from.
@@ -246,7 +285,7 @@ enum Believes {
 async fn init(arguments: Init) -> Result<ExitCode> {
     let Init { replicas, entries_max, which } = arguments;
     which.link().await?.init(Retention { replicas, entries_max }).await?;
-    say!("the fleet `{}` is there", which.fleet)?;
+    say!("the fleet `{}` is there", which.fleet()?)?;
     Ok(ExitCode::SUCCESS)
 }
 

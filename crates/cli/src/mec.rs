@@ -2,6 +2,7 @@
 
 mod demo;
 
+use crate::stop::told_to_end;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use freshet_mec::HostConfig;
@@ -10,7 +11,6 @@ use freshet_mec::serve::{self, Config};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Serve apps at the edge of a mobile network (ETSI MEC).
 #[derive(Args)]
@@ -116,17 +116,4 @@ fn host(config: HostConfig) -> Result<()> {
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     // Signals are heard once there is a runtime.
     freshet_mec::run_host(config, async { told_to_end().await }).map_err(anyhow::Error::msg)
-}
-
-/// Until somebody ends it.
-async fn told_to_end() {
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)] = kinds.map(signal) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hang_up.recv() => {}
-    }
 }

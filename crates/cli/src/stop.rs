@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// `freshet stop`
 #[derive(clap::Args)]
@@ -34,4 +35,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     while !nodes::ends_within(node.pid, LOOK) {}
     say!("{named} has ended")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Until somebody ends this process.
+pub(crate) async fn told_to_end() {
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hang_up)] = kinds.map(signal) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hang_up.recv() => {}
+    }
 }

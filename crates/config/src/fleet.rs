@@ -21,6 +21,8 @@ pub struct Fleet {
     pub ca: Option<PathBuf>,
     /// Files of the certificate chain and key shown to them.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Folder with a certificate of the fleet's own issuer, in place of `ca` and `certificate`.
+    pub identity: Option<PathBuf>,
     /// Public keys (Ed25519) of those whose word is taken; anybody's who can write to the servers where there
     /// are none.
     pub signers: Vec<[u8; 32]>,
@@ -79,6 +81,13 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
             None
         }
     };
+    let identity = file("identity");
+    let shows = ["ca", "certificate", "key", "credentials"];
+    if identity.is_some() && shows.iter().any(|key| file(key).is_some()) {
+        let message = "fleet.identity has what is shown to the servers, and whom to believe: give no \
+                       fleet.ca, certificate, key or credentials with it";
+        wrong.push(Mistake::error(document.at("fleet.identity"), message));
+    }
     let signers = signers(document, wrong);
     let tickets = document.value("fleet.tickets").bool().then(|| file("secret"));
     if let Some(secret) = &tickets {
@@ -100,6 +109,7 @@ pub(super) fn fleet(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Fle
         credentials: file("credentials"),
         ca: file("ca"),
         certificate,
+        identity,
         signers,
         state: file("state"),
         tickets: tickets.flatten(),
@@ -155,6 +165,11 @@ mod tests {
         let messages: Vec<_> = wrong.iter().map(|mistake| mistake.message.as_str()).collect();
         assert!(messages.len() == 2 && messages[0].ends_with("give fleet.secret"), "{wrong:?}");
         assert!(messages[1].contains("one of the two"), "{wrong:?}");
+        let text = "[fleet]\nservers = [\"tls://a\"]\nidentity = \"/i\"\n";
+        let (fleet, wrong) = read(text);
+        assert_eq!((fleet.and_then(|fleet| fleet.identity), wrong.len()), (Some("/i".into()), 0));
+        let (_, wrong) = read(&format!("{text}ca = \"/ca\"\n"));
+        assert!(wrong.len() == 1 && wrong[0].message.contains("give no fleet.ca"), "{wrong:?}");
         let (fleet, wrong) = read("[fleet]\nconfig = \"/c\"\ngroup = \"edges\"\n");
         assert_eq!(fleet, None);
         assert!(wrong[0].message.contains("does nothing without `servers`"), "{wrong:?}");

@@ -39,6 +39,13 @@ pub(super) const KEYS: &[Key] = &[
     ),
     key("fleet.key", Kind::SecretFile, "", "PEM file with its private key."),
     key(
+        "fleet.identity",
+        Kind::Text,
+        "",
+        "Folder with a certificate of the fleet's own issuer, as `freshet fleet join` makes it, in place of `ca`, \
+         `certificate` and `key`. The node has it renewed before it ends.",
+    ),
+    key(
         "fleet.signers",
         Kind::TextList,
         "",

@@ -26,7 +26,8 @@
 //! signed; what else is in the log has a place in it and no effect.
 //!
 //! [`config`] is about what nodes run: their configuration, which comes to them in stages and goes back by itself.
-//! [`upgrade`] is about the program they run it with.
+//! [`upgrade`] is about the program they run it with, and [`identity`] about who belongs to the fleet: certificates
+//! of the fleet's own issuing key.
 //!
 //! Without the feature `nats` this crate knows no connection, and it never knows a cache: [`nats`] is where
 //! a log on NATS JetStream is followed and published to. The simulation in `tests/simulation` runs many members
@@ -35,10 +36,12 @@
 
 pub mod config;
 mod entry;
+pub mod identity;
 pub mod limits;
 mod member;
 #[cfg(feature = "nats")]
 pub mod nats;
+mod private;
 pub mod signature;
 mod tally;
 pub mod upgrade;

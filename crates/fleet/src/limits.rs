@@ -61,3 +61,24 @@ pub const DRAIN_MAX_MS: u64 = 3_600_000;
 /// A node that is upgraded, or is about to be, says how it is each second. One that is silent for so long is
 /// in trouble, in milliseconds.
 pub const UPGRADE_SILENCE_MAX_MS: u64 = 10_000;
+
+/// How long before it was made a certificate of a fleet holds: machines whose clocks are an hour behind take it.
+pub const CLOCKS_APART_MAX: Duration = Duration::from_secs(2 * 3600);
+
+/// How long a node's certificate may hold, and so how long a removed name is refused.
+pub const NODE_LIFE_MAX: Duration = Duration::from_secs(90 * 86_400);
+
+/// How long a token may hold.
+pub const TOKEN_LIFE_MAX: Duration = Duration::from_secs(7 * 86_400);
+
+/// Bytes of a token's text: two certificates, a key and the names of servers.
+pub const TOKEN_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of a request for a certificate, and of its answer: a key, names and signatures.
+pub const REQUEST_BYTES_MAX: usize = 16 * 1024;
+
+/// Labels that a token gives a node.
+pub const LABELS_MAX: usize = 32;
+
+/// Nodes of a fleet that are kept as removed, the newest: more than leave it while a certificate holds.
+pub const REMOVED_MAX: usize = 10_000;

@@ -10,6 +10,7 @@ use freshet_config::{Mistake, SiteSettings};
 use freshet_http::reason::Reason;
 use freshet_net::tls::client_auth::{AsksClients, Authorities, ClientCertificate};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -44,6 +45,23 @@ struct Found {
 impl fmt::Debug for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Found").field("is_verified", &self.is_verified).finish_non_exhaustive()
+    }
+}
+
+/// Names in certificates that are good for nothing any more, whoever has signed them.
+#[derive(Debug, Default)]
+pub struct RefusedNames(ArcSwap<HashSet<Box<str>>>);
+
+impl RefusedNames {
+    /// From now on it is these, in lower case.
+    pub fn set(&self, names: impl IntoIterator<Item = Box<str>>) {
+        self.0.store(Arc::new(names.into_iter().collect()));
+    }
+
+    /// Whether one that a client has shown is such.
+    pub(crate) fn has(&self, shown: &Shown) -> bool {
+        let names = self.0.load();
+        !names.is_empty() && shown.certificate.names.iter().any(|name| names.contains(name))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::applied::Applied;
 use crate::bans::Bans;
 use crate::calls::Calls;
 use crate::certificates::Asking;
+use crate::certificates::RefusedNames;
 use crate::decisions::Decisions;
 use crate::disk::DiskKeeper;
 use crate::exemplars::Exemplars;
@@ -253,6 +254,7 @@ impl Node {
             applied: Applied::default(),
             disks_doubted_below: AtomicU64::new(0),
             versions: Versions::default(),
+            refused_certificates: RefusedNames::default(),
             limiter: Limiter::new(settings.limits.rate_keys_max),
             used_tokens: Used::default(),
             exemplars: Exemplars::default(),

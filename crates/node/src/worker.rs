@@ -4,6 +4,7 @@
 use crate::applied::Applied;
 use crate::bans::Bans;
 use crate::calls::Calls;
+use crate::certificates::RefusedNames;
 use crate::client::{Client, End, Link};
 use crate::decisions::Decisions;
 use crate::exemplars::Exemplars;
@@ -130,6 +131,8 @@ pub struct Shared {
     pub disks_doubted_below: AtomicU64,
     /// Which versions of a configuration that others send it runs.
     pub versions: Versions,
+    /// Whose certificates are refused.
+    pub refused_certificates: RefusedNames,
     /// What is coming from the process before, where there was one.
     pub(crate) taking: OnceLock<Arc<Taking>>,
     /// What goes to the process that takes over, while one does.

@@ -51,7 +51,7 @@ pub(super) fn run(once: bool) -> Result<()> {
     if !once {
         say!("Ctrl-C ends it and leaves nothing.")?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(super::told_to_end());
+        runtime.block_on(crate::stop::told_to_end());
         return Ok(());
     }
     platform.show()?;

@@ -26,9 +26,14 @@ impl Nats {
     }
 
     pub fn start_with(program: PathBuf, arguments: &[&str]) -> Self {
+        Self::start_at(program, 0, arguments)
+    }
+
+    /// At a port; 0 is any.
+    pub fn start_at(program: PathBuf, port: u16, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
-        let mut out = Self { program, folder, port: 0, arguments, process: None };
+        let mut out = Self { program, folder, port, arguments, process: None };
         out.run();
         out
     }

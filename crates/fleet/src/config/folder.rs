@@ -8,10 +8,10 @@
 use super::agent::Memory;
 use super::bundle::Bundle;
 use super::release::Version;
+use crate::private::{make, replace, write};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 /// The form that this version writes, and the newest it reads.
@@ -71,10 +71,7 @@ impl Folder {
     pub fn remember(&self, memory: &Memory) -> io::Result<()> {
         make(&self.0)?;
         let written = Written { format: FORMAT, memory: memory.clone() };
-        let (path, next) = (self.0.join("state.json"), self.0.join("state.next"));
-        write(&next, &serde_json::to_vec(&written)?)?;
-        fs::rename(next, path)?;
-        File::open(&self.0)?.sync_all()?;
+        replace(&self.0.join("state.json"), &serde_json::to_vec(&written)?)?;
         let used: Vec<_> = memory.kept.iter().chain(&memory.trying).map(|v| &v.bundle).collect();
         for entry in fs::read_dir(self.0.join("bundles")).into_iter().flatten().flatten() {
             if !used.iter().any(|name| entry.file_name() == name.as_str()) {
@@ -114,17 +111,4 @@ impl Folder {
         fs::rename(next, path)?;
         File::open(&all)?.sync_all()
     }
-}
-
-/// A folder for this user alone, with those it is in.
-fn make(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
-}
-
-/// A file for this user alone: it may be a key.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
 }

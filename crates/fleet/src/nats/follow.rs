@@ -3,6 +3,7 @@
 
 use super::configure::{ConfigSettings, Configures, Configuring};
 use super::link::{FleetError, Link, LinkSettings, Report, is_name};
+use super::renew::{Belongs, Renewing};
 use super::upgrade::{Asked, Upgrades, Upgrading, process};
 use crate::config::ConfigState;
 use crate::entry::{Change, Entry, Place};
@@ -68,6 +69,8 @@ pub struct Does {
     pub config: Option<(ConfigSettings, Arc<dyn Configures>)>,
     /// To be upgraded, where it can be.
     pub upgrades: Option<Arc<dyn Upgrades>>,
+    /// With the certificate that the fleet's issuer gave it, where it did.
+    pub belongs: Option<Arc<dyn Belongs>>,
 }
 
 /// A running follower; it ends when it is dropped, and the fence goes up.
@@ -112,7 +115,7 @@ impl Follower {
     /// # Errors
     /// Names and files that cannot be used, and threads that cannot be had.
     pub fn start(settings: NodeSettings, acts: Arc<dyn Acts>) -> Result<Self, FleetError> {
-        Self::start_with(settings, Does { acts, config: None, upgrades: None })
+        Self::start_with(settings, Does { acts, config: None, upgrades: None, belongs: None })
     }
 
     /// As [`Follower::start`], for a node that gets its configuration from the fleet or can be upgraded by
@@ -137,7 +140,7 @@ impl Follower {
             runtime.block_on(async move {
                 let (events, received) = unbounded_channel();
                 let begun = Following::begin(settings, does, events).await;
-                let Begun { following, mut configuring, upgrading } = match begun {
+                let Begun { following, mut configuring, upgrading, mut renewing } = match begun {
                     Ok(begun) => begun,
                     Err(error) => return drop(started.send(Err(error))),
                 };
@@ -154,10 +157,17 @@ impl Follower {
                         None => std::future::pending().await,
                     }
                 };
+                let renewed = async {
+                    match &mut renewing {
+                        Some(renewing) => renewing.run().await,
+                        None => std::future::pending().await,
+                    }
+                };
                 tokio::select! {
                     () = following.run(received) => {}
                     () = configured => {}
                     () = upgraded => {}
+                    () = renewed => {}
                     _ = stopped => {}
                 }
                 if let Some(configuring) = &mut configuring {
@@ -217,6 +227,7 @@ struct Begun {
     following: Following,
     configuring: Option<Configuring>,
     upgrading: Option<Upgrading>,
+    renewing: Option<Renewing>,
 }
 
 impl Following {
@@ -225,7 +236,7 @@ impl Following {
         does: Does,
         events: UnboundedSender<Event>,
     ) -> Result<Begun, FleetError> {
-        let Does { acts, config, upgrades } = does;
+        let Does { acts, config, upgrades, belongs } = does;
         if let Some((config, _)) = config.as_ref().filter(|(config, _)| !is_name(&config.group)) {
             return Err(FleetError::ConfigName(config.group.clone()));
         }
@@ -245,6 +256,7 @@ impl Following {
         let upgrading = upgrades
             .as_ref()
             .map(|does| Upgrading::new(Arc::clone(does), &settings.node, &link, stands));
+        let renewing = belongs.map(|belongs| Renewing::new(belongs, &link));
         let begun = Instant::now();
         let following = Self {
             member,
@@ -260,7 +272,7 @@ impl Following {
             refused: VecDeque::new(),
             is_told: false,
         };
-        Ok(Begun { following, configuring, upgrading })
+        Ok(Begun { following, configuring, upgrading, renewing })
     }
 
     async fn run(mut self, mut events: UnboundedReceiver<Event>) {

@@ -3,6 +3,7 @@
 use crate::config::ConfigState;
 use crate::entry::EntryError;
 use crate::entry::{Digest, Place, place};
+use crate::identity::IdentityError;
 use crate::member::Answer;
 use crate::signature::{Saying, SignatureError, Signers, SigningKey};
 use crate::upgrade::{Process, Standing};
@@ -35,6 +36,8 @@ pub struct LinkSettings {
     pub ca: Option<PathBuf>,
     /// PEM files of our certificate and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// What the subjects of answers to us begin with, where it is not `_INBOX`.
+    pub inbox: Option<&'static str>,
     /// What is said here is signed with this.
     pub key: Option<SigningKey>,
     /// Who is believed; everybody who may write to the servers, where there are none.
@@ -77,6 +80,15 @@ pub enum FleetError {
     /// The servers have no place for configurations.
     #[error("the fleet `{0}` keeps no configurations: `freshet fleet init` has it keep them")]
     NoConfig(String),
+    /// Nobody answers who has the issuing key.
+    #[error(
+        "nobody answers for the fleet `{0}` who gives certificates: `freshet fleet issuer run` does, on the machine \
+         that has the issuing key"
+    )]
+    NoIssuer(String),
+    /// A token, a folder of certificates, a refusal.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
     /// What is kept of a configuration cannot be used.
     #[error("{0}")]
     Config(String),
@@ -163,6 +175,9 @@ impl Link {
         }
         if let Some((certificate, key)) = &settings.certificate {
             options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+        if let Some(inbox) = settings.inbox {
+            options = options.custom_inbox_prefix(inbox);
         }
         if keeps_trying {
             options = options.retry_on_initial_connect();

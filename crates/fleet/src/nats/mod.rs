@@ -12,6 +12,8 @@
 //! | bundles, by name | the object store `FRESHET_<fleet>_bundles` |
 //! | documents of hosts, by key, and files they speak of | the bucket and the object store `FRESHET_<fleet>_<shelf>` |
 //! | that a document has changed | `freshet.<fleet>.<shelf>.<key>` |
+//! | requests for certificates | `freshet.<fleet>.identity`, answered by who has the issuing key |
+//! | who was removed | the key `removed` in the bucket `FRESHET_<fleet>_identity` |
 //! | who belongs to the fleet | `freshet.<fleet>.node.<node>` in the stream `FRESHET_<fleet>_nodes` |
 //!
 //! What is in the log, in a group's document and in the word to hand over may be signed
@@ -23,8 +25,10 @@ mod config;
 mod configure;
 mod entries;
 mod follow;
+mod identity;
 mod link;
 mod publish;
+mod renew;
 mod shelf;
 mod upgrade;
 mod watch;
@@ -32,8 +36,10 @@ mod watch;
 pub use config::Read;
 pub use configure::{ConfigSettings, Configures};
 pub use follow::{Acts, Does, Follower, NodeSettings};
+pub use identity::{Issued, issue, join};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
 pub use publish::{Retention, publish, wait};
+pub use renew::Belongs;
 pub use shelf::{Document, Shelf, Told};
 pub use upgrade::Upgrades;
 pub use watch::{Heard, Watch};

@@ -64,6 +64,7 @@ impl Link {
             ..Config::default()
         };
         self.context.get_or_create_stream(list).await.map_err(|error| failed(&error))?;
+        self.init_removed(retention).await?;
         self.init_config(retention).await
     }
 

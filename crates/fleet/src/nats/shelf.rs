@@ -99,8 +99,13 @@ impl Shelf {
     /// # Errors
     /// The servers refuse, or do not answer.
     pub async fn make(&self, replicas: usize) -> Result<(), FleetError> {
-        self.link.make_bucket(&self.name(), replicas).await?;
+        self.make_documents(replicas).await?;
         self.link.make_files(&self.name(), replicas).await
+    }
+
+    /// As [`Shelf::make`], without a place for files.
+    pub(super) async fn make_documents(&self, replicas: usize) -> Result<(), FleetError> {
+        self.link.make_bucket(&self.name(), replicas).await
     }
 
     /// What is said, signed where there is a key.

@@ -112,6 +112,7 @@ fn a_configuration_nobody_signed_is_not_taken_in_nor_an_older_one_that_somebody_
             acts: Arc::new(Node::default()),
             config: Some((config, Arc::clone(&takes) as Arc<dyn Configures>)),
             upgrades: None,
+            belongs: None,
         };
         let _follower = Follower::start_with(settings, does).unwrap();
         let state = async || {

@@ -68,6 +68,7 @@ impl NatsFile {
             credentials: self.credentials,
             ca: self.ca,
             certificate,
+            inbox: None,
             key: key.transpose()?,
             signers: Signers::new(signers),
         })

@@ -67,6 +67,12 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
     if admission.refusal.is_some() {
         return admission;
     }
+    let shown = request.client.shown.as_ref();
+    if shown.is_some_and(|shown| worker.shared.refused_certificates.has(shown)) {
+        worker.stats.requests_without_certificate.increment();
+        admission.refusal = Some((403, Reason::CertificateWrong));
+        return admission;
+    }
     let mut identity = Identity::default();
     if site.client_auth.is_some()
         && let Err(refusal) = certificates::admit(site, &worker.snapshot().sites, &request.client)

@@ -1,0 +1,106 @@
+//! A node that sees to its own certificate.
+
+use super::link::{FleetError, Link};
+use crate::identity::{Facts, Identity, Removed};
+use freshet_base::clock::UnixMillis;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// Time between two looks at the clock, which may be put right, and at the file, which may be replaced.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// The same where certificates hold for less than hours.
+const LOOK_EVERY_MIN: Duration = Duration::from_secs(1);
+
+/// What a node does with its certificate, and with those of others. Called from threads that may wait.
+pub trait Belongs: Send + Sync + 'static {
+    /// The machine's folder.
+    fn identity(&self) -> &Identity;
+
+    /// There is a later certificate.
+    fn renewed(&self);
+
+    /// Takes no certificates of these nodes any more.
+    fn refuse(&self, removed: &Removed);
+}
+
+/// Asks for a later certificate in time, and hears who was removed.
+pub(super) struct Renewing {
+    belongs: Arc<dyn Belongs>,
+    link: Link,
+    removed: Removed,
+    /// Whether people were told that there is none, since there last was.
+    is_told: bool,
+}
+
+impl Renewing {
+    /// What the node knew when it last ran holds at once.
+    pub(super) fn new(belongs: Arc<dyn Belongs>, link: &Link) -> Self {
+        let removed = belongs.identity().known_removed();
+        belongs.refuse(&removed);
+        Self { belongs, link: link.clone(), removed, is_told: false }
+    }
+
+    /// Goes on until it is dropped.
+    pub(super) async fn run(&mut self) {
+        let mut told = self.link.removed_told().await;
+        loop {
+            self.see_who_was_removed().await;
+            let pause = match self.see_to_it().await {
+                Ok(facts) => {
+                    self.is_told = false;
+                    pause(&facts)
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut self.is_told, true) {
+                        tracing::warn!(%error, "the node has no later certificate yet, and asks again");
+                    }
+                    self.belongs.identity().facts().map_or(LOOK_EVERY, |facts| pause(&facts))
+                }
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                _ = told.next() => {}
+            }
+        }
+    }
+
+    /// Where servers do not answer it stays as it was.
+    async fn see_who_was_removed(&mut self) {
+        let removed = match self.link.removed().await {
+            Ok(removed) if removed != self.removed => removed,
+            Ok(_) => return,
+            Err(error) => return tracing::debug!(%error, "who was removed is not known"),
+        };
+        let (belongs, known) = (Arc::clone(&self.belongs), removed.clone());
+        let kept = spawn_blocking(move || {
+            belongs.refuse(&known);
+            belongs.identity().know_removed(&known)
+        });
+        match kept.await {
+            Ok(Ok(())) | Err(_) => self.removed = removed,
+            Ok(Err(error)) => tracing::error!(%error, "who was removed is not kept"),
+        }
+    }
+
+    /// Renews where it is time to. What the certificate says then.
+    async fn see_to_it(&self) -> Result<Facts, FleetError> {
+        let identity = self.belongs.identity();
+        let facts = identity.facts()?;
+        if UnixMillis::now() < facts.renewal() {
+            return Ok(facts);
+        }
+        let request = identity.renewal()?;
+        let answer = self.link.ask_issuer(request.clone()).await?;
+        let facts = identity.renewed(&request, &answer)?;
+        tracing::info!(until = %facts.until, "the node's certificate of the fleet was renewed");
+        let belongs = Arc::clone(&self.belongs);
+        let _ = spawn_blocking(move || belongs.renewed()).await;
+        Ok(facts)
+    }
+}
+
+fn pause(facts: &Facts) -> Duration {
+    (facts.until.since(facts.from) / 100).clamp(LOOK_EVERY_MIN, LOOK_EVERY)
+}
