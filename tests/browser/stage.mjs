@@ -1,4 +1,4 @@
-// `freshet demo` and a browser, for the tests of a file.
+// A program and a browser, for the tests of a file.
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -36,23 +36,32 @@ if (missing && process.env.FRESHET_IS_SET_UP) throw new Error(missing);
  * Further flags of `freshet demo` may follow.
  */
 export function stage(...more) {
+  // Two viewers, who leave most of a small machine to the browser.
+  const flags = '--listen 127.0.0.1:0 --listen-tls 127.0.0.1:0 --admin off --viewers 2';
+  const quality = ['--quality', 'lowest', '--segment', '2'];
+  const demo = ['demo', ...flags.split(' '), ...quality, ...more];
+  return stageOf(/^ +page +(https:\S+?)\/$/, () => demo);
+}
+
+/**
+ * As `stage`, of a program that is given what `flags` makes of a folder for its files: `base` is what the pattern
+ * finds in a line that it writes.
+ */
+export function stageOf(pattern, flags) {
   const on = {};
-  let home, demo;
+  let home, program;
   before(async () => {
     if (missing) return;
     home = await mkdtemp(path.join(tmpdir(), 'freshet-browser-'));
-    // Two viewers, who leave most of a small machine to the browser.
-    const flags = '--listen 127.0.0.1:0 --listen-tls 127.0.0.1:0 --admin off --viewers 2';
-    const quality = ['--quality', 'lowest', '--segment', '2'];
-    demo = spawn(freshet, ['demo', ...flags.split(' '), ...quality, ...more], {
+    program = spawn(freshet, await flags(home), {
       env: { ...process.env, TMPDIR: home, XDG_RUNTIME_DIR: home },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     on.base = await new Promise((resolve, reject) => {
-      demo.once('error', reject);
-      demo.once('exit', (code) => reject(new Error(`freshet demo ended with ${code}`)));
-      createInterface(demo.stdout).on('line', (line) => {
-        const url = /^ +page +(https:\S+?)\/$/.exec(line)?.[1];
+      program.once('error', reject);
+      program.once('exit', (code) => reject(new Error(`freshet ended with ${code}`)));
+      createInterface(program.stdout).on('line', (line) => {
+        const url = pattern.exec(line)?.[1];
         if (url) resolve(url);
       });
     });
@@ -64,9 +73,9 @@ export function stage(...more) {
   });
   after(async () => {
     await on.browser?.close();
-    if (demo && demo.exitCode === null) {
-      const ended = new Promise((resolve) => demo.once('exit', resolve));
-      demo.kill('SIGINT');
+    if (program && program.exitCode === null) {
+      const ended = new Promise((resolve) => program.once('exit', resolve));
+      program.kill('SIGINT');
       await ended;
     }
     if (home) await rm(home, { recursive: true });

@@ -19,7 +19,8 @@ async function sign() {
     client_id: part("client").value,
     client_secret: part("secret").value,
   });
-  const answer = await fetch("/oauth2/token", { method: "POST", body: form });
+  // Without its own credentials the browser asks nobody for a password when these here are refused.
+  const answer = await fetch("/oauth2/token", { method: "POST", body: form, credentials: "omit" });
   const said = await answer.json().catch(() => ({}));
   if (!answer.ok) {
     throw new Error(said.error_description || said.error || `status ${answer.status}`);
