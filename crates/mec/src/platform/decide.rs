@@ -55,8 +55,15 @@ pub(super) fn decide(
     };
     let request = Request { platform, call, operation, stage };
     // That there is nothing to change is said before what is wrong with the change.
-    if matches!(operation.act, Act::Replace | Act::Patch) {
-        request.own_document()?;
+    match &operation.act {
+        Act::Replace | Act::Patch => drop(request.own_document()?),
+        Act::Own(_) => {
+            let missing = route.document_above().filter(|path| platform.tree.get(path).is_none());
+            if let Some(path) = missing {
+                return Err(Problem::not_found(&path));
+            }
+        }
+        _ => {}
     }
     let body = body(call, route, operation)?;
     match &operation.act {

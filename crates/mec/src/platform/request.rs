@@ -6,7 +6,7 @@ use crate::client::Caller;
 use crate::limits::{DOCUMENTS_PER_CLIENT_MAX, SUBSCRIPTIONS_PER_CLIENT_MAX};
 use crate::problem::Problem;
 use crate::shape::Direction;
-use crate::table::{Operation, Segment, View};
+use crate::table::{Operation, View};
 use crate::tree::{Change, Document, escape};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -73,7 +73,7 @@ impl Request<'_> {
     /// Links to the subscriptions of a collection (§6.11.3 of ETSI GS MEC 009).
     pub(super) fn links(&self) -> Result<Decision, Problem> {
         let Stage { tree, url, route, caller, selection, .. } = &self.stage;
-        let path = self.path();
+        let path = route.path();
         let kinds: Vec<&str> = selection
             .parameters
             .iter()
@@ -136,7 +136,7 @@ impl Request<'_> {
             }
         }
         let id = api::id(&self.stage, &value).unwrap_or_else(|| (*fresh).to_owned());
-        let path = format!("{}/{}", self.path(), escape(&id));
+        let path = format!("{}/{}", self.stage.route.path(), escape(&id));
         if tree.get(&path).is_some() {
             return Err(Problem::new(409, format!("there is {path} already")));
         }
@@ -196,7 +196,7 @@ impl Request<'_> {
 
     /// The document of the path, for a client that may change it and means this version of it.
     pub(super) fn own_document(&self) -> Result<(String, &Document), Problem> {
-        let path = self.path();
+        let path = self.stage.route.path();
         let document = self.stage.tree.get(&path).ok_or_else(|| self.missing())?;
         if !may_see(document, self.stage.caller) {
             return Err(Problem::forbidden("this belongs to another client"));
@@ -231,29 +231,12 @@ impl Request<'_> {
         }
     }
 
-    /// The path of the request, in the one form documents have.
-    fn path(&self) -> String {
-        let route = self.stage.route;
-        let mut path = route.api.root();
-        let mut names = route.names.iter();
-        for segment in &route.resource.segments {
-            path.push('/');
-            match segment {
-                Segment::Word(word) => path.push_str(word),
-                Segment::Name(_) => {
-                    path.push_str(&escape(names.next().map_or("", |(_, value)| value)))
-                }
-            }
-        }
-        path
-    }
-
     fn last_name(&self) -> String {
         self.stage.route.names.last().map(|(_, value)| value.clone()).unwrap_or_default()
     }
 
     fn missing(&self) -> Problem {
-        Problem::not_found(&self.path())
+        Problem::not_found(&self.stage.route.path())
     }
 }
 

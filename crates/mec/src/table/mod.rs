@@ -7,6 +7,7 @@ mod read;
 pub(crate) use read::read;
 
 use crate::shape::{Shape, Types};
+use crate::tree::escape;
 
 /// A part of a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -145,6 +146,8 @@ pub(crate) struct Api {
     pub(crate) title: String,
     pub(crate) types: Types,
     pub(crate) resources: Vec<Resource>,
+    /// First words of paths in earlier versions of its standard, and what they are now.
+    pub(crate) renamed: Vec<(String, String)>,
 }
 
 impl Api {
@@ -174,6 +177,35 @@ pub(crate) struct Route<'a> {
 }
 
 impl Route<'_> {
+    /// The path in the one form documents have.
+    pub(crate) fn path(&self) -> String {
+        self.path_of(&self.resource.segments)
+    }
+
+    /// The path of the document that an act of the last word is done to, where there is one that can be read.
+    pub(crate) fn document_above(&self) -> Option<String> {
+        let (Segment::Word(_), above) = self.resource.segments.split_last()? else { return None };
+        let resource = self.api.resources.iter().find(|one| one.segments == above)?;
+        let is_document =
+            |one: &Operation| matches!(&one.act, Act::Read(view) if view.pattern == above);
+        resource.operations.iter().any(is_document).then(|| self.path_of(above))
+    }
+
+    fn path_of(&self, segments: &[Segment]) -> String {
+        let mut path = self.api.root();
+        let mut names = self.names.iter();
+        for segment in segments {
+            path.push('/');
+            match segment {
+                Segment::Word(word) => path.push_str(word),
+                Segment::Name(_) => {
+                    path.push_str(&escape(names.next().map_or("", |(_, value)| value)));
+                }
+            }
+        }
+        path
+    }
+
     /// Whether the path has a word.
     pub(crate) fn template_has(&self, word: &str) -> bool {
         self.resource.segments.iter().any(|segment| *segment == Segment::Word(word.to_owned()))
@@ -192,10 +224,15 @@ pub(crate) struct Table(pub(crate) Vec<Api>);
 impl Table {
     /// The resource of a path, without its query, percent-decoded by segment.
     pub(crate) fn route(&self, path: &str) -> Option<Route<'_>> {
-        let parts: Vec<String> =
+        let mut parts: Vec<String> =
             path.strip_prefix('/')?.split('/').map(crate::query::decode).collect();
         let (name, version) = (parts.first()?, parts.get(1)?);
         let api = self.0.iter().find(|api| api.name == *name && api.version == *version)?;
+        if let Some(word) = parts.get_mut(2)
+            && let Some((_, now)) = api.renamed.iter().find(|(before, _)| before == word)
+        {
+            word.clone_from(now);
+        }
         // Words go before names: `/a/b` is not `/a/{id}`.
         let fits = api.resources.iter().filter_map(|resource| {
             let names = names(&resource.segments, &parts[2..])?;

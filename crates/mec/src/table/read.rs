@@ -20,7 +20,8 @@
 //! After a method comes what it does, then the type of the body, then `->` and that of the answer
 //! where it is another, or `nothing`, then `?` and the parameters of the query: `name`, or `name=attribute` where
 //! that differs, with `!` where it must be there; `name=-` is no attribute. `list` and `read` may be `of` another path;
-//! `told` says which list of a feed or of the configuration.
+//! `told` says which list of a feed or of the configuration. `/before is /now` has paths that begin with the one word
+//! be those that begin with the other: clients of an earlier version of the standard ask so.
 
 use super::{Act, Api, Method, Operation, Parameter, Resource, Segment, Table, View};
 use crate::shape::{Field, Presence, Shape, Type, Types, shape};
@@ -95,7 +96,8 @@ impl Reading {
                 let mut next = || words.next().ok_or("an api has a name, a version and a title");
                 let (name, version, title) = (next()?, next()?, next()?);
                 let types = Types::default();
-                self.api = Some(Api { name, version, title, types, resources: Vec::new() });
+                let (resources, renamed) = (Vec::new(), Vec::new());
+                self.api = Some(Api { name, version, title, types, resources, renamed });
             }
             "use" => {
                 let text = texts.iter().find(|(name, _)| *name == rest);
@@ -129,6 +131,11 @@ impl Reading {
 
     fn resource(&mut self, path: &str, rest: &str) -> Result<(), String> {
         let api = self.api.as_mut().ok_or("a path before its api")?;
+        if let Some(now) = rest.strip_prefix("is ") {
+            let word = |path: &str| path.trim_start_matches('/').to_owned();
+            api.renamed.push((word(path), word(now)));
+            return Ok(());
+        }
         let id = match rest.split_once(' ') {
             Some(("as", id)) => Some(id.trim().to_owned()),
             _ if rest.is_empty() => None,
@@ -241,7 +248,7 @@ impl Operation {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "api a v1 Title of it\nuse common\n/things/{id}/parts as partId\n  \
+    const TEXT: &str = "api a v1 Title of it\nuse common\n/objects is /things\n/things/{id}/parts as partId\n  \
                         get list [Part] ? name kind=a/b!\n  post create Part\n/all\n  \
                         get list of /things/{id}/parts [Part]\ntype Part\n  partId= string\n  \
                         name? string\n  link Link\n";
@@ -253,6 +260,9 @@ mod tests {
         assert_eq!((api.root(), api.title.as_str()), ("/a/v1".to_owned(), "Title of it"));
         let route = table.route("/a/v1/things/x%2Fy/parts").unwrap();
         assert_eq!(route.name("id"), Some("x/y"));
+        let earlier = table.route("/a/v1/objects/1/parts").unwrap();
+        assert_eq!(earlier.path(), "/a/v1/things/1/parts");
+        assert!(table.route("/a/v1/things/1/objects").is_none());
         let [get, post] = &route.resource.operations[..] else { panic!() };
         assert_eq!([&get.scope, &post.scope], ["a:parts:read", "a:parts:write"]);
         assert!(get.parameters[1].is_required && get.parameters[1].attribute == "a/b");

@@ -537,3 +537,12 @@ fn an_app_whose_host_is_lost_comes_to_another_with_its_names() {
     assert_eq!(state(&mut world, &third), "COMPLETED");
     assert!(address(&world).is_some());
 }
+
+#[test]
+fn an_instance_that_is_not_there_is_said_before_what_is_wrong_with_the_body() {
+    let mut world = World::new();
+    for act in ["instantiate", "operate", "terminate"] {
+        let target = format!("/app_lcm/v1/app_instances/none/{act}");
+        assert_eq!(world.ask("operator", "POST", &target, &json!("no object")).0.status, 404);
+    }
+}

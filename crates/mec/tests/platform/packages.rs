@@ -64,6 +64,9 @@ fn a_package_is_what_its_archive_says_from_when_that_is_there() {
         );
     }
     let place = name(&mut world);
+    // As clients of version 2.1.1 ask.
+    let earlier = place.replace("onboarded_app_packages", "app_packages");
+    assert_eq!(world.get("operator", &earlier).body, world.get("operator", &place).body);
     let before = world.get("operator", &place).body.unwrap();
     assert_eq!((&before["onboardingState"], &before["appDId"]), (&json!("CREATED"), &json!("")));
     assert_eq!(world.get("operator", &format!("{place}/appd")).status, 404);
