@@ -416,9 +416,10 @@ impl<'a> Asked<'a> {
         object.with_head(|head| {
             let freshness = &head.freshness;
             let age = freshness.age(self.now);
-            let lifetime = self.ttl_max.map_or(freshness.lifetime(), |ttl| {
-                freshness.lifetime().min(freshness.initial_age().saturating_add(ttl))
-            });
+            let lifetime = freshness.lifetime();
+            let lifetime = self
+                .ttl_max
+                .map_or(lifetime, |ttl| lifetime.min(freshness.initial_age().saturating_add(ttl)));
             if reuse == Reuse::Fresh && age < lifetime {
                 return reuse;
             }
