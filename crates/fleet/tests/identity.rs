@@ -161,12 +161,15 @@ fn who_was_removed_gets_nothing_until_all_certificates_have_ended() {
     let mut world = World::new();
     let (first, second) = (world.token("edge-1"), world.token("edge-1"));
     world.join("a", &first, NOW).unwrap();
-    world.removed.add("edge-1", NOW.plus(MONTH), NOW);
+    world.removed.add("edge-1", NOW.plus(MONTH));
     assert!(world.renew("a", NOW).unwrap_err().contains("`edge-1` was removed"));
     assert!(world.join("b", &second, NOW).unwrap_err().contains("free again in 30 days"));
     let decoded = Removed::decode(&world.removed.encode()).unwrap();
     assert_eq!(decoded, world.removed);
     assert_eq!(decoded.until("edge-1", NOW.plus(MONTH)), None);
+    let names = |now| decoded.clone().at(now).nodes().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(names(NOW.plus(HOUR)), ["edge-1"]);
+    assert!(names(NOW.plus(MONTH)).is_empty(), "somebody else may have the name");
     assert!(Removed::decode(b"{\"format\":2,\"nodes\":{}}").unwrap_err().contains("newer"));
 }
 

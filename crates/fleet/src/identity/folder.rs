@@ -175,7 +175,7 @@ impl Identity {
     /// Who was removed, as far as was known when this machine last heard of it.
     pub fn known_removed(&self) -> Removed {
         let bytes = fs::read(self.0.join(REMOVED)).unwrap_or_default();
-        Removed::decode(&bytes).unwrap_or_default()
+        Removed::decode(&bytes).unwrap_or_default().at(UnixMillis::now())
     }
 
     /// Keeps who was removed.

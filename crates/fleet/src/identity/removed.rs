@@ -21,15 +21,15 @@ struct Written {
 }
 
 impl Removed {
-    /// Adds a node, whose certificates all have ended by `until`. Those that had ended `now` go.
-    pub fn add(&mut self, node: &str, until: UnixMillis, now: UnixMillis) {
-        self.0.retain(|_, until| *until > now);
+    /// Adds a node, whose certificates all have ended by `until`.
+    pub fn add(&mut self, node: &str, until: UnixMillis) {
         let known = self.0.entry(node.to_owned()).or_default();
         *known = until.max(*known);
-        while self.0.len() > REMOVED_MAX {
-            let first =
-                self.0.iter().min_by_key(|(_, until)| **until).map(|(node, _)| node.clone());
-            first.map(|node| self.0.remove(&node));
+        while self.0.len() > REMOVED_MAX
+            && let Some(first) = self.0.iter().min_by_key(|(_, until)| **until)
+        {
+            let node = first.0.clone();
+            self.0.remove(&node);
         }
     }
 
@@ -38,7 +38,14 @@ impl Removed {
         self.0.get(node).copied().filter(|until| *until > now)
     }
 
-    /// Their names, those too whose certificates have ended.
+    /// Without those whose certificates had all ended by `now`: their names may be others' again.
+    #[must_use]
+    pub fn at(mut self, now: UnixMillis) -> Self {
+        self.0.retain(|_, until| *until > now);
+        self
+    }
+
+    /// Their names.
     pub fn nodes(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }

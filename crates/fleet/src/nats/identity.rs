@@ -3,7 +3,7 @@
 use super::link::{FleetError, Link, LinkSettings, failed};
 use super::publish::Retention;
 use super::shelf::{Shelf, Told};
-use crate::identity::{Answer, Facts, Issuer, Joining, Member, Removed};
+use crate::identity::{Answer, Facts, Identity, Issuer, Joining, Member, Removed};
 use crate::limits::NODE_LIFE_MAX;
 use async_nats::client::RequestErrorKind;
 use freshet_base::clock::UnixMillis;
@@ -32,7 +32,7 @@ impl Link {
     }
 
     /// Asks who has the issuing key.
-    pub(super) async fn ask_issuer(&self, request: Vec<u8>) -> Result<Vec<u8>, FleetError> {
+    async fn ask_issuer(&self, request: Vec<u8>) -> Result<Vec<u8>, FleetError> {
         let asked = self.client.request(self.subject(IDENTITY), request.into()).await;
         let answer = asked.map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders | RequestErrorKind::TimedOut => {
@@ -43,7 +43,7 @@ impl Link {
         Ok(answer.payload.to_vec())
     }
 
-    /// Who was removed.
+    /// Who was removed, and may still have a certificate.
     ///
     /// # Errors
     /// No answer, or a list that this version cannot read.
@@ -56,7 +56,7 @@ impl Link {
             None => Ok((Removed::default(), 0)),
             Some(document) => {
                 let removed = Removed::decode(&document.bytes).map_err(FleetError::Config)?;
-                Ok((removed, document.revision))
+                Ok((removed.at(UnixMillis::now()), document.revision))
             }
         }
     }
@@ -73,8 +73,7 @@ impl Link {
     pub async fn remove_identity(&self, node: &str) -> Result<(), FleetError> {
         for _ in 0..TRIES_MAX {
             let (mut removed, revision) = self.read_removed().await?;
-            let now = UnixMillis::now();
-            removed.add(node, now.plus(NODE_LIFE_MAX), now);
+            removed.add(node, UnixMillis::now().plus(NODE_LIFE_MAX));
             match self.identities().write(REMOVED, removed.encode(), Some(revision)).await {
                 Err(FleetError::Contended) => {}
                 written => return written.map(drop),
@@ -140,4 +139,14 @@ pub async fn join(joining: Joining, servers: &[String]) -> Result<(Member, Facts
     let link = Link::connect(&settings, false).await?;
     let answer = link.ask_issuer(joining.request().to_vec()).await?;
     Ok(joining.answered(&answer, servers)?)
+}
+
+/// Has a machine's certificate be replaced by one that ends later.
+///
+/// # Errors
+/// No issuer that can be had, a refusal, the machine's folder.
+pub async fn renew(link: &Link, identity: &Identity) -> Result<Facts, FleetError> {
+    let request = identity.renewal()?;
+    let answer = link.ask_issuer(request.clone()).await?;
+    Ok(identity.renewed(&request, &answer)?)
 }

@@ -36,7 +36,7 @@ mod watch;
 pub use config::Read;
 pub use configure::{ConfigSettings, Configures};
 pub use follow::{Acts, Does, Follower, NodeSettings};
-pub use identity::{Issued, issue, join};
+pub use identity::{Issued, issue, join, renew};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
 pub use publish::{Retention, publish, wait};
 pub use renew::Belongs;

@@ -1,5 +1,6 @@
 //! A node that sees to its own certificate.
 
+use super::identity::renew;
 use super::link::{FleetError, Link};
 use crate::identity::{Facts, Identity, Removed};
 use freshet_base::clock::UnixMillis;
@@ -91,9 +92,7 @@ impl Renewing {
         if UnixMillis::now() < facts.renewal() {
             return Ok(facts);
         }
-        let request = identity.renewal()?;
-        let answer = self.link.ask_issuer(request.clone()).await?;
-        let facts = identity.renewed(&request, &answer)?;
+        let facts = renew(&self.link, identity).await?;
         tracing::info!(until = %facts.until, "the node's certificate of the fleet was renewed");
         let belongs = Arc::clone(&self.belongs);
         let _ = spawn_blocking(move || belongs.renewed()).await;
