@@ -12,6 +12,7 @@ mod key;
 mod load;
 mod member;
 mod remove;
+mod renew;
 mod rollout;
 mod stages;
 mod upgrade;
@@ -65,6 +66,8 @@ enum Command {
     Drain(drain::Arguments),
     /// Have a node that is gone for good belong to the fleet no more.
     Remove(remove::Arguments),
+    /// Get a later certificate, where no node does by itself.
+    Renew(renew::Arguments),
     /// Send configurations to nodes, and take them back.
     Config(config::Arguments),
     /// Have nodes hand over to the program that is installed on their machines, a few at a time.
@@ -167,6 +170,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 say!("{}", Secret::random()?.text())?;
                 Ok(ExitCode::SUCCESS)
             }
+            Command::Renew(arguments) => renew::run(arguments).await,
             Command::Remove(arguments) => remove::run(arguments).await,
             Command::Issuer(arguments) => issuer::run(arguments).await,
             Command::Token(arguments) => issuer::token(arguments),
@@ -195,7 +199,7 @@ pub(crate) fn follow(configured: Configured) -> Result<Option<Follower>> {
             servers: fleet.servers.clone(),
             fleet: fleet.name.clone(),
             credentials: fleet.credentials.clone(),
-            ca: fleet.ca.clone().or(identity.as_ref().map(Identity::ca)),
+            ca: fleet.ca.clone().or_else(|| identity.as_ref().map(Identity::ca)),
             certificate: fleet.certificate.clone().or(certificate),
             signers: Signers::new(fleet.signers.iter().copied().map(Signer::from)),
             ..LinkSettings::default()

@@ -155,6 +155,11 @@ fn a_token_is_good_for_one_machine_for_its_time_and_while_somebody_answers() {
     let shown = fs::read_to_string(fleet.path("edge-3/identity.pem")).unwrap();
     assert!(shown.ends_with(std::str::from_utf8(&key).unwrap()));
     assert!(!fleet.path("edge-3/joining").exists());
+    let mut renew = freshet();
+    renew.args(["fleet", "renew", "--identity"]).arg(fleet.path("edge-3"));
+    assert!(succeed(&mut renew).ends_with(" holds for 29 days\n"));
+    let renewed = fs::read_to_string(fleet.path("edge-3/identity.pem")).unwrap();
+    assert!(renewed != shown && renewed.ends_with(std::str::from_utf8(&key).unwrap()));
     let mut second = freshet();
     second.args(["fleet", "issuer", "run"]).arg(fleet.path("issuer"));
     let said = why(&run(&mut second));
