@@ -3,7 +3,7 @@
 //!
 //! What is known of a container is on the disk and in the kernel, so that the process after this one finds
 //! it. Commands hold a lock while they run: the next process waits for what the last one left
-//! under way.
+//! under way, also for what it began that has no lock yet.
 
 mod bundle;
 mod groups;
@@ -13,8 +13,9 @@ use super::{Driver, Health, ROOTFS, Spec, Trouble, clear, image_of, unpack};
 use crate::limits::LOG_BYTES_MAX;
 use freshet_package::image::Image;
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -23,6 +24,8 @@ use std::time::Duration;
 const COMMAND_S_MAX: u32 = 30;
 /// How long an app may take to take a connection: it is on this machine.
 const CONNECT: Duration = Duration::from_millis(500);
+/// How often is looked whether what the last process began is over.
+const BEGUN_EVERY: Duration = Duration::from_millis(5);
 const PROCESS: &str = "process";
 const LOG: &str = "log";
 /// How the network is shaped.
@@ -47,7 +50,7 @@ impl Oci {
     /// # Errors
     /// What this machine lacks.
     pub(crate) fn open(folder: &Path) -> Result<Self, String> {
-        let say = |error: std::io::Error| format!("{}: {error}", folder.display());
+        let say = |error: io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(say)?;
         for program in ["crun", "ip", "ethtool", "flock", "timeout", "unshare"] {
             let found = std::env::var_os("PATH").is_some_and(|path| {
@@ -60,8 +63,14 @@ impl Oci {
             }
         }
         let lock = folder.join("lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&lock);
-        file.and_then(|file| file.lock()).map_err(say)?;
+        loop {
+            let file = File::options().create(true).truncate(false).write(true).open(&lock);
+            file.and_then(|file| file.lock()).map_err(say)?;
+            if !is_begun(&lock).map_err(say)? {
+                break;
+            }
+            std::thread::sleep(BEGUN_EVERY);
+        }
         Ok(Self { lock })
     }
 
@@ -70,7 +79,7 @@ impl Oci {
         let mut command = self.command(program, words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        let said = |error: std::io::Error| format!("{program}: {error}");
+        let said = |error: io::Error| format!("{program}: {error}");
         let mut child = command.spawn().map_err(said)?;
         if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
             // One that does not read to the end says why.
@@ -89,6 +98,8 @@ impl Oci {
         command.args(["--shared", "--close"]).arg(&self.lock);
         command.args(["timeout", "--signal=KILL", &COMMAND_S_MAX.to_string(), program]);
         command.args(words);
+        // What systemd is to be told is this process's to say: a runtime that finds this waits for the app to.
+        command.env_remove("NOTIFY_SOCKET");
         command
     }
 
@@ -96,7 +107,7 @@ impl Oci {
     fn create(&self, spec: &Spec, image: &Image) -> Result<(), String> {
         let folder = spec.folder.as_path();
         let shown = folder.display().to_string();
-        let say = |error: std::io::Error| format!("{shown}: {error}");
+        let say = |error: io::Error| format!("{shown}: {error}");
         bundle::write(spec, image).map_err(say)?;
         let log = File::options().create(true).append(true).open(folder.join(LOG)).map_err(say)?;
         fs::write(folder.join("crun.log"), "").map_err(say)?;
@@ -220,7 +231,7 @@ impl Driver for Oci {
             file.seek(SeekFrom::Start(bytes.saturating_sub(WORDS_BYTES)))?;
             let mut words = Vec::new();
             file.take(WORDS_BYTES).read_to_end(&mut words)?;
-            Ok::<_, std::io::Error>(words)
+            Ok::<_, io::Error>(words)
         };
         match tail() {
             Ok(words) if !words.is_empty() => String::from_utf8_lossy(&words).trim().to_owned(),
@@ -248,6 +259,19 @@ fn began(pid: u32) -> Option<String> {
     (!matches!(state, "Z" | "X")).then(|| began.to_owned())
 }
 
+/// Whether there is a command that holds the lock, or is about to.
+fn is_begun(lock: &Path) -> io::Result<bool> {
+    for entry in fs::read_dir("/proc")? {
+        // What is over by now has none.
+        let words = fs::read(entry?.path().join("cmdline")).unwrap_or_default();
+        let mut words = words.split(|byte| *byte == 0);
+        if words.next() == Some(b"flock") && words.any(|word| word == lock.as_os_str().as_bytes()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// An app that says much loses the beginning.
 fn keep_short(log: &Path) {
     let is_long = fs::metadata(log).is_ok_and(|at| at.len() > LOG_BYTES_MAX);
@@ -255,5 +279,41 @@ fn keep_short(log: &Path) {
         && let Err(error) = File::options().write(true).open(log).and_then(|file| file.set_len(0))
     {
         tracing::warn!(log = %log.display(), %error, "cannot be kept short");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn what_the_last_process_began_is_waited_for_before_it_has_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        let done = folder.path().join("done");
+        let begun = |words: &[&str]| {
+            let mut command = Command::new("flock");
+            command.args(["--shared", "--close"]).arg(&lock).args(words);
+            command.spawn().unwrap()
+        };
+        let mut late = begun(&["touch", done.to_str().unwrap()]);
+        let pid = rustix::process::Pid::from_child(&late);
+        // Most likely before it has the lock: with it, it would be waited for all the more.
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        let (place, began) = (folder.path().to_owned(), Instant::now());
+        let opened = std::thread::spawn(move || {
+            let opened = Oci::open(&place);
+            // A machine without the programs has nothing to wait for.
+            let is_able = !opened.as_ref().is_err_and(|error| error.contains("is missing"));
+            is_able.then(|| (opened.is_ok(), began.elapsed()))
+        });
+        std::thread::sleep(Duration::from_millis(300));
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        late.wait().unwrap();
+        if let Some((is_open, waited)) = opened.join().unwrap() {
+            assert!(is_open && waited >= Duration::from_millis(300), "{waited:?}");
+            assert!(done.exists());
+        }
     }
 }
