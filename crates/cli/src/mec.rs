@@ -8,9 +8,11 @@ use clap::{Args, Subcommand};
 use freshet_mec::HostConfig;
 use freshet_mec::objective;
 use freshet_mec::serve::{self, Config};
+use std::cell::Cell;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Serve apps at the edge of a mobile network (ETSI MEC).
 #[derive(Args)]
@@ -115,5 +117,21 @@ fn host(config: HostConfig) -> Result<()> {
     crate::serve::log();
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     // Signals are heard once there is a runtime.
-    freshet_mec::run_host(config, async { told_to_end().await }).map_err(anyhow::Error::msg)
+    freshet_mec::run_host(config, watched(), async { told_to_end().await })
+        .map_err(anyhow::Error::msg)
+}
+
+/// Tells systemd that this process goes on, where that ends one that does not (`WatchdogSec`): some times within the
+/// time it has.
+fn watched() -> impl Fn() {
+    let every = sd_notify::watchdog_enabled().map(|limit| limit / 4);
+    let told = Cell::new(None::<Instant>);
+    move || {
+        if let Some(every) = every
+            && told.get().is_none_or(|at| at.elapsed() >= every)
+        {
+            sd_notify::notify(&[sd_notify::NotifyState::Watchdog]).ok();
+            told.set(Some(Instant::now()));
+        }
+    }
 }

@@ -6,11 +6,17 @@ use crate::world::{LIVES, World, run, until};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, copy};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// A kind of accelerator, and a device that no container has by itself.
+const ACCELERATOR: &str = "example.com/fpga";
+const DEVICE: &str = "/dev/kmsg";
 /// After how much silence of a host its apps come to another.
 const MOVE_AFTER_S: u64 = 20;
 
@@ -72,7 +78,8 @@ struct Host {
 }
 
 impl Host {
-    fn start(name: &'static str, nats: &Nats) -> Self {
+    /// The host has one accelerator.
+    fn start(name: &'static str, server: String) -> Self {
         let hold = "mount -t tmpfs tmpfs /run && echo ready && exec sleep infinity";
         let mut holder = Command::new("unshare");
         holder.args(["--mount", "sh", "-c", hold]).stdout(Stdio::piped());
@@ -80,10 +87,10 @@ impl Host {
         let mut said = String::new();
         BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
         assert_eq!(said, "ready\n");
-        let (folder, way) = (tempfile::tempdir().unwrap(), Way::to(nats.url()));
+        let (folder, way) = (tempfile::tempdir().unwrap(), Way::to(server));
         let config = format!(
             "name = \"{name}\"\nstate = \"{}/state\"\n[packages]\nunsigned = true\n\
-             [nats]\nservers = [\"nats://127.0.0.1:{}\"]\n",
+             [nats]\nservers = [\"nats://127.0.0.1:{}\"]\n[accelerators]\n\"{ACCELERATOR}\" = [[\"{DEVICE}\"]]\n",
             folder.path().display(),
             way.port
         );
@@ -102,7 +109,13 @@ impl Host {
         let mut agent = self.inside(env!("CARGO_BIN_EXE_freshet"));
         agent.args(["mec", "host", "--config"]).arg(config);
         agent.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
+        agent.env("NOTIFY_SOCKET", self.notified()).env("WATCHDOG_USEC", "2000000");
         self.agent = Some(agent.spawn().unwrap());
+    }
+
+    /// Where the program tells systemd how it is.
+    fn notified(&self) -> PathBuf {
+        self.folder.path().join("notified")
     }
 
     fn kill(&mut self) {
@@ -173,6 +186,7 @@ fn platform(nats: &Nats) -> World {
         "network = \"10.98.0.0/16\"\nmove_after_s = {MOVE_AFTER_S}\n\
          [runtime.nats]\nservers = [\"{}\"]\n\
          [runtime.hosts.north]\ncpus = 1.0\nmemory_mib = 256\nnetwork = \"10.98.1.0/24\"\nzone = \"one\"\n\
+         accelerators = {{ \"{ACCELERATOR}\" = 1 }}\n\
          [runtime.hosts.south]\ncpus = 0.5\nmemory_mib = 256\nnetwork = \"10.98.2.0/24\"\nzone = \"two\"\n",
         nats.url()
     );
@@ -184,13 +198,15 @@ fn platform(nats: &Nats) -> World {
     world
 }
 
-/// Brings the package of an app that no packets are led to.
-fn bring(world: &World) {
+/// Brings the package of an app that no packets are led to, and that asks for so many accelerators.
+fn bring(world: &World, accelerators: u64) {
     let archive = world.pack();
     let folder = archive.with_extension("");
     let path = folder.join("appd.json");
     let mut descriptor: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     descriptor["appTrafficRule"] = json!([]);
+    descriptor["osContainerDescriptor"][0]["extendedResourceRequests"] =
+        json!([{ ACCELERATOR: accelerators }]);
     std::fs::write(&path, descriptor.to_string()).unwrap();
     let pack = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples/mec/pack");
     run(pack, &[folder.to_str().unwrap(), "/server"]);
@@ -228,8 +244,8 @@ fn apps_go_on_whoever_is_killed_and_come_to_another_host_once_theirs_is_lost() {
     let Some(program) = crate::support::program("nats-server") else { return };
     let mut nats = Nats::start(program);
     let mut world = platform(&nats);
-    let (mut north, south) = (Host::start("north", &nats), Host::start("south", &nats));
-    bring(&world);
+    let (mut north, south) = (Host::start("north", nats.url()), Host::start("south", nats.url()));
+    bring(&world, 0);
     // It comes where most is left, and another one to the zone that it wants.
     let first = instantiate(&world, &json!({}));
     let second = instantiate(&world, &json!({ "zone": "two" }));
@@ -303,4 +319,61 @@ fn apps_go_on_whoever_is_killed_and_come_to_another_host_once_theirs_is_lost() {
     assert_eq!(world.begin(&third, "terminate"), 202);
     settled(&world, &third);
     until("nothing is left", || north.is_empty() && south.is_empty());
+}
+
+#[test]
+fn an_accelerator_is_of_one_app_at_a_time() {
+    if let Some(why) = crate::world::missing() {
+        return crate::skip::skip(why);
+    }
+    let Some(program) = crate::support::program("nats-server") else { return };
+    let nats = Nats::start(program);
+    let world = platform(&nats);
+    let north = Host::start("north", nats.url());
+    bring(&world, 1);
+    let first = instantiate(&world, &json!({}));
+    assert!(answers(&world, &first));
+    let process = north.process(&first).unwrap();
+    let (process, _) = process.split_once(' ').unwrap();
+    let inside = format!("/proc/{process}/root{DEVICE}");
+    assert!(std::fs::metadata(&inside).unwrap().file_type().is_char_device(), "{inside}");
+    let second = world.name();
+    let target = format!("{LIVES}/{second}/instantiate");
+    let body = json!({ "selectedMECHostInfo": [{ "hostId": {} }] });
+    let (status, said) = world.post(&target, &body);
+    let why = format!("it asks for 1 {ACCELERATOR}, and 0 of 1 are left");
+    assert!(status == 403 && said.to_string().contains(&why), "{status} {said}");
+    assert_eq!(world.begin(&first, "terminate"), 202);
+    settled(&world, &first);
+    assert_eq!(world.post(&target, &body).0, 202);
+    settled(&world, &second);
+    assert!(answers(&world, &second));
+    assert_eq!(world.begin(&second, "terminate"), 202);
+    settled(&world, &second);
+    until("nothing is left", || north.is_empty());
+}
+
+#[test]
+fn a_host_says_that_it_goes_on_while_no_server_answers() {
+    if let Some(why) = crate::world::missing() {
+        return crate::skip::skip(why);
+    }
+    // Nobody listens there.
+    let mut host = Host::start("north", "nats://127.0.0.1:9".to_owned());
+    let notified = UnixDatagram::bind(host.notified()).unwrap();
+    notified.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+    let says = || {
+        let mut said = [0; 64];
+        notified.recv(&mut said).is_ok_and(|bytes| said.starts_with(b"WATCHDOG=1") && bytes > 0)
+    };
+    host.again();
+    // After the word that it is ready.
+    until("it says so", says);
+    assert!(says() && says());
+    let agent = host.agent.as_ref().unwrap().id().to_string();
+    run("kill", &["-STOP", &agent]);
+    // What was said before.
+    while says() {}
+    run("kill", &["-CONT", &agent]);
+    assert!(says());
 }

@@ -4,7 +4,7 @@ use super::kept::{Kept, Work};
 use super::lease::{Lease, Moment};
 use super::packages::Packages;
 use super::{Act, NatsFile, Order, Orders, Outcome, SHELF, orders_key, report_key};
-use crate::runtime::oci::Oci;
+use crate::runtime::oci::{Devices, Oci};
 use crate::runtime::{Driver, Health, Spec, Trouble};
 use crate::serve::PackagesFile;
 use freshet_fleet::nats::{FleetError, Link, LinkSettings, Shelf, is_name};
@@ -32,6 +32,7 @@ pub struct HostConfig {
     name: String,
     state: PathBuf,
     trust: Trust,
+    devices: Devices,
     nats: LinkSettings,
 }
 
@@ -41,6 +42,8 @@ struct File {
     name: String,
     state: PathBuf,
     packages: PackagesFile,
+    #[serde(default)]
+    accelerators: Devices,
     nats: NatsFile,
 }
 
@@ -57,21 +60,27 @@ impl HostConfig {
         if file.nats.replicas.is_some() {
             return Err("nats.replicas: the platform says that".to_owned());
         }
-        let nats = file.nats.settings("nats")?;
-        Ok(Self { name: file.name, state: file.state, trust: file.packages.trust()?, nats })
+        file.accelerators.check()?;
+        let (nats, trust) = (file.nats.settings("nats")?, file.packages.trust()?);
+        Ok(Self { name: file.name, state: file.state, trust, devices: file.accelerators, nats })
     }
 }
 
-/// Serves until what `over` waits for happens. Apps run on then.
+/// Serves until what `over` waits for happens. Apps run on then. Calls `turned` each time it has looked whether apps
+/// may be run and what there is to do for them, some ten times a second.
 ///
 /// # Errors
 /// What is wrong with the configuration, or what this machine refused.
-pub fn run(config: HostConfig, over: impl Future<Output = ()>) -> Result<(), String> {
+pub fn run(
+    config: HostConfig,
+    turned: impl Fn(),
+    over: impl Future<Output = ()>,
+) -> Result<(), String> {
     let state = std::path::absolute(&config.state)
         .map_err(|error| format!("state: {}: {error}", config.state.display()))?;
     let say = |error: std::io::Error| format!("{}: {error}", state.display());
     let apps = state.join("apps");
-    let driver = Oci::open(&apps)?;
+    let driver = Oci::open(&apps, config.devices)?;
     let packages = Packages::open(state.join("packages"), config.trust).map_err(say)?;
     let kept = Mutex::new(Kept::open(&state)?);
     let lease = Mutex::new(Lease::open(&state));
@@ -92,7 +101,7 @@ pub fn run(config: HostConfig, over: impl Future<Output = ()>) -> Result<(), Str
         });
         tokio::select! {
             () = agent.talk() => {}
-            () = Arc::clone(&agent).work() => {}
+            () = Arc::clone(&agent).work(&turned) => {}
             () = over => {}
         }
         Ok(())
@@ -189,7 +198,7 @@ impl Agent {
     }
 
     /// Does what there is to do, for ever.
-    async fn work(self: Arc<Self>) {
+    async fn work(self: Arc<Self>, turned: &impl Fn()) {
         let mut under_way = JoinSet::new();
         let mut busy = BTreeSet::new();
         let mut looked: BTreeMap<String, Instant> = BTreeMap::new();
@@ -217,6 +226,7 @@ impl Agent {
                     instance
                 });
             }
+            turned();
             tokio::select! {
                 () = self.orders.notified() => {}
                 () = sleep(TURN) => {}

@@ -35,7 +35,7 @@ use crate::radio::simulator::Simulator;
 use crate::runtime::Driver;
 use crate::runtime::hosts::Hosts;
 use crate::runtime::kubernetes::Kubernetes;
-use crate::runtime::oci::Oci;
+use crate::runtime::oci::{Devices, Oci};
 use crate::token::Issuer;
 use aws_lc_rs::rand;
 use axum::Router as Axum;
@@ -141,7 +141,7 @@ pub fn bind(config: Config) -> Result<Bound, String> {
     });
     let open = |place: &Place| -> Result<Arc<dyn Driver>, String> {
         Ok(match elsewhere {
-            None => Arc::new(Oci::open(&place.apps)?),
+            None => Arc::new(Oci::open(&place.apps, Devices::default())?),
             Some(Elsewhere::Cluster(cluster)) => Arc::new(Kubernetes::open(*cluster, &place.apps)?),
             Some(Elsewhere::Hosts(fleet)) => Arc::new(Hosts::open(*fleet)?),
         })

@@ -146,9 +146,6 @@ impl HostFile {
         elsewhere: Option<&Elsewhere>,
     ) -> Result<Option<(Ipv4Addr, u8)>, String> {
         let is_over_nats = matches!(elsewhere, Some(Elsewhere::Hosts(_)));
-        if is_over_nats && !self.accelerators.is_empty() {
-            return Err(format!("{place}.accelerators: only with `[runtime.kubernetes]`"));
-        }
         let wrong = |what: &str| Err(format!("{place}.network: {what}"));
         let Some(text) = &self.network else {
             return if is_over_nats {
@@ -234,10 +231,12 @@ mod tests {
         let over_nats = format!(
             "network = \"10.96.0.0/16\"\n{NATS}\
              [hosts.north]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.1.0/24\"\nzone = \"a\"\n\
-             [hosts.south]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.2.0/24\"\n"
+             [hosts.south]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.2.0/24\"\n\
+             accelerators = {{ \"example.com/fpga\" = 2 }}\n"
         );
         let over_nats = read(&over_nats).unwrap();
         assert_eq!(over_nats.rooms[0].zone.as_deref(), Some("a"));
+        assert_eq!(over_nats.rooms[1].accelerators["example.com/fpga"], 2);
         assert_eq!(over_nats.rooms[1].network, Some(([10, 96, 2, 0].into(), 24)));
         let Some(Elsewhere::Hosts(fleet)) = over_nats.elsewhere else { panic!() };
         assert_eq!((fleet.hosts.len(), fleet.move_after_ms), (2, Some(60_000)));

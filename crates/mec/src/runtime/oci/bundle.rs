@@ -58,12 +58,12 @@ const MASKED: [&str; 9] = [
 const READ_ONLY: [&str; 5] =
     ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/// Writes the configuration of an instance beside its files.
-pub(super) fn write(spec: &Spec, image: &Image) -> io::Result<()> {
-    fs::write(spec.folder.join("config.json"), config(spec, image).to_string())
+/// Writes the configuration of an instance, which has these devices, beside its files.
+pub(super) fn write(spec: &Spec, image: &Image, devices: &[Value]) -> io::Result<()> {
+    fs::write(spec.folder.join("config.json"), config(spec, image, devices).to_string())
 }
 
-fn config(spec: &Spec, image: &Image) -> Value {
+fn config(spec: &Spec, image: &Image, devices: &[Value]) -> Value {
     let mount = |at: &str, kind: &str, options: &[&str]| json!({ "destination": at, "type": kind, "source": kind, "options": options });
     let mut environment = image.environment.clone();
     if !environment.iter().any(|one| one.starts_with("PATH=")) {
@@ -100,6 +100,7 @@ fn config(spec: &Spec, image: &Image) -> Value {
                 { "type": "pid" }, { "type": "ipc" }, { "type": "uts" }, { "type": "mount" },
                 { "type": "network", "path": network::path(&spec.name) },
             ],
+            "devices": devices,
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
             "seccomp": {

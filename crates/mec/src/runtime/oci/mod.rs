@@ -6,8 +6,11 @@
 //! under way, also for what it began that has no lock yet.
 
 mod bundle;
+mod devices;
 mod groups;
 mod network;
+
+pub(crate) use devices::Devices;
 
 use super::{Driver, Health, ROOTFS, Spec, Trouble, clear, image_of, unpack};
 use crate::limits::LOG_BYTES_MAX;
@@ -18,6 +21,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// Longest time a command may take, in seconds.
@@ -41,15 +45,17 @@ const CREATE: &str = "mount -t cgroup2 none /sys/fs/cgroup && exec crun --cgroup
 #[derive(Debug)]
 pub(crate) struct Oci {
     lock: PathBuf,
+    /// Held while an instance is given its own.
+    devices: Mutex<Devices>,
 }
 
 impl Oci {
-    /// A runtime whose instances have their files below a folder, which is made. Waits for commands of a
-    /// process before this one.
+    /// A runtime whose instances have their files below a folder, which is made, and which has these accelerators.
+    /// Waits for commands of a process before this one.
     ///
     /// # Errors
     /// What this machine lacks.
-    pub(crate) fn open(folder: &Path) -> Result<Self, String> {
+    pub(crate) fn open(folder: &Path, devices: Devices) -> Result<Self, String> {
         let say = |error: io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(say)?;
         for program in ["crun", "ip", "ethtool", "flock", "timeout", "unshare"] {
@@ -71,7 +77,7 @@ impl Oci {
             }
             std::thread::sleep(BEGUN_EVERY);
         }
-        Ok(Self { lock })
+        Ok(Self { lock, devices: Mutex::new(devices) })
     }
 
     /// Runs a program, and gives what it wrote.
@@ -108,7 +114,8 @@ impl Oci {
         let folder = spec.folder.as_path();
         let shown = folder.display().to_string();
         let say = |error: io::Error| format!("{shown}: {error}");
-        bundle::write(spec, image).map_err(say)?;
+        let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner).give(spec)?;
+        bundle::write(spec, image, &devices).map_err(say)?;
         let log = File::options().create(true).append(true).open(folder.join(LOG)).map_err(say)?;
         fs::write(folder.join("crun.log"), "").map_err(say)?;
         let create = ["--mount", "--propagation", "private", "sh", "-c", CREATE, "sh", &shown];
@@ -303,7 +310,7 @@ mod tests {
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
         let (place, began) = (folder.path().to_owned(), Instant::now());
         let opened = std::thread::spawn(move || {
-            let opened = Oci::open(&place);
+            let opened = Oci::open(&place, Devices::default());
             // A machine without the programs has nothing to wait for.
             let is_able = !opened.as_ref().is_err_and(|error| error.contains("is missing"));
             is_able.then(|| (opened.is_ok(), began.elapsed()))
