@@ -118,7 +118,6 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
                 bail!("another process answers for the issuing key in {}", folder.display());
             }
             let link = Link::connect(&shown(&issuer.operator())?, true).await?;
-            tracing::info!(fleet = issuer.fleet(), "answers for the issuing key");
             tokio::select! {
                 () = issue(&link, &issuer, life, log) => {}
                 () = told_to_end() => {}
@@ -131,6 +130,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
 
 fn log(issued: Issued) {
     match issued {
+        Issued::Heard => tracing::info!("answers for the issuing key"),
         Issued::Answered(answer) => match *answer {
             Answer::Given(given) => {
                 tracing::info!(node = given.member.node, "was given a certificate");

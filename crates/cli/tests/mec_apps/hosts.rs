@@ -11,6 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -180,7 +181,8 @@ impl Drop for Host {
 /// A platform beside servers of NATS, in the network namespace that this is, with a name.
 fn platform(nats: &Nats) -> World {
     let folder = tempfile::tempdir().unwrap();
-    let namespace = format!("freshet-main-{}", std::process::id());
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let namespace = format!("freshet-main-{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed));
     run("ip", &["netns", "attach", &namespace, &std::process::id().to_string()]);
     let runtime = format!(
         "network = \"10.98.0.0/16\"\nmove_after_s = {MOVE_AFTER_S}\n\

@@ -86,6 +86,8 @@ impl Link {
 /// What became of a request.
 #[derive(Debug)]
 pub enum Issued {
+    /// Requests are heard from now on.
+    Heard,
     /// It was answered so.
     Answered(Box<Answer>),
     /// It was not, and who asked may ask again.
@@ -96,6 +98,11 @@ pub enum Issued {
 pub async fn issue(link: &Link, issuer: &Issuer, life: Duration, mut said: impl FnMut(Issued)) {
     let lacking = "requests for certificates cannot be heard";
     let mut requests = link.subscribed(IDENTITY, PAUSE, lacking).await;
+    // A server that answers has taken in what this connection said before.
+    match link.removed().await {
+        Ok(_) => said(Issued::Heard),
+        Err(error) => said(Issued::Unanswered(error)),
+    }
     while let Some(message) = requests.next().await {
         let Some(reply) = message.reply else { continue };
         match answer(link, issuer, life, &message.payload).await {
