@@ -11,8 +11,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A kind of accelerator, and a device that no container has by itself.
@@ -178,11 +177,16 @@ impl Drop for Host {
     }
 }
 
+/// Tests of hosts lead the same addresses to theirs, one after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A platform beside servers of NATS, in the network namespace that this is, with a name.
 fn platform(nats: &Nats) -> World {
     let folder = tempfile::tempdir().unwrap();
-    static MADE: AtomicU32 = AtomicU32::new(0);
-    let namespace = format!("freshet-main-{}-{}", std::process::id(), MADE.fetch_add(1, Relaxed));
+    let namespace = format!("freshet-main-{}", std::process::id());
     run("ip", &["netns", "attach", &namespace, &std::process::id().to_string()]);
     let runtime = format!(
         "network = \"10.98.0.0/16\"\nmove_after_s = {MOVE_AFTER_S}\n\
@@ -244,6 +248,7 @@ fn apps_go_on_whoever_is_killed_and_come_to_another_host_once_theirs_is_lost() {
         return crate::skip::skip(why);
     }
     let Some(program) = crate::support::program("nats-server") else { return };
+    let _alone = alone();
     let mut nats = Nats::start(program);
     let mut world = platform(&nats);
     let (mut north, south) = (Host::start("north", nats.url()), Host::start("south", nats.url()));
@@ -329,6 +334,7 @@ fn an_accelerator_is_of_one_app_at_a_time() {
         return crate::skip::skip(why);
     }
     let Some(program) = crate::support::program("nats-server") else { return };
+    let _alone = alone();
     let nats = Nats::start(program);
     let world = platform(&nats);
     let north = Host::start("north", nats.url());
