@@ -65,9 +65,9 @@ pub struct Record<'a> {
     pub token_id: &'a str,
     /// The trace it is a part of, where one is sent to a collector.
     pub trace_id: &'a str,
-    /// Fields of the request that its site has logged ([`super::fields`]).
+    /// Fields of the request that its site has logged, a line each: `Name: value`.
     pub request_fields: &'a str,
-    /// Those of the response.
+    /// Those of the response, likewise.
     pub response_fields: &'a str,
 }
 
