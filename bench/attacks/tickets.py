@@ -51,11 +51,11 @@ def forged(bed):
     bed.start()
     count, dice = bed.scale(3_000, 150), random.Random(5)
 
-    def spent(work):
+    def spent(work, numbers):
         before = bed.server.processor_seconds()
-        for number in range(count):
+        for number in numbers:
             work(number)
-        return (bed.server.processor_seconds() - before) / count
+        return (bed.server.processor_seconds() - before) / len(numbers)
 
     _, session, ticket = use(bed)
     at = session.index(ticket)
@@ -69,7 +69,10 @@ def forged(bed):
         is_resumed = use(bed, bytes(changed), number)[0]
         bed.expect(not is_resumed, "a forged ticket was taken")
 
-    whole, with_forged = spent(lambda number: use(bed, None, number)), spent(forge)
+    # In turn, and the least of each: what else runs on a machine makes both dearer, not equally.
+    turns = [range(first, count, 3) for first in range(3)]
+    costs = [(spent(lambda number: use(bed, None, number), turn), spent(forge, turn)) for turn in turns]
+    whole, with_forged = (min(cost) for cost in zip(*costs))
     bed.facts["CPU of a full handshake, µs"] = round(whole * 1e6)
     bed.facts["CPU with a forged ticket, µs"] = round(with_forged * 1e6)
     bed.end_victim()
