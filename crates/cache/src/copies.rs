@@ -120,7 +120,8 @@ impl Copying {
             tags: object.tags().into(),
             objective: Some(object.objective()),
         };
-        let born = Born { seq: self.begun, content: object.born_seq().min(self.begun) };
+        let content = object.born_seq().min(self.begun);
+        let born = Born { seq: self.begun, content, is_ahead: false };
         // The key in memory of its own, as all that a look-up reads.
         let key = Arc::new(Key::clone(object.key()));
         let own = self.groups.of(self.to);

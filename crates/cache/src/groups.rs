@@ -110,6 +110,17 @@ impl Groups {
         self.home(key).lookup(key, request, now, classify)
     }
 
+    /// Looks up a key at home for a request that is foreseen; see [`Cache::lookup_ahead`].
+    pub fn lookup_ahead(
+        &self,
+        key: &Key,
+        request: &RequestHead,
+        now: UnixMillis,
+        classify: &mut dyn FnMut(&Object) -> Use,
+    ) -> Lookup {
+        self.home(key).lookup_ahead(key, request, now, classify)
+    }
+
     /// Looks up a key for a worker of a group: among the copies that has, and at home. Where it
     /// `takes_any`, every variant is selected, as by [`Cache::lookup_any_variant`].
     pub fn lookup_from(

@@ -118,6 +118,32 @@ impl Cache {
         self.lookup_with(key, RequestKeys::new(request), now, classify)
     }
 
+    /// As [`Cache::lookup`], for a request that is foreseen: to find what is stored is no use of it, and what the
+    /// ticket brings has its first use still to come. Where that were counted as a second one, all that is
+    /// fetched ahead would be taken for popular.
+    pub fn lookup_ahead(
+        self: &Arc<Self>,
+        key: &Key,
+        request: &RequestHead,
+        now: UnixMillis,
+        classify: &mut dyn FnMut(&Object) -> Use,
+    ) -> Lookup {
+        let shard = self.shard(key);
+        let mut keys = RequestKeys::new(request);
+        if let Some(resource) = shard.find(key.hash())
+            && let (Some((object, Use::Serve | Use::ServeAndRefresh)), _) =
+                select(resource, &mut keys, classify)
+        {
+            return Lookup::Hit { object, refresh: None };
+        }
+        drop(shard);
+        let mut found = self.lookup_with(key, RequestKeys::new(request), now, classify);
+        if let Lookup::Miss { ticket, .. } = &mut found {
+            ticket.is_ahead = true;
+        }
+        found
+    }
+
     /// As [`Cache::lookup`], with every variant of the resource selected, the newest first, whatever
     /// the fields are that `Vary` names: for requests that are to be answered with anything there is,
     /// as those of crawlers.

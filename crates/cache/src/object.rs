@@ -387,6 +387,11 @@ impl Object {
         self.hits.store(self.hits.load(Relaxed) + 1, Relaxed);
     }
 
+    /// Has the next hit be what it was brought for.
+    pub(crate) fn await_first(&self) {
+        self.usage.await_first();
+    }
+
     /// Counts a hit of a copy, as long as it would be the next to be evicted without: what is asked for
     /// elsewhere stays here, and its memory is hardly written to.
     pub(crate) fn touch_from_afar(&self) {

@@ -77,7 +77,7 @@ impl Cache {
             return None;
         }
         let content = if past.is_doubted { 0 } else { past.born_seq };
-        let born = Born { seq: past.born_seq, content };
+        let born = Born { seq: past.born_seq, content, is_ahead: false };
         let object = self.insert(&Arc::new(key), None, born, spec);
         if !object.is_indexed() {
             return None;

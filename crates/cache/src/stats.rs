@@ -38,6 +38,8 @@ pub struct Counters {
     pub refreshes: u64,
     /// Objects inserted.
     pub inserted: u64,
+    /// Those of them that nobody had asked for yet.
+    pub inserted_ahead: u64,
     /// Objects replaced by newer ones of the same variant.
     pub replaced: u64,
     /// Objects evicted because their resource has [`crate::VARIANTS_MAX`] variants.
@@ -66,7 +68,7 @@ impl Counters {
 
     /// Requests for what is stored, or could be.
     pub(crate) fn storable_requests(&self) -> u64 {
-        self.hits + self.hits_stale + self.inserted + self.validated
+        self.hits + self.hits_stale + self.inserted - self.inserted_ahead + self.validated
     }
 
     fn add(&mut self, other: &Self) {
@@ -83,6 +85,7 @@ impl Counters {
             waits_refused,
             refreshes,
             inserted,
+            inserted_ahead,
             replaced,
             variants_evicted,
             validated,
@@ -103,6 +106,7 @@ impl Counters {
         self.waits_refused += waits_refused;
         self.refreshes += refreshes;
         self.inserted += inserted;
+        self.inserted_ahead += inserted_ahead;
         self.replaced += replaced;
         self.variants_evicted += variants_evicted;
         self.validated += validated;

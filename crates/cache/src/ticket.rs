@@ -23,6 +23,8 @@ pub struct Ticket {
     /// Who waits; `None` where the ticket is not exclusive.
     pending: Option<Arc<Pending>>,
     born_seq: Seq,
+    /// Whether nobody has asked for it yet ([`Cache::lookup_ahead`]).
+    pub(crate) is_ahead: bool,
 }
 
 impl Ticket {
@@ -32,7 +34,7 @@ impl Ticket {
         pending: Option<Arc<Pending>>,
         born_seq: Seq,
     ) -> Self {
-        Self { cache, key: Arc::new(key), pending, born_seq }
+        Self { cache, key: Arc::new(key), pending, born_seq, is_ahead: false }
     }
 
     /// Has the fetch begin now, of which nothing was asked yet: what was purged since the look-up does not concern
@@ -61,7 +63,8 @@ impl Ticket {
     /// what is made of another object; 0 for what may be something that was purged elsewhere since. A fence
     /// above that is before it, until it is validated.
     pub fn insert_older(mut self, spec: ObjectSpec, content_seq: u64) -> Arc<Object> {
-        let born = Born { seq: self.born_seq, content: content_seq.min(self.born_seq) };
+        let content = content_seq.min(self.born_seq);
+        let born = Born { seq: self.born_seq, content, is_ahead: self.is_ahead };
         let object = self.cache.insert(&self.key, self.pending.as_ref(), born, spec);
         self.end(WaitOutcome::TryAgain);
         object
@@ -118,12 +121,14 @@ impl Ticket {
     }
 }
 
-/// Behind which purge the fetch of a response began.
+/// Behind which purge the fetch of a response began, and for whom.
 #[derive(Clone, Copy)]
 pub(crate) struct Born {
     pub(crate) seq: Seq,
     /// Behind which its bytes are known to be: not above `seq`.
     pub(crate) content: Seq,
+    /// Whether it is for a request that is still to come.
+    pub(crate) is_ahead: bool,
 }
 
 impl Drop for Ticket {
@@ -162,7 +167,7 @@ impl Cache {
         self: &Arc<Self>,
         key: &Arc<Key>,
         pending: Option<&Arc<Pending>>,
-        Born { seq: born_seq, content }: Born,
+        Born { seq: born_seq, content, is_ahead }: Born,
         mut spec: ObjectSpec,
         original: Option<Original>,
     ) -> Arc<Object> {
@@ -184,6 +189,9 @@ impl Cache {
         let object = Object::new(id, own_key, spec, selector, content, charged, original);
         // Whoever puts it here has tested it.
         object.note_bans_seen(bans_seen);
+        if is_ahead {
+            object.await_first();
+        }
         let object = Arc::new(object);
         // The pending fetch goes and the object comes under one lock, so that nobody in between
         // finds neither.
@@ -200,7 +208,13 @@ impl Cache {
             self.note_crowded();
         }
         shard.counters.inserted += 1;
-        self.note(shard, key.hash(), &object, None);
+        if is_ahead {
+            // The monitor hears of it when it is asked for.
+            shard.counters.inserted_ahead += 1;
+            drop(shard);
+        } else {
+            self.note(shard, key.hash(), &object, None);
+        }
         self.join_share(&object);
         self.with_fifo(|fifo| fifo.push(&object));
         self.keep_to_share_of(&object);

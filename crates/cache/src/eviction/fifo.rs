@@ -23,6 +23,9 @@ const FREQUENCY_MAX: u8 = 15;
 /// Instead of the counter: the entry is in no queue here.
 const ELSEWHERE: u8 = FREQUENCY_MAX + 1;
 
+/// Instead of the counter: the entry was brought for a use that is still to come, which is its first.
+const AWAITED: u8 = ELSEWHERE + 1;
+
 /// Uses that count for [`Worth::Recent`]: two bits, as S3-FIFO has it. More keep what was once
 /// popular for longer and did not raise hit ratios in its authors' measurements.
 const RECENT_MAX: u8 = 3;
@@ -120,7 +123,17 @@ impl Usage {
             self.frequency.store(frequency + 1, Relaxed);
             return true;
         }
+        if frequency == AWAITED {
+            self.frequency.store(0, Relaxed);
+            return true;
+        }
         frequency == FREQUENCY_MAX
+    }
+
+    /// Has the next use be the one the entry was brought for: what is brought because it is asked for has
+    /// had that use, and starts with none.
+    pub(crate) fn await_first(&self) {
+        self.frequency.store(AWAITED, Relaxed);
     }
 
     /// Has uses of an entry that is in no queue counted elsewhere.
@@ -144,9 +157,22 @@ impl Usage {
         self.place.load(Relaxed) == MAIN
     }
 
+    /// Whether the use the entry was brought for is still to come.
+    fn is_awaited(&self) -> bool {
+        self.frequency.load(Relaxed) == AWAITED
+    }
+
+    /// Uses counted since the entry's last turn, which begins again.
+    fn take_frequency(&self) -> u8 {
+        if self.is_awaited() { 0 } else { self.frequency.swap(0, Relaxed) }
+    }
+
     /// Uses counted since the entry's last turn, 0 to 15.
     pub(crate) fn frequency(&self) -> u8 {
-        self.frequency.load(Relaxed)
+        match self.frequency.load(Relaxed) {
+            AWAITED => 0,
+            uses => uses,
+        }
     }
 }
 
@@ -449,8 +475,9 @@ impl<E: Resident> S3Fifo<E> {
     /// Takes an entry that was popped out of the accounts.
     fn let_go(&mut self, entry: Arc<E>, is_remembered: bool) -> Step<E> {
         let usage = entry.usage();
-        let uses = self.uses(usage).saturating_add(1);
-        if is_remembered {
+        // That it was brought is a use, unless that is still to come.
+        let uses = self.uses(usage).saturating_add(u8::from(!usage.is_awaited()));
+        if is_remembered && uses > 0 {
             let memory = Memory { uses, epoch: self.epoch };
             let entries_max = self.len().max(GHOST_FLOOR_ENTRIES);
             self.ghost.remember(entry.fingerprint(), memory, entries_max);
@@ -480,7 +507,7 @@ impl<E: Resident> S3Fifo<E> {
 
     /// All uses of an entry, those since its last turn moved to the rest.
     fn uses(&self, usage: &Usage) -> u8 {
-        let recent = usage.frequency.swap(0, Relaxed);
+        let recent = usage.take_frequency();
         let before = self.faded(usage.total.load(Relaxed), usage.epoch.swap(self.epoch, Relaxed));
         let total = before.saturating_add(recent);
         let total = match self.tactic.admission {

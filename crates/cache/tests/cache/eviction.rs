@@ -1,5 +1,5 @@
 use crate::fixture::*;
-use freshet_cache::Cache;
+use freshet_cache::{Cache, Lookup, Object};
 use freshet_store::{Arena, Body};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -54,6 +54,39 @@ fn what_is_asked_for_again_outlives_what_is_not() {
         }
         store(&cache, &format!("/once/{number}"), 1000, 100_000);
     }
+}
+
+#[test]
+fn what_is_fetched_ahead_is_kept_as_what_was_waited_for() {
+    let kept = |is_ahead: bool| {
+        let cache = cache(8 * MIB);
+        for number in 0..60_000_u64 {
+            // Some are asked for often, and many once.
+            let target = match number % 3 {
+                0 => format!("/once/{number}"),
+                _ => format!("/{}", number * number % 211),
+            };
+            let (key, request) = (key(&cache, &target), request(&[]));
+            let classify = &mut |object: &Object| by_freshness(object, START);
+            // Two players are foreseen to ask for it, and one does.
+            for _ in 0..if is_ahead { 2 } else { 0 } {
+                let found = cache.lookup_ahead(&key, &request, START, classify);
+                if !matches!(found, Lookup::Hit { .. }) {
+                    miss(found).0.insert(spec(&cache, head(1000), 100_000));
+                }
+            }
+            let found = cache.lookup(&key, &request, START, classify);
+            if !matches!(found, Lookup::Hit { .. }) {
+                assert!(!is_ahead, "{target} was fetched ahead");
+                miss(found).0.insert(spec(&cache, head(1000), 100_000));
+            }
+        }
+        let targets =
+            (0..60_000).flat_map(|number| [format!("/once/{number}"), format!("/{number}")]);
+        let stored: Vec<String> = targets.filter(|target| is_stored(&cache, target)).collect();
+        (stored, cache.learned(&[8 * MIB], &[8 * MIB]).requests)
+    };
+    assert_eq!(kept(true), kept(false));
 }
 
 #[test]

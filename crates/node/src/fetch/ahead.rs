@@ -235,7 +235,7 @@ fn begin(worker: &Rc<Worker>, task: &mut ClientTask, key: Arc<Key>, errand: Erra
     }
     let fence = cache.fenced_below(now);
     let classify = &mut |object: &Object| use_of(task, fence, object);
-    match cache.lookup(&key, &task.request, now, classify) {
+    match cache.lookup_ahead(&key, &task.request, now, classify) {
         Lookup::Miss { ticket, stale: None, .. } => {
             let site = task.site.clone();
             if Arc::clone(&site.policy).miss(task) != Miss::Fetch {

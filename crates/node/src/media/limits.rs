@@ -8,7 +8,7 @@ pub const CHANNELS_MAX: usize = 4096;
 /// What all of them may take with what they name: half a million segments.
 pub const BYTES_MAX: usize = 32 << 20;
 
-/// Sessions of players that are remembered, some 15 MiB of them.
+/// Sessions of players that are remembered: 35 MB of them at most, as `bench/media/sessions` has it.
 pub const SESSIONS_MAX: usize = 100_000;
 
 /// Networks whose players are told apart, those with the most; the rest are one.

@@ -79,6 +79,9 @@ impl Figures {
     }
 }
 
+type LookUp =
+    fn(&Arc<Cache>, &Key, &RequestHead, UnixMillis, &mut dyn FnMut(&Object) -> Use) -> Lookup;
+
 struct Viewer {
     channel: u64,
     /// The number after that of the last segment it has.
@@ -151,6 +154,7 @@ impl World {
                 Event::Begin => {
                     let film = self.choose();
                     self.film(&format!("/film/{film}/v.m3u8"));
+                    self.film(&format!("/film/{film}/init.mp4"));
                     self.later(0, Event::Watch { film, segment: 0 });
                     Some((self.taste.below(6000), Event::Begin))
                 }
@@ -190,7 +194,7 @@ impl World {
         }
         if self.plan.goes_ahead {
             for wanted in self.films.after(&key(target), 0, self.now) {
-                self.ask(&wanted.target);
+                self.foresee(&wanted.target);
             }
         }
     }
@@ -214,12 +218,21 @@ impl World {
 
     /// A request to the node; whether it has it.
     fn ask(&mut self, target: &str) -> bool {
+        self.look_up(target, Cache::lookup)
+    }
+
+    /// Has the node make sure of what is asked for next.
+    fn foresee(&mut self, target: &str) {
+        self.look_up(target, Cache::lookup_ahead);
+    }
+
+    fn look_up(&mut self, target: &str, look_up: LookUp) -> bool {
         let (now, key) = (self.now, key(target));
         let classify = &mut |object: &Object| match object.reuse(now) {
             Reuse::Fresh => Use::Serve,
             _ => Use::Validate,
         };
-        match self.cache.lookup(&key, &RequestHead::default(), now, classify) {
+        match look_up(&self.cache, &key, &RequestHead::default(), now, classify) {
             Lookup::Hit { .. } => true,
             Lookup::Miss { ticket, .. } => {
                 let (mut answer, bytes, new) = self.fetch(target);
@@ -250,7 +263,7 @@ impl World {
                     *written += bytes as u64;
                 }
                 if let Some(newest) = new.filter(|_| self.plan.goes_ahead) {
-                    self.ask(&newest);
+                    self.foresee(&newest);
                 }
                 false
             }
@@ -275,7 +288,9 @@ impl World {
             self.note(target, &text);
             if self.plan.goes_ahead {
                 let manifest = read(Format::Hls, text.as_bytes()).expect("it is a manifest");
-                self.films.note(opened(target, &manifest, &text), self.now);
+                for wanted in self.films.note(opened(target, &manifest, &text), self.now) {
+                    self.foresee(&wanted.target);
+                }
             }
             return (self.answer(3600), text.len(), None);
         }
