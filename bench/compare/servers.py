@@ -125,6 +125,8 @@ class Server:
         self.stop()
 
 
+# Files nginx keeps open; a request for another one takes a descriptor besides.
+NGINX_FILES_OPEN = 100_000
 NGINX_TEMPORARY = "\n".join(f"{name}_temp_path {{folder}}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
 
 
@@ -172,12 +174,12 @@ class Nginx(Server):
         self.cache.mkdir()
         configuration = self.folder / "nginx.conf"
         configuration.write_text(f"""
-worker_processes {self.workers}; daemon off; pid {self.folder}/pid; error_log {self.folder}/error.log; worker_rlimit_nofile 30000;
+worker_processes {self.workers}; daemon off; pid {self.folder}/pid; error_log {self.folder}/error.log; worker_rlimit_nofile {NGINX_FILES_OPEN + 30_000};
 events {{ worker_connections 12000; multi_accept on; }}
 http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_requests 10000000; keepalive_timeout 300s;
   http2_max_requests 10000000;
   {NGINX_TEMPORARY.format(folder=self.folder)}
-  open_file_cache max=100000 inactive=300s; open_file_cache_valid 300s;
+  open_file_cache max={NGINX_FILES_OPEN} inactive=300s; open_file_cache_valid 300s;
   proxy_cache_path {self.cache} levels=1:2 keys_zone=objects:{max(256, self.memory_mb // 16)}m max_size={self.cache_mb or self.memory_mb}m inactive=24h use_temp_path=off;
   upstream origin {{ server 127.0.0.1:{self.origin_port}; keepalive 64; }}
   ssl_certificate {self.certificate}; ssl_certificate_key {self.key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:10m;
