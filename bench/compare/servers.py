@@ -4,7 +4,7 @@ Each listens in the clear and under TLS on free ports, keeps its objects in memo
 its defaults allow, and is pinned to the processors it is told. `stop` ends what was started and
 removes its files.
 """
-import contextlib, os, pathlib, random, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.request
+import contextlib, os, pathlib, random, resource, shutil, signal, socket, subprocess, sys, tempfile, time, urllib.request
 
 SIZES = {"1KB": 1 << 10, "100KB": 100 << 10, "1MB": 1 << 20, "10MB": 10 << 20}
 
@@ -125,8 +125,11 @@ class Server:
         self.stop()
 
 
-# Files nginx keeps open; a request for another one takes a descriptor besides.
-NGINX_FILES_OPEN = 100_000
+# Connections of nginx, and files it keeps open: as many as are worth it, or as this machine lets it have beside connections. With
+# more it has no descriptor left once there are more objects, and answers nobody.
+NGINX_CONNECTIONS, NGINX_OTHERS = 12_000, 500
+NGINX_DESCRIPTORS = min(100_000 + NGINX_CONNECTIONS + NGINX_OTHERS, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+NGINX_FILES_OPEN = NGINX_DESCRIPTORS - NGINX_CONNECTIONS - NGINX_OTHERS
 NGINX_TEMPORARY = "\n".join(f"{name}_temp_path {{folder}}/{name};" for name in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
 
 
@@ -174,8 +177,8 @@ class Nginx(Server):
         self.cache.mkdir()
         configuration = self.folder / "nginx.conf"
         configuration.write_text(f"""
-worker_processes {self.workers}; daemon off; pid {self.folder}/pid; error_log {self.folder}/error.log; worker_rlimit_nofile {NGINX_FILES_OPEN + 30_000};
-events {{ worker_connections 12000; multi_accept on; }}
+worker_processes {self.workers}; daemon off; pid {self.folder}/pid; error_log {self.folder}/error.log; worker_rlimit_nofile {NGINX_DESCRIPTORS};
+events {{ worker_connections {NGINX_CONNECTIONS}; multi_accept on; }}
 http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_requests 10000000; keepalive_timeout 300s;
   http2_max_requests 10000000;
   {NGINX_TEMPORARY.format(folder=self.folder)}
