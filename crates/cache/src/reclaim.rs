@@ -41,18 +41,12 @@ impl Cache {
     /// Takes a victim of the queues out of the index; bytes that came free now, and that will
     /// when its readers leave.
     pub(crate) fn evict(&self, victim: Arc<Object>) -> (u64, u64) {
-        let mut shard = self.shard(victim.key());
-        let taken = shard.take(&victim);
-        shard.counters.evicted += u64::from(taken.is_some());
-        drop(shard);
-        if taken.is_none() {
+        if self.take_for_others(&victim).is_none() {
             // A purge was faster and clears up itself.
             return (0, 0);
         }
-        drop(taken);
         let body = Arc::clone(victim.body());
         let charged = victim.charged_bytes();
-        self.evicted_bytes.add(body.held_bytes() + charged);
         let freed = victim.release_body(true);
         let later = body.held_bytes();
         if later > 0 {
@@ -62,5 +56,15 @@ impl Cache {
         }
         let is_last = Arc::into_inner(victim).is_some();
         (freed + if is_last { charged } else { 0 }, 0)
+    }
+    /// Takes an object that is to make room for others out of the index, and counts it with its bytes; `None`
+    /// where somebody was faster.
+    pub(crate) fn take_for_others(&self, victim: &Object) -> Option<Arc<Object>> {
+        let mut shard = self.shard(victim.key());
+        let taken = shard.take(victim)?;
+        shard.counters.evicted += 1;
+        drop(shard);
+        self.evicted_bytes.add(taken.body().held_bytes() + taken.charged_bytes());
+        Some(taken)
     }
 }

@@ -166,11 +166,7 @@ impl Cache {
     fn keep_to(&self, share: &Share) {
         let mut turns = share.turns();
         while let Some(victim) = share.victim(&mut turns) {
-            let mut shard = self.shard(victim.key());
-            let taken = shard.take(&victim);
-            shard.counters.evicted += u64::from(taken.is_some());
-            drop(shard);
-            self.retire(taken.as_slice());
+            self.retire(self.take_for_others(&victim).as_slice());
         }
     }
 }
