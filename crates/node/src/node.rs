@@ -47,7 +47,7 @@ use freshet_net::tls::{ALPN_ACME_TLS, ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
 use freshet_net::topology::pin_current_thread;
 use freshet_net::trust::TrustedPeers;
 use freshet_store::disk::Disks;
-use freshet_store::{Ahead, StoreError};
+use freshet_store::{Idle, StoreError, use_huge_pages};
 use freshet_tokens::Used;
 use rustls::ServerConfig;
 use std::io;
@@ -98,8 +98,8 @@ pub struct Node {
     ticket_files: Option<Arc<TicketFiles>>,
     /// Of memory of a lower class.
     movers: Vec<Mover>,
-    /// Who takes memory from the kernel before it is needed, until the node stops.
-    ahead: Mutex<Vec<Ahead>>,
+    /// Who sees to memory while there is nothing else to do, until the node stops.
+    idle: Mutex<Vec<Idle>>,
     /// Ports of HTTP/3.
     quic: Vec<quic_ports::Served>,
     draining: AtomicBool,
@@ -223,7 +223,7 @@ impl Node {
             u64::MAX if takes_over => memory_ahead_bytes(settings.memory_bytes),
             bytes => bytes,
         };
-        let ahead = ahead(&cache, ready_bytes);
+        let idle = see_to_memory(&cache, ready_bytes);
         let movers = Mover::start(&settings, &cache, takes_over)?;
         let log = AccessLog::start(&settings.log.access, format, Arc::clone(&draft.geo))
             .map_err(|error| refuse(no_log(&settings, &error)))?;
@@ -310,7 +310,7 @@ impl Node {
             asking,
             ticket_files,
             movers,
-            ahead: Mutex::new(ahead),
+            idle: Mutex::new(idle),
             quic: quic_served,
             draining: AtomicBool::new(false),
             reloading: Mutex::default(),
@@ -368,7 +368,7 @@ impl Node {
     /// Accepts no more and lets what is open finish, for as long as `drain` says.
     pub fn drain(&self) {
         self.draining.store(true, Relaxed);
-        lock(&self.ahead).clear();
+        lock(&self.idle).clear();
         if let Some(giving) = self.giving() {
             giving.drains();
             if let Some(disks) = &self.shared.disks {
@@ -384,7 +384,7 @@ impl Node {
         if let Some(giving) = self.giving() {
             giving.end();
         }
-        lock(&self.ahead).clear();
+        lock(&self.idle).clear();
         self.tell(|| Command::Stop);
         lock(&self.listeners).clear();
     }
@@ -638,11 +638,13 @@ fn request_memory(group: &Arc<Cache>) -> Arc<RequestMemory> {
     Arc::new(RequestMemory::new(Arc::clone(group.arena())))
 }
 
-/// Has memory taken from the kernel before it is needed, so many bytes of all groups.
-fn ahead(cache: &Groups, ready_bytes: u64) -> Vec<Ahead> {
+/// Has memory taken from the kernel before it is needed, so many bytes of all groups, and what describes objects in
+/// huge pages. Without a thread for it a node is slower and right.
+fn see_to_memory(cache: &Groups, ready_bytes: u64) -> Vec<Idle> {
     let part = ready_bytes / cache.all().len() as u64;
     let arenas = cache.all().iter().filter(|_| part > 0).map(|group| group.arena());
-    arenas.filter_map(|arena| Ahead::start(arena, part).ok()).collect()
+    let ahead = arenas.filter_map(|arena| arena.keep_ready(part).ok());
+    ahead.chain(use_huge_pages().ok()).collect()
 }
 
 /// What keeps responses besides the memory they arrive in.

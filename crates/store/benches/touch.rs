@@ -1,7 +1,7 @@
 //! What it costs a thread to fill memory that is fresh, and memory that was made ready before.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench has nobody to tell")]
 
-use freshet_store::{Ahead, Arena};
+use freshet_store::Arena;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn processor_time() -> Duration {
 fn fill(is_ready: bool) -> f64 {
     let arena = Arena::new(ARENA_BYTES).unwrap();
     if is_ready {
-        let _ahead = Ahead::start(&arena, u64::MAX).unwrap();
+        let _ahead = arena.keep_ready(u64::MAX).unwrap();
         let mut before = u64::MAX;
         // All that the limit has room for.
         while std::mem::replace(&mut before, committed(&arena)) != committed(&arena) {

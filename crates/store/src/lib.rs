@@ -36,6 +36,8 @@ pub mod arena;
 pub mod body;
 pub mod disk;
 pub mod error;
+mod heap;
+mod idle;
 pub mod lend;
 pub mod limits;
 mod memory;
@@ -45,10 +47,12 @@ mod prefetch;
 mod races;
 mod wake;
 
-pub use arena::{Ahead, Arena, ArenaStats, Placement};
+pub use arena::{Arena, ArenaStats, Placement};
 pub use body::{
     Body, BodyReader, BodyWriter, Bringing, Moved, Next, Source, SourceError, Standing,
 };
 pub use error::{BodyError, DiskError, StoreError};
+pub use heap::use_huge_pages;
+pub use idle::Idle;
 pub use piece::{Lease, Piece, PieceMut, WeakLease};
 pub use prefetch::prefetch;

@@ -66,6 +66,20 @@ pub const AHEAD_PAUSE: Duration = Duration::from_millis(20);
 /// The same while the limit has no room for more.
 pub const AHEAD_IDLE: Duration = Duration::from_secs(1);
 
+/// So many pages of a frame of the heap are in use at least where it becomes a huge page: what is not used of it costs a
+/// 31st then.
+pub const HEAP_PAGES_MIN: usize = FRAME_PAGES as usize / 32 * 31;
+
+/// How often is looked what of the heap is in use. To read the list of mappings takes some 10 ms for a heap of a gigabyte.
+pub const HEAP_PAUSE: Duration = Duration::from_secs(5);
+
+/// The same while the kernel has no huge pages, or does not make any.
+pub const HEAP_IDLE: Duration = Duration::from_mins(10);
+
+/// Between two frames of the heap that become huge pages: who touches one meanwhile, or maps memory, waits for
+/// some tenths of a millisecond, and seldom so.
+pub const HEAP_STEP_PAUSE: Duration = Duration::from_millis(10);
+
 /// What a piece costs beside its bytes: its shared counts and its entry in the body's list.
 pub const PIECE_METADATA_BYTES: u64 = 48 + 24;
 

@@ -5,18 +5,12 @@
 //! count as committed, so the limit holds as it does without it.
 
 use super::{Arena, State};
+use crate::idle::Idle;
 use crate::limits::{AHEAD_IDLE, AHEAD_PAUSE, FRAME_BYTES};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{Builder, JoinHandle};
-
-/// Somebody who keeps memory ready. Ends when dropped.
-#[derive(Debug)]
-pub struct Ahead {
-    is_over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 /// What there is to do for who keeps memory ready.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -31,42 +25,22 @@ enum Step {
     Refused,
 }
 
-impl Ahead {
-    /// Keeps `ready_bytes` of the arena ready from now on, as far as its limit allows, on a thread that
-    /// takes hardly any time from others.
+impl Arena {
+    /// Keeps `ready_bytes` ready from now on, as far as the limit allows, on a thread that takes hardly any
+    /// time from others.
     ///
     /// # Errors
     /// There is no thread for it.
-    pub fn start(arena: &Arc<Arena>, ready_bytes: u64) -> io::Result<Self> {
-        let (arena, is_over) = (Arc::clone(arena), Arc::<AtomicBool>::default());
-        let ended = Arc::clone(&is_over);
-        let thread = Builder::new().name("memory".into()).spawn(move || {
-            // Of the thread, in Linux, and not of the process. Without it, it only is less polite.
-            let _ = rustix::process::setpriority_process(None, 19);
-            while !ended.load(Relaxed) {
-                match arena.make_ready(ready_bytes) {
-                    Step::Done => {}
-                    Step::Enough => std::thread::park_timeout(AHEAD_PAUSE),
-                    Step::NoRoom => std::thread::park_timeout(AHEAD_IDLE),
-                    Step::Refused => return,
-                }
-            }
-        })?;
-        Ok(Self { is_over, thread: Some(thread) })
+    pub fn keep_ready(self: &Arc<Self>, ready_bytes: u64) -> io::Result<Idle> {
+        let arena = Arc::clone(self);
+        Idle::start("memory", move || match arena.make_ready(ready_bytes) {
+            Step::Done => Some(Duration::ZERO),
+            Step::Enough => Some(AHEAD_PAUSE),
+            Step::NoRoom => Some(AHEAD_IDLE),
+            Step::Refused => None,
+        })
     }
-}
 
-impl Drop for Ahead {
-    fn drop(&mut self) {
-        self.is_over.store(true, Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Arena {
     /// Takes one frame more from the kernel where less than `ready_bytes` are free in those there are.
     fn make_ready(&self, ready_bytes: u64) -> Step {
         if self.returns.load(Relaxed) {
@@ -158,7 +132,7 @@ mod tests {
     #[test]
     fn it_ends_when_nobody_wants_it() {
         let arena = Arena::new(16 << 20).expect("address space is free");
-        let ahead = Ahead::start(&arena, u64::MAX).expect("there are threads");
+        let ahead = arena.keep_ready(u64::MAX).expect("there are threads");
         while arena.stats().committed_bytes < 12 << 20 {
             std::thread::yield_now();
         }

@@ -21,7 +21,6 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use ahead::Ahead;
 pub(crate) use fills::Claim;
 pub(crate) use mapping::Mapping;
 pub use placement::{NODE_MAX, Placement};
