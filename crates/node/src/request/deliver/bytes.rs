@@ -11,6 +11,7 @@ use freshet_http::conditional;
 use freshet_http::message::ResponseHead;
 use freshet_http::multipart::Boundary;
 use freshet_http::range::{ContentRange, VERY_LARGE};
+use freshet_store::prefetch;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -118,6 +119,8 @@ impl Machine<'_> {
         let is_short = lease.as_ref().is_some_and(|lease| lease.len() < FETCHED_AGAIN_BYTES_MIN);
         let filler = if is_short { None } else { self.filler(object, range.end - range.start) };
         if let Some(lease) = lease.filter(|_| filler.is_none()) {
+            // They are on their way while the head is written.
+            prefetch(&*lease);
             return ResponseBody::Held(HeldBytes::new(lease));
         }
         let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
