@@ -41,6 +41,7 @@ mod curve;
 mod erase;
 mod error;
 mod explain;
+mod groups;
 mod guard;
 mod health;
 mod limits;

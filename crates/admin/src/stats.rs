@@ -1,5 +1,6 @@
 //! The figures of the node as JSON, for `freshet stat` and `freshet top`.
 
+use crate::groups::{GroupFigures, groups};
 use crate::process::Process;
 use crate::server::Context;
 use axum::Json;
@@ -42,6 +43,8 @@ pub(crate) struct Stats {
     memory: MemoryFigures,
     /// Memory of a lower class, where there is some.
     lower_memory: Option<LowerMemoryFigures>,
+    /// Groups of workers, where there are several.
+    groups: Vec<GroupFigures>,
     /// Why recent requests were answered as they were, most frequent first.
     reasons: Vec<ReasonCount>,
     /// How many requests `reasons` looks back on.
@@ -158,6 +161,7 @@ pub(crate) async fn stats(State(context): State<Arc<Context>>) -> Json<Stats> {
             evicted: lower.evicted,
             refused: lower.refused,
         }),
+        groups: groups(node),
         reasons,
         reasons_of,
         resident_bytes: Process::read().resident_bytes,

@@ -157,6 +157,13 @@ impl Groups {
         self.home_of(object.key()) != group && !object.is_copy()
     }
 
+    /// Groups that have copies of what is at home in another one for this key. Counts as no use.
+    pub fn copied_to(&self, key: &Key) -> impl Iterator<Item = usize> {
+        let has_copy = |cache: &Cache| cache.peek(key).variants.iter().any(|one| one.is_copy());
+        let copied = self.all.iter().enumerate().filter(move |(_, cache)| has_copy(cache));
+        copied.map(|(group, _)| group)
+    }
+
     /// What a group has asked for lately of others'; `None` where there is one group.
     pub(crate) fn lately(&self, group: usize) -> Option<&Lately> {
         self.lately.get(group)

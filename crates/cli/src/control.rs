@@ -225,6 +225,21 @@ fn figures(stats: &Value, columns: usize) -> String {
         );
         lines.extend([("lower class", held), ("", moved)]);
     }
+    let groups = stats["groups"].as_array().into_iter().flatten();
+    lines.extend(groups.enumerate().map(|(at, group)| {
+        let figure = |name: &str| group[name].as_u64().unwrap_or(0);
+        let text = format!(
+            "{}: {} of {} in {} objects, {} hits, {} of copies, {} of others",
+            figure("group"),
+            format_bytes(figure("memory_used_bytes")),
+            format_bytes(figure("memory_limit_bytes")),
+            thousands(figure("objects")),
+            thousands(figure("hits")),
+            thousands(figure("hits_of_copies")),
+            thousands(figure("hits_of_others")),
+        );
+        (if at == 0 { "groups" } else { "" }, text)
+    }));
     for (label, text) in lines {
         let _ = write!(out, "{label:<12}");
         wrap_at(columns, &text, 12, &mut out);

@@ -9,6 +9,7 @@ mod history;
 mod life;
 mod words;
 
+use crate::groups::places_of;
 use crate::health::any_up;
 use crate::objects::ObjectView;
 use crate::problem::Problem;
@@ -64,6 +65,8 @@ struct Known<'a> {
     not_stored: Option<&'a NotStored>,
     history: &'a History,
     policy: String,
+    /// In which groups of workers it is, where there are several.
+    places: Option<String>,
     /// Whether no origin is up.
     no_origin: bool,
 }
@@ -99,6 +102,7 @@ pub(crate) async fn explain(
         not_stored: not_stored.as_ref(),
         history: &history,
         policy: policy_of(site.map(|site| &**site)),
+        places: places_of(&context.node, &preview.key),
         no_origin: site.is_some_and(|site| !any_up(site, now)),
     };
     Ok(Json(Explanation {

@@ -76,6 +76,9 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
     if !known.preview.site.as_str().is_empty() {
         add("site", known.preview.site.as_str().to_owned());
     }
+    if let Some(text) = &known.places {
+        add("group", text.clone());
+    }
     add("policy", known.policy.clone());
     if let Some(text) = &known.preview.caching {
         add("rule", text.clone());

@@ -1,9 +1,8 @@
 //! Metrics of the index and of memory.
 
 use super::Writer;
+use crate::groups::GroupFigures;
 use freshet_node::node::Node;
-use freshet_node::stats::WorkerStats;
-use freshet_store::ArenaStats;
 use std::fmt;
 
 pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
@@ -58,61 +57,47 @@ fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     Ok(())
 }
 
+/// The name of a figure of a group, what it is, and which.
+type Figure = (&'static str, &'static str, fn(&GroupFigures) -> u64);
+
 /// What each group of workers has and does, where there are several.
 fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
-    let shared = &node.shared;
-    let all = shared.cache.all();
-    if all.len() == 1 {
+    let groups = crate::groups::groups(node);
+    if groups.is_empty() {
         return Ok(());
     }
-    let names: Vec<String> = (0..all.len()).map(|group| group.to_string()).collect();
-    let arenas: Vec<_> = all.iter().map(|group| group.arena().stats()).collect();
-    let of_arenas = |value: fn(&ArenaStats) -> u64| -> Vec<_> {
-        let values = arenas.iter().map(|stats| value(stats) as f64);
-        names.iter().map(String::as_str).zip(values).collect()
+    let names: Vec<String> = groups.iter().map(|group| group.group.to_string()).collect();
+    let of_all = |value: fn(&GroupFigures) -> u64| {
+        names.iter().map(String::as_str).zip(groups.iter().map(value))
     };
-    let objects = all.iter().map(|group| group.stats().objects as f64);
-    let objects: Vec<_> = names.iter().map(String::as_str).zip(objects).collect();
-    let gauges = [
-        ("memory_limit_bytes", "Memory of a group.", of_arenas(|stats| stats.limit_bytes)),
-        ("memory_used_bytes", "Memory of bodies in a group.", of_arenas(|stats| stats.used_bytes)),
+    let gauges: [Figure; 3] = [
+        ("memory_limit_bytes", "Memory of a group.", |group| group.memory_limit_bytes),
+        ("memory_used_bytes", "Memory of bodies in a group.", |group| group.memory_used_bytes),
         (
             "objects",
             "Stored responses in a group, copies of what is at home in others too.",
-            objects,
+            |group| group.objects,
         ),
     ];
-    for (name, help, values) in gauges {
+    for (name, help, value) in gauges {
+        let values = of_all(value).map(|(name, value)| (name, value as f64));
         out.gauges(&format!("freshet_group_{name}"), help, "group", values)?;
     }
-    let of_workers = |value: fn(&WorkerStats) -> u64| -> Vec<_> {
-        let workers = || shared.layout.workers.iter().zip(&shared.stats);
-        let sum = |group| {
-            workers().filter(|(seat, _)| seat.group == group).map(|(_, one)| value(one)).sum()
-        };
-        names.iter().map(String::as_str).zip((0..all.len()).map(sum)).collect()
-    };
-    let counters = [
-        (
-            "connections",
-            "Connections the workers of a group accepted.",
-            of_workers(|stats| stats.connections_accepted.value()),
-        ),
-        ("hits", "Hits of the workers of a group.", of_workers(|stats| stats.hits.value())),
+    let counters: [Figure; 5] = [
+        ("connections", "Connections the workers of a group accepted.", |group| group.connections),
+        ("hits", "Hits of the workers of a group.", |group| group.hits),
         (
             "hits_of_copies",
             "Hits of a group from its copies of what is at home in others.",
-            of_workers(|stats| stats.hits_of_copies.value()),
+            |group| group.hits_of_copies,
         ),
-        (
-            "hits_of_others",
-            "Hits of a group from the memory of others.",
-            of_workers(|stats| stats.hits_of_others.value()),
-        ),
-        ("copies", "Copies a group made.", of_workers(|stats| stats.copies.value())),
+        ("hits_of_others", "Hits of a group from the memory of others.", |group| {
+            group.hits_of_others
+        }),
+        ("copies", "Copies a group made.", |group| group.copies),
     ];
-    for (name, help, values) in counters {
-        out.counters(&format!("freshet_group_{name}"), help, "group", values)?;
+    for (name, help, value) in counters {
+        out.counters(&format!("freshet_group_{name}"), help, "group", of_all(value))?;
     }
     Ok(())
 }

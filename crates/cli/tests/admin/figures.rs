@@ -50,6 +50,35 @@ fn metrics_are_openmetrics_and_count() {
 }
 
 #[test]
+fn groups_of_workers_are_told_apart() {
+    let origin = Origin::start();
+    let url = format!("http://{}", origin.address);
+    let node = Node::with_workers(2, origin, &["--origin", &url, "--set", "numa_groups=2"]);
+    // Which worker gets a connection is the kernel's choice; the other one copies at its second.
+    let explained = (0..1000).find_map(|_| {
+        node.ask("/page");
+        let said = node.say(&["explain", &node.url("/page")]);
+        said.contains(", copied to ").then_some(said)
+    });
+    let explained = explained.expect("both workers get connections");
+    let line = explained.lines().find_map(|line| line.strip_prefix("group   at home in "));
+    let (home, copied) = line.unwrap().split_once(", copied to ").unwrap();
+    assert!(matches!((home, copied), ("0", "1") | ("1", "0")), "{explained}");
+    let stats: Value =
+        serde_json::from_str(&succeed(&mut node.command(&["stat", "--json"]))).unwrap();
+    let groups = stats["groups"].as_array().unwrap();
+    let sum = |name: &str| groups.iter().map(|group| group[name].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(Some(sum("hits")), stats["counters"]["hits"].as_u64());
+    assert_eq!((groups.len(), sum("workers"), sum("objects"), sum("copies")), (2, 2, 2, 1));
+    assert_eq!(groups[copied.parse::<usize>().unwrap()]["copies"], 1);
+    let said = node.say(&["stat"]);
+    assert!(said.contains("\ngroups      0: "), "{said}");
+    let metrics = node.ask_admin("/metrics", "");
+    let copies = format!("freshet_group_copies_total{{group=\"{copied}\"}} 1");
+    assert!(metrics.contains(&copies), "no {copies} in {metrics}");
+}
+
+#[test]
 fn how_players_are_doing_is_a_line_for_each_kind_of_stream() {
     let node = Node::start();
     let token = fs::read_to_string(&node.token).unwrap();

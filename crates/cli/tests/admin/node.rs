@@ -81,11 +81,15 @@ impl Node {
     }
 
     pub(super) fn with(origin: Origin, arguments: &[&str]) -> Self {
+        Self::with_workers(1, origin, arguments)
+    }
+
+    pub(super) fn with_workers(workers: usize, origin: Origin, arguments: &[&str]) -> Self {
         let home = tempfile::tempdir().unwrap();
         let mut command = freshet();
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
-            .args(["--memory", "64MiB", "--workers", "1"])
+            .args(["--memory", "64MiB", "--workers", &workers.to_string()])
             .args(arguments)
             .env("XDG_RUNTIME_DIR", home.path())
             .env_remove("RUNTIME_DIRECTORY");
