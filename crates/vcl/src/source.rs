@@ -51,6 +51,15 @@ pub trait Sources {
     /// # Errors
     /// Why it has none, for a person.
     fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String>;
+
+    /// The port of a service over TCP by its name; those of HTTP are known everywhere.
+    fn service(&self, name: &str) -> Option<u16> {
+        match name {
+            "http" => Some(80),
+            "https" => Some(443),
+            _ => None,
+        }
+    }
 }
 
 /// A world without files, where hosts are addresses: for policies that are one text.

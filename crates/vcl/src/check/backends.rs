@@ -164,15 +164,16 @@ impl Checker<'_> {
                 let (host, written) = (name.to_owned(), written.map(str::to_owned));
                 let port_text = port.as_ref().map_or(written.as_deref(), |(port, _)| Some(port));
                 let number = match port_text {
-                    None | Some("http") => Some(80),
-                    Some("https") => Some(443),
-                    Some(text) => text.parse::<u16>().ok(),
+                    None => Some(80),
+                    // As Varnish has it: nothing can be reached there.
+                    Some("") => Some(0),
+                    Some(text) => text.parse().ok().or_else(|| self.sources.service(text)),
                 };
                 let Some(number) = number else {
                     let text = port_text.unwrap_or("");
                     let message = format!(
                         "Backend host '\"{host}\"' could not be resolved to an IP address:\n\tport \
-                         '{text}' is no number\n(Sorry if that error message is gibberish.)"
+                         '{text}' is no number, and no service has this name\n(Sorry if that error message is gibberish.)"
                     );
                     self.error(span, message);
                     return None;

@@ -1,12 +1,14 @@
 //! Files and names, for the compiler.
 
 use freshet_base::file;
-use freshet_vcl::{SOURCE_BYTES_MAX, Source, Sources};
+use freshet_vcl::{NoFiles, SOURCE_BYTES_MAX, Source, Sources};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 /// Files of one glob; more is a mistake in the pattern.
 const GLOB_FILES_MAX: usize = 1000;
+/// Of the list of services; the usual one has 13 KB.
+const SERVICES_BYTES_MAX: u64 = 1 << 20;
 
 /// The world of a policy in the file system: includes are looked for beside the including file
 /// where their names begin with `./`, else in these folders.
@@ -91,6 +93,22 @@ impl Sources for Files {
         found.dedup();
         Ok(found)
     }
+
+    fn service(&self, name: &str) -> Option<u16> {
+        let known = file::read_text(Path::new("/etc/services"), SERVICES_BYTES_MAX).ok();
+        known.and_then(|text| port_of_service(&text, name)).or_else(|| NoFiles.service(name))
+    }
+}
+
+/// The port of a service over TCP in a text as services(5) describes it.
+fn port_of_service(text: &str, name: &str) -> Option<u16> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or(""));
+    lines.map(str::split_whitespace).find_map(|mut words| {
+        let service = words.next()?;
+        let port = words.next()?.strip_suffix("/tcp")?;
+        let is_it = service == name || words.any(|alias| alias == name);
+        is_it.then(|| port.parse().ok()).flatten()
+    })
 }
 
 /// The files a pattern stands for: `*`, `?` and `[…]` in the last part of a path.
@@ -171,6 +189,14 @@ mod tests {
         }
         let error = files.include("*.long", "", true).unwrap_err();
         assert!(error.contains("it has more than"), "{error}");
+    }
+
+    #[test]
+    fn ports_are_known_by_the_names_of_services() {
+        let text = "# comment\nhttp\t80/tcp\twww # WorldWideWeb\ndomain 53/udp\ndomain 53/tcp\nbad x/tcp\n";
+        let port = |name| port_of_service(text, name);
+        assert_eq!((port("http"), port("www"), port("domain")), (Some(80), Some(80), Some(53)));
+        assert_eq!((port("bad"), port("WorldWideWeb"), port("")), (None, None, None));
     }
 
     #[test]
