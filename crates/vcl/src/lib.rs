@@ -66,7 +66,7 @@ pub use check::{BACKEND_FIELDS, PROBE_FIELDS, Settings};
 pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
 pub use explain::explain;
 pub use format::format;
-pub use modules::directors::{DirectorStanding, MemberStanding, Rampup, Turn};
+pub use modules::directors::{DirectorStanding, MemberStanding, Rampup, Said, Turn};
 pub use modules::{Parameter, Signature};
 pub use policy::{Policy, Timeouts};
 pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};

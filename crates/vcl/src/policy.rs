@@ -154,6 +154,26 @@ impl Policy {
         slots.filter_map(|(slot, index)| Some((&*slot.name, standing(index)?))).collect()
     }
 
+    /// Says of the directors that `fits` chooses by name how they are, whatever their members are; `None`
+    /// leaves that to those again. How many there are.
+    pub fn say_health(
+        &self,
+        fits: impl Fn(&str) -> bool,
+        is_healthy: Option<bool>,
+        now: f64,
+    ) -> usize {
+        let mut count = 0;
+        for (slot, index) in self.program.objects.iter().zip(0..) {
+            if fits(&slot.name)
+                && let Some(Object::Director(director)) = self.object(index)
+            {
+                director.say(is_healthy, now);
+                count += 1;
+            }
+        }
+        count
+    }
+
     /// Runs `vcl_fini`.
     pub fn unload(&self, now: f64, host: &mut dyn Host) {
         let session = Session::default();

@@ -3,6 +3,7 @@
 use super::{State, directors};
 use crate::cli::{Reply, Status, table};
 use crate::glob;
+use crate::program::Program;
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_origin::Origin;
@@ -13,9 +14,12 @@ use serde_json::{Map, Value as Json, json};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-/// Backends by `policy.name` that a pattern means: `policy.name` with wildcards, `name` of the
-/// policy in use, or all of the policy in use.
-fn matching(state: &State, pattern: Option<&str>) -> Vec<(String, Arc<Origin>)> {
+/// The policies and the name within them that a pattern means: `policy.name` with wildcards, `name`
+/// of the policy in use, or all of the policy in use.
+fn meant<'a>(
+    state: &'a State,
+    pattern: Option<&'a str>,
+) -> (impl Iterator<Item = (&'a str, &'a Arc<Program>)>, &'a str) {
     let (policy, name) = match pattern {
         None | Some("") => (None, "*"),
         Some(pattern) => match pattern.split_once('.') {
@@ -24,15 +28,18 @@ fn matching(state: &State, pattern: Option<&str>) -> Vec<(String, Arc<Origin>)> 
         },
     };
     let active = state.policies.active_name();
+    let policies = state.policies.warm(state.cooldown()).filter(move |(known, _)| match policy {
+        Some(policy) => glob::matches(policy, known),
+        None => active == Some(known),
+    });
+    (policies, name)
+}
+
+/// Backends by `policy.name` that a pattern means.
+fn matching(state: &State, pattern: Option<&str>) -> Vec<(String, Arc<Origin>)> {
+    let (policies, name) = meant(state, pattern);
     let mut found = Vec::new();
-    for (known, program) in state.policies.warm(state.cooldown()) {
-        let fits = match policy {
-            Some(policy) => glob::matches(policy, known),
-            None => active == Some(known),
-        };
-        if !fits {
-            continue;
-        }
+    for (known, program) in policies {
         for (origin_name, origin) in program.origins() {
             if glob::matches(name, origin_name) {
                 found.push((format!("{known}.{origin_name}"), Arc::clone(origin)));
@@ -88,14 +95,20 @@ impl Row {
     }
 
     fn of_director(name: String, director: DirectorStanding, made: UnixMillis) -> Self {
+        // Of one by hash it is not said how its members are.
+        let is_hash = director.turn == Turn::Hash;
         Self {
             name,
-            // Of one by hash it is not said how its members are.
-            admin: if director.turn == Turn::Hash { "healthy" } else { "probe" },
+            admin: match director.said.map(|said| said.is_healthy) {
+                Some(true) => "healthy",
+                Some(false) => "sick",
+                None if is_hash => "healthy",
+                None => "probe",
+            },
             kind: directors::kind(&director),
             probes: directors::healthy(&director),
-            is_healthy: director.is_healthy || director.turn == Turn::Hash,
-            changed: made,
+            is_healthy: director.is_healthy || is_hash,
+            changed: director.said.map_or(made, |said| UnixMillis((said.since * 1000.0) as u64)),
             details: Details::Director(director),
         }
     }
@@ -144,19 +157,9 @@ impl Row {
 
 /// Directors whose name fits.
 fn matching_directors(state: &State, pattern: Option<&str>, now: UnixMillis) -> Vec<Row> {
-    let active = state.policies.active_name();
-    let (policy, name) = match pattern {
-        None | Some("") => (active, "*"),
-        Some(pattern) => match pattern.split_once('.') {
-            Some((policy, name)) => (Some(policy), name),
-            None => (active, pattern),
-        },
-    };
+    let (policies, name) = meant(state, pattern);
     let mut rows = Vec::new();
-    for (known, program) in state.policies.warm(state.cooldown()) {
-        if !policy.is_some_and(|policy| glob::matches(policy, known)) {
-            continue;
-        }
+    for (known, program) in policies {
         for (called, director) in program.policy().directors(now) {
             if glob::matches(name, called) {
                 let called = format!("{known}.{called}");
@@ -246,12 +249,23 @@ pub(super) fn set_health(state: &mut State, words: &[String]) -> Reply {
         "sick" => Override::Down,
         _ => return Reply::error(Status::Parameter, format!("Invalid state {word}")),
     };
-    let found = matching(state, Some(pattern));
-    if found.is_empty() {
-        return Reply::error(Status::Parameter, "No Backends matches");
+    let now = UnixMillis::now();
+    let origins = matching(state, Some(pattern));
+    for (_, origin) in &origins {
+        origin.health.set_override(wanted, now);
     }
-    for (_, origin) in found {
-        origin.health.set_override(wanted, UnixMillis::now());
+    let is_healthy = match wanted {
+        Override::Auto => None,
+        Override::Up => Some(true),
+        Override::Down => Some(false),
+    };
+    let (policies, name) = meant(state, Some(pattern));
+    let say = |program: &Arc<Program>| {
+        program.policy().say_health(|called| glob::matches(name, called), is_healthy, now)
+    };
+    let directors: usize = policies.map(|(_, program)| say(program)).sum();
+    if origins.is_empty() && directors == 0 {
+        return Reply::error(Status::Parameter, "No Backends matches");
     }
     Reply::ok()
 }

@@ -122,6 +122,17 @@ pub(crate) struct Director {
     members: Mutex<Arc<Vec<Member>>>,
     next: AtomicU64,
     pub(crate) shard: shard::Shard,
+    /// What an operator says of it.
+    said: Mutex<Option<Said>>,
+}
+
+/// That a director is healthy or not, whatever its members are, and since when that is said.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Said {
+    /// Whether it is.
+    pub is_healthy: bool,
+    /// In seconds since 1970.
+    pub since: f64,
 }
 
 impl Director {
@@ -131,6 +142,19 @@ impl Director {
             members: Mutex::default(),
             next: AtomicU64::new(0),
             shard: shard::Shard::default(),
+            said: Mutex::default(),
+        }
+    }
+
+    fn said(&self) -> Option<Said> {
+        *lock(&self.said)
+    }
+
+    /// Says how it is; `None` leaves that to its members. What was said before stays as it is.
+    pub(crate) fn say(&self, is_healthy: Option<bool>, now: f64) {
+        let mut said = lock(&self.said);
+        if said.map(|said| said.is_healthy) != is_healthy {
+            *said = is_healthy.map(|is_healthy| Said { is_healthy, since: now });
         }
     }
 
@@ -204,25 +228,35 @@ fn health_for(
             let Some(Object::Director(director)) = policy.object(index) else {
                 return (false, 0.0);
             };
+            if let Some(said) = director.said() {
+                return (said.is_healthy, said.since);
+            }
             if depth >= DEPTH_MAX {
                 return (false, 0.0);
             }
-            if let Rule::Saint { threshold } = director.rule
-                && super::saintmode::is_denied(policy, index, threshold, key, now)
-            {
-                return (false, now);
-            }
-            let members = director.members();
-            let mut changed = 0.0_f64;
-            let mut any = false;
-            for member in members.iter() {
-                let (healthy, at) = health_for(policy, member.backend, host, now, key, depth + 1);
-                any |= healthy;
-                changed = changed.max(at);
-            }
-            (any, changed)
+            let health = |member| health_for(policy, member, host, now, key, depth + 1);
+            health_by_members(policy, index, &director, now, key, health)
         }
     }
+}
+
+/// Whether a director is healthy, and since when, as its members are.
+fn health_by_members(
+    policy: &Policy,
+    index: u32,
+    director: &Director,
+    now: f64,
+    key: u128,
+    health: impl Fn(BackendRef) -> (bool, f64),
+) -> (bool, f64) {
+    if let Rule::Saint { threshold } = director.rule
+        && super::saintmode::is_denied(policy, index, threshold, key, now)
+    {
+        return (false, now);
+    }
+    let members = director.members();
+    let found = members.iter().map(|member| health(member.backend));
+    found.fold((false, 0.0), |(any, changed), (healthy, at)| (any | healthy, at.max(changed)))
 }
 
 /// The hash of the object a request is for, cut short.

@@ -109,6 +109,17 @@ impl VclPolicy {
         self.policy.directors(&host, seconds(now))
     }
 
+    /// Says of the directors that `fits` chooses by name how they are, whatever their members are; `None`
+    /// leaves that to those again. How many there are.
+    pub fn say_health(
+        &self,
+        fits: impl Fn(&str) -> bool,
+        is_healthy: Option<bool>,
+        now: UnixMillis,
+    ) -> usize {
+        self.policy.say_health(fits, is_healthy, seconds(now))
+    }
+
     /// How its origins are checked; those without a probe are not.
     pub fn probes(&self) -> &[(Arc<Origin>, ProbeSettings)] {
         &self.probes

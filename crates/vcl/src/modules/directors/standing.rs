@@ -1,9 +1,8 @@
 //! How directors and their members are doing, as operators are shown it.
 
 use super::shard::Ramp;
-use super::{Director, Rule};
+use super::{Director, Rule, Said};
 use crate::policy::{Object, Policy, lock};
-use crate::program::BackendRef;
 use crate::runtime::Host;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,8 +11,10 @@ use std::sync::atomic::Ordering::Relaxed;
 pub struct DirectorStanding {
     /// How it chooses.
     pub turn: Turn,
-    /// Whether any of its members is healthy.
+    /// Whether it is healthy by its members.
     pub is_healthy: bool,
+    /// What an operator says of it.
+    pub said: Option<Said>,
     /// Its members, in their order.
     pub members: Vec<MemberStanding>,
 }
@@ -104,7 +105,8 @@ pub(crate) fn standing(
     let places = ramps.iter().map(Some).chain(std::iter::repeat(None));
     Some(DirectorStanding {
         turn: turn(&director),
-        is_healthy: health(BackendRef::Director(index)).0,
+        is_healthy: super::health_by_members(policy, index, &director, now, 0, &health).0,
+        said: director.said(),
         members: director.members().iter().zip(places).map(member).collect(),
     })
 }
