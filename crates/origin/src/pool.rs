@@ -214,6 +214,7 @@ impl Pool {
             Ok(connection) = &mut receiver => Turn::Connection(connection),
             permit = origin.capacity.permit() => Turn::Permit(permit),
             () = sleep(settings.timeouts.queue) => {
+                origin.stats.waits_in_vain.add(1);
                 return Err(OriginError::LocalConnectionLimit {
                     connections_max: settings.connections_max,
                     waited: settings.timeouts.queue,

@@ -21,6 +21,8 @@ pub struct OriginStats {
     pub retries: SharedCounter,
     /// Exchanges that had to wait for `connections_max`.
     pub waits: SharedCounter,
+    /// Those of them that got no connection in time.
+    pub waits_in_vain: SharedCounter,
     /// Bytes of requests sent, heads and framing included, TLS not.
     pub bytes_sent: SharedCounter,
     /// Bytes of responses received, heads and framing included, TLS not.

@@ -64,6 +64,8 @@ static MAIN_ELEMENTS: &[Element] = &[
     e("backend_conn", Counter, Info, Integer, "Connections to origins opened"),
     e("backend_unhealthy", Counter, Info, Integer, "Requests not sent because the origin is sick"),
     e("backend_busy", Counter, Info, Integer, "Requests not sent because the origin has all its connections"),
+    e("backend_wait", Counter, Info, Integer, "Requests that waited for a connection of their origin"),
+    e("backend_wait_fail", Counter, Info, Integer, "Requests that waited for one in vain"),
     e("backend_fail", Counter, Info, Integer, "Connections to origins that failed"),
     e("backend_reuse", Counter, Info, Integer, "Requests sent on connections used before"),
     e("backend_recycle", Counter, Info, Integer, "Connections kept for another request"),

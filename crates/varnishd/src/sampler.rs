@@ -268,6 +268,8 @@ impl Counts {
                 "backend_busy",
                 of_origins(|origin| origin.stats.failures(FailureKind::ConnectionLimit)),
             ),
+            ("backend_wait", of_origins(|origin| origin.stats.waits.value())),
+            ("backend_wait_fail", of_origins(|origin| origin.stats.waits_in_vain.value())),
             ("n_backend", facts.origins.len() as u64),
             ("n_vcl", facts.policies),
             ("n_vcl_avail", facts.policies),

@@ -220,6 +220,10 @@ pub struct Backend {
     pub between_bytes_timeout: Option<f64>,
     /// Most connections; 0 is no limit.
     pub connections_max: u64,
+    /// How many may wait for one of them, of each worker.
+    pub waiters_max: u64,
+    /// Seconds one waits at most; nobody does where it is not said.
+    pub wait_timeout: Option<f64>,
     /// Version of the PROXY header sent first; 0 is none.
     pub proxy_header: u8,
     /// Bytes sent first on every connection.

@@ -24,6 +24,9 @@ const COUNTERS: [Row; 10] = [
     ("reuses", "Exchanges on a connection used before.", |stats| &stats.reuses),
     ("retries", "Exchanges begun again because a connection was dead.", |stats| &stats.retries),
     ("waits", "Exchanges that waited for a connection.", |stats| &stats.waits),
+    ("waits_in_vain", "Exchanges that waited for a connection and got none in time.", |stats| {
+        &stats.waits_in_vain
+    }),
     ("bytes_sent", "Bytes sent to the origin.", |stats| &stats.bytes_sent),
     ("bytes_received", "Bytes received from the origin.", |stats| &stats.bytes_received),
     ("probes", "Health checks sent.", |stats| &stats.probes),

@@ -15,7 +15,7 @@ const NO_SOCKETS: &str = "Unix socket backends only supported in VCL4.1 and high
 const WINDOW_MAX: i64 = 64;
 
 /// What a backend's declaration can say.
-pub const BACKEND_FIELDS: [&str; 11] = [
+pub const BACKEND_FIELDS: [&str; 13] = [
     "host",
     "port",
     "path",
@@ -27,6 +27,8 @@ pub const BACKEND_FIELDS: [&str; 11] = [
     "proxy_header",
     "preamble",
     "probe",
+    "wait_limit",
+    "wait_timeout",
 ];
 /// What a probe's declaration can say.
 pub const PROBE_FIELDS: [&str; 8] = [
@@ -77,6 +79,11 @@ impl Checker<'_> {
                     ),
                     None => {}
                 },
+                "wait_limit" => {
+                    let count = self.constant_count(field).unwrap_or(0);
+                    out.waiters_max = u64::try_from(count).unwrap_or(0);
+                }
+                "wait_timeout" => out.wait_timeout = self.constant_seconds(field),
                 "preamble" => out.preamble = self.constant_blob(field),
                 "probe" => out.probe = self.backend_probe(field, self.probes_above[index]),
                 _ => {}

@@ -48,6 +48,8 @@ impl Checker<'_> {
             connect_timeout: None,
             first_byte_timeout: None,
             between_bytes_timeout: None,
+            waiters_max: 0,
+            wait_timeout: None,
             connections_max: 0,
             proxy_header: 0,
             preamble: None,

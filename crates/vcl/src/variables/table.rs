@@ -75,6 +75,17 @@ macro_rules! to {
     };
 }
 
+/// Leaves a part of the view to what holds where a policy says nothing: `no!(client.ttl)`.
+macro_rules! no {
+    ($part:ident.$field:ident) => {
+        |run| {
+            if let Some(part) = run.view.$part.as_mut() {
+                part.$field = None;
+            }
+        }
+    };
+}
+
 variables! {
     Now "now" Time Any {
         get ALL = |run| Ok(Value::Time(run.view.now));
@@ -244,10 +255,12 @@ variables! {
     ReqTtl "req.ttl" Duration Any {
         get C = of!(client => Duration(client.ttl.unwrap_or(-1.0)));
         set C, C = to!(client.ttl = Duration(t) => Some(t.max(0.0)));
+        unset C = no!(client.ttl);
     }
     ReqGrace "req.grace" Duration Any {
         get C = of!(client => Duration(client.grace.unwrap_or(-1.0)));
         set C, C = to!(client.grace = Duration(t) => Some(t.max(0.0)));
+        unset C = no!(client.grace);
     }
     ReqHashAlwaysMiss "req.hash_always_miss" Bool Any {
         get C = of!(client => Bool(client.hash_always_miss));
@@ -334,6 +347,7 @@ variables! {
             |timeouts| timeouts.connect,
         );
         set BP, BP = to!(fetch.connect_timeout = Duration(t) => Some(t.max(0.0)));
+        unset BP = no!(fetch.connect_timeout);
     }
     BereqFirstByteTimeout "bereq.first_byte_timeout" Duration Any {
         get B = |run| run.timeout(
@@ -342,6 +356,7 @@ variables! {
             |timeouts| timeouts.first_byte,
         );
         set B, B = to!(fetch.first_byte_timeout = Duration(t) => Some(t.max(0.0)));
+        unset B = no!(fetch.first_byte_timeout);
     }
     BereqBetweenBytesTimeout "bereq.between_bytes_timeout" Duration Any {
         get B = |run| run.timeout(
@@ -350,6 +365,7 @@ variables! {
             |timeouts| timeouts.between_bytes,
         );
         set B, B = to!(fetch.between_bytes_timeout = Duration(t) => Some(t.max(0.0)));
+        unset B = no!(fetch.between_bytes_timeout);
     }
     BereqBody "bereq.body" Body Any {
         unset FETCH = |run| run.unset_bereq_body();

@@ -223,8 +223,10 @@ fn origin(
     out.between_bytes = span(backend.between_bytes_timeout.unwrap_or(timeouts.between_bytes));
     if backend.connections_max > 0 {
         settings.connections_max = u32::try_from(backend.connections_max).unwrap_or(u32::MAX);
-        // As Varnish: what is over the limit fails at once.
-        settings.connection_waiters_max = 0;
+        // As Varnish: what is over the limit fails at once, unless some may wait.
+        settings.connection_waiters_max =
+            usize::try_from(backend.waiters_max).unwrap_or(usize::MAX);
+        settings.timeouts.queue = span(backend.wait_timeout.unwrap_or(0.0));
     }
     let known = before.and_then(|before| {
         before.origins.iter().flatten().find(|origin| origin.settings == settings)

@@ -53,6 +53,10 @@ impl Grammar {
         self.line(".probe = p0;");
         for _ in 0..self.draw.below(4) {
             let field = self.draw.of(&[&BACKEND_FIELDS[..], &["share"]].concat());
+            // Later versions have these.
+            if field.starts_with("wait_") {
+                continue;
+            }
             if seen.contains(&field) && !self.wrong() {
                 continue;
             }
