@@ -28,8 +28,13 @@ pub(crate) async fn run(worker: Rc<Worker>) {
         let added = bans.added.notified();
         let settings = worker.snapshot().settings.bans;
         let due = bans.due(settings.lurker_age);
-        if settings.lurker_sleep.is_zero() || bans.is_empty() {
+        if bans.is_empty() {
             added.await;
+            continue;
+        }
+        if settings.lurker_sleep.is_zero() {
+            // It may be told to work again.
+            tokio::time::sleep(REST_MAX).await;
             continue;
         }
         if due.is_empty() {
