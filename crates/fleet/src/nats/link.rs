@@ -278,14 +278,27 @@ impl Link {
         let stream = self.stream().await?;
         // In this order: what the log forgets in between is older than its end.
         let state = stream.get_info().await.map_err(|error| self.refused(&error))?.state;
-        let last = match stream.get_last_raw_message_by_subject(&self.subject("log")).await {
-            Ok(message) => place(message.sequence, &message.payload),
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
-                Place { sequence: state.last_sequence, digest: Digest::default() }
-            }
-            Err(error) => return Err(FleetError::Server(error.to_string())),
-        };
-        Ok(Answer { first: state.first_sequence.max(1), last })
+        let last = self.last_of(&stream).await?;
+        let of_none = Place { sequence: state.last_sequence, digest: Digest::default() };
+        Ok(Answer { first: state.first_sequence.max(1), last: last.unwrap_or(of_none) })
+    }
+
+    /// Where the log ends, by its leader: one question, where it has an entry.
+    pub(super) async fn last(&self) -> Result<Place, FleetError> {
+        match self.last_of(&self.stream().await?).await {
+            Ok(Some(last)) => Ok(last),
+            // Why there is none is in what is said of the whole log.
+            _ => Ok(self.ask().await?.last),
+        }
+    }
+
+    /// The last entry, where there is one.
+    async fn last_of(&self, stream: &Stream<()>) -> Result<Option<Place>, FleetError> {
+        match stream.get_last_raw_message_by_subject(&self.subject("log")).await {
+            Ok(message) => Ok(Some(place(message.sequence, &message.payload))),
+            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
     }
 
     /// The names of all nodes that belong to the fleet.

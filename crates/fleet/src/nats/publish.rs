@@ -1,6 +1,6 @@
 //! Making a log, publishing into it, and waiting until all have what was published.
 
-use super::link::{FleetError, Link, Report};
+use super::link::{FleetError, Link, Report, failed};
 use crate::entry::{Change, Place, encode, place};
 use crate::member::Settings;
 use crate::signature::Saying;
@@ -39,7 +39,6 @@ impl Link {
     /// # Errors
     /// The servers refuse, as they do without JetStream.
     pub async fn init(&self, retention: Retention) -> Result<(), FleetError> {
-        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
         let log = Config {
             name: self.stream_name(),
             subjects: vec![self.subject("log")],
@@ -54,7 +53,7 @@ impl Link {
             deny_delete: true,
             ..Config::default()
         };
-        self.context.get_or_create_stream(log).await.map_err(|error| failed(&error))?;
+        self.context.get_or_create_stream(log).await.map_err(failed)?;
         let list = Config {
             name: self.list_name(),
             subjects: vec![self.subject("node.*")],
@@ -63,7 +62,7 @@ impl Link {
             max_messages_per_subject: 1,
             ..Config::default()
         };
-        self.context.get_or_create_stream(list).await.map_err(|error| failed(&error))?;
+        self.context.get_or_create_stream(list).await.map_err(failed)?;
         self.init_removed(retention).await?;
         self.init_config(retention).await
     }
@@ -75,6 +74,7 @@ impl Link {
     pub async fn reports(&self, limit: Duration) -> Result<Vec<Report>, FleetError> {
         let mut missing = self.nodes().await?;
         let mut states = self.states().await?;
+        self.call().await?;
         let (mut found, until) = (Vec::<Report>::new(), Instant::now() + limit);
         while !missing.is_empty() {
             let Ok(Some(message)) = timeout_at(until, states.next()).await else { break };
@@ -87,15 +87,18 @@ impl Link {
         Ok(found)
     }
 
-    /// What nodes say from now on; they are called to say it at once.
+    /// What nodes say from now on: each second, with each entry, and when they are called.
     pub(super) async fn states(&self) -> Result<async_nats::Subscriber, FleetError> {
-        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
-        let states = self.client.subscribe(self.subject("state.*")).await;
-        let states = states.map_err(|error| failed(&error))?;
-        let called = self.client.publish(self.subject("roll"), bytes::Bytes::new()).await;
-        called.map_err(|error| failed(&error))?;
-        self.client.flush().await.map_err(|error| failed(&error))?;
+        let states = self.client.subscribe(self.subject("state.*")).await.map_err(failed)?;
+        self.client.flush().await.map_err(failed)?;
         Ok(states)
+    }
+
+    /// Has all nodes say at once how they are.
+    pub(super) async fn call(&self) -> Result<(), FleetError> {
+        let called = self.client.publish(self.subject("roll"), bytes::Bytes::new()).await;
+        called.map_err(failed)?;
+        self.client.flush().await.map_err(failed)
     }
 }
 
@@ -105,24 +108,24 @@ impl Link {
 /// The entry is none, the servers refuse, or it is not known whether they took it.
 pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetError> {
     for _ in 0..TRIES_MAX {
-        let last = link.ask().await?.last;
+        let last = link.last().await?;
         let bytes = link.signed(Saying::Entry, encode(last.digest, changes)?);
         let place = place(last.sequence + 1, &bytes);
         let message =
             PublishMessage::build().payload(bytes.into()).expected_last_sequence(last.sequence);
-        let failed = |error: PublishError| match error.kind() {
+        let unsent = |error: PublishError| match error.kind() {
             PublishErrorKind::StreamNotFound => FleetError::NoFleet(link.fleet().to_owned()),
             PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => {
                 FleetError::Unknown(error.to_string())
             }
             _ => refused(&error),
         };
-        let sent = link.context.send_publish(link.subject("log"), message).await.map_err(failed)?;
+        let sent = link.context.send_publish(link.subject("log"), message).await.map_err(unsent)?;
         match sent.await {
             Ok(_) => return Ok(place),
             // Somebody else was quicker.
             Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {}
-            Err(error) => return Err(failed(error)),
+            Err(error) => return Err(unsent(error)),
         }
     }
     Err(FleetError::Contended)
@@ -157,8 +160,9 @@ pub async fn wait(
     changes: &[Change],
     limit: Duration,
 ) -> Result<(Place, Outcome), FleetError> {
-    let nodes = link.nodes().await?;
-    let mut states = link.states().await?;
+    // Nobody is called: each node says of itself that it has carried the entry out, and to have all of them say
+    // at the same time where they were before it would cost as much again.
+    let (nodes, mut states) = tokio::try_join!(link.nodes(), link.states())?;
     let place = publish(link, changes).await?;
     let begun = Instant::now();
     let now_ms = || super::millis(begun.elapsed());

@@ -34,7 +34,9 @@ impl Link {
             let heard = self.client.subscribe(self.subject(&format!("config.{group}"))).await;
             changes = Some(heard.map_err(|error| FleetError::Server(error.to_string()))?);
         }
-        Ok(Watch { states: self.states().await?, changes })
+        let states = self.states().await?;
+        self.call().await?;
+        Ok(Watch { states, changes })
     }
 }
 
