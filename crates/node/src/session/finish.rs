@@ -8,6 +8,7 @@ use crate::exemplars::Exemplar;
 use crate::identity::Identity;
 use crate::log::{Record, fields};
 use crate::media::Said;
+use crate::site::Site;
 use crate::transcript::{Message, Tag, Transcript};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -49,15 +50,6 @@ pub(super) struct Sent {
     piped: Option<(u64, Moved)>,
 }
 
-/// Records which policy looks at a request.
-fn note_policy(worker: &Worker, head: &RequestHead, transcript: &Transcript) {
-    let snapshot = worker.snapshot();
-    let site = snapshot.sites.of(&head.authority);
-    if let Some(name) = site.and_then(|site| site.policy.name(None)) {
-        transcript.note(Tag::VCL_use, format_args!("{name}"));
-    }
-}
-
 impl Sent {
     /// Begins with a request's head.
     pub(super) fn begin(
@@ -72,10 +64,17 @@ impl Sent {
         let scribe = worker.shared.scribe.as_ref();
         let address = client.address.map(|address| address.ip());
         let transcript = Transcript::begin_request(scribe, id, client.id, address, head);
+        let is_said = cmcd::is_said(&head.target, &head.fields);
+        let snapshot = worker.snapshot();
+        let asks_site = is_said || transcript.is_on() || snapshot.sites.logs_fields();
+        let site = if asks_site { snapshot.sites.of(&head.authority) } else { None };
         if transcript.is_on() {
             transcript.note_start();
             transcript.timestamp("Req");
-            note_policy(worker, head, &transcript);
+            // Which policy looks at it.
+            if let Some(name) = site.and_then(|site| site.policy.name(None)) {
+                transcript.note(Tag::VCL_use, format_args!("{name}"));
+            }
             transcript.note(Tag::ReqStart, format_args!("{}", client.endpoint()));
             transcript.request(Message::Request, head);
         }
@@ -88,9 +87,15 @@ impl Sent {
         let user_agent = head.fields.get_str("user-agent").unwrap_or("");
         let referer = head.fields.get_str("referer").unwrap_or("");
         let mut room = None;
-        let player = player(worker, head, &mut room);
+        let player = match site {
+            Some(site) if is_said && site.settings.media.read => {
+                player(worker, site, head, &mut room)
+            }
+            _ => None,
+        };
         let (method, says) = (head.method.as_str(), player.map_or("", |(_, text)| text));
-        let logged = request_fields(worker, head);
+        let names = site.map(|site| &site.settings.log_fields.request);
+        let logged = names.map_or_else(String::new, |names| fields::logged(names, &head.fields));
         let parts = [method, &head.authority, &head.target, user_agent, referer, says, &logged];
         let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
         let mut ends = [0; 7];
@@ -276,27 +281,13 @@ fn micros(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Fields of a request that its site has logged.
-fn request_fields(worker: &Worker, head: &RequestHead) -> String {
-    let snapshot = worker.snapshot();
-    if !snapshot.sites.logs_fields() {
-        return String::new();
-    }
-    let names = snapshot.sites.of(&head.authority).map(|site| &site.settings.log_fields.request);
-    names.map_or_else(String::new, |names| fields::logged(names, &head.fields))
-}
-
-/// What a player says of itself with a request, and how, where its site looks at that.
+/// What a player says of itself with a request of a site, and how.
 fn player<'a>(
     worker: &Worker,
+    site: &Site,
     head: &RequestHead,
     room: &'a mut Option<[u8; cmcd::BYTES_MAX]>,
 ) -> Option<(Said, &'a str)> {
-    if !cmcd::is_said(&head.target, &head.fields) {
-        return None;
-    }
-    let snapshot = worker.snapshot();
-    let site = snapshot.sites.of(&head.authority).filter(|site| site.settings.media.read)?;
     let text = cmcd::said(&head.target, &head.fields, room.insert([0; cmcd::BYTES_MAX]))?;
     Some((worker.shared.sessions.said(site.name.as_str(), text), text))
 }
