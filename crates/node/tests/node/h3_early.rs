@@ -219,6 +219,44 @@ fn a_session_is_continued_early_under_the_same_limits_and_from_the_same_address_
 }
 
 #[test]
+fn what_was_recorded_at_one_node_is_nothing_to_another_that_has_the_same_tickets() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let authority = Authority::new();
+        let keys = authority.path("keys");
+        std::fs::write(&keys, (1..=80).collect::<Vec<u8>>()).unwrap();
+        let shared = format!("[tls]\nticket_keys = [\"{}\"]\n", keys.display());
+        let setup = setup(&origin, &authority).and(&shared);
+        let (node, other) = (setup.start(), setup.start());
+        let clients = Returning::of(&authority);
+        for each in [&other, &node] {
+            clients.first(each).await;
+        }
+        let mut client = clients.again(&node).await;
+        let stream = client.ask("GET", "/a", &[], None);
+        client.hear_nothing();
+        let recorded = client.first.clone();
+        assert_eq!(client.answer(stream).await.status, 200);
+        assert!(client.connection.accepted_0rtt());
+        let thief = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+        for _ in 0..2 {
+            for datagram in &recorded {
+                thief.send_to(datagram, other.address()).await.unwrap();
+            }
+            // Its handshake has begun: what came early has been looked at, or comes now.
+            thief.recv_from(&mut [0; 2000]).await.unwrap();
+        }
+        assert_eq!(other.count("connections_accepted"), 2);
+        // The client itself is served there as one that was never here.
+        clients.first(&node).await;
+        let client = clients.again(&other).await;
+        assert!(client.connection.has_0rtt());
+        serves_late(&other, client).await;
+        assert_eq!((other.count("requests_early"), other.count("hits")), (0, 1));
+    });
+}
+
+#[test]
 fn early_data_is_refused_where_nobody_allows_it() {
     run(async {
         let origin = Origin::serve(|_| fresh("x"));
