@@ -38,7 +38,7 @@ pub struct AccessRule {
 }
 
 /// `[maintenance]`
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Maintenance {
     /// Whether nobody is served.
     pub enabled: bool,
@@ -66,7 +66,7 @@ pub struct ErrorPage {
 }
 
 /// A status, or all of a hundred.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Statuses {
     /// This one.
     One(u16),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// `[cache]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Cache {
     /// Bytes, `auto` resolved.
     pub object_bytes_max: u64,

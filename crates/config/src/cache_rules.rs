@@ -84,7 +84,7 @@ pub(super) const KEYS: &[Key] = &[
 ];
 
 /// `[[cache_rule]]`
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct CacheRule {
     /// What the path begins with.
     pub path: String,
@@ -109,7 +109,7 @@ pub struct CacheRule {
 }
 
 /// What an origin says that a rule's lifetime takes the place of.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Override {
     /// Nothing: the rule holds where the origin is silent.
     #[default]
@@ -121,7 +121,7 @@ pub enum Override {
 }
 
 /// What becomes of a query.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct QueryRule {
     /// Parameters that are kept; all where `None`.
     pub keep: Option<Vec<Name>>,
@@ -132,7 +132,7 @@ pub struct QueryRule {
 }
 
 /// A name, or with `*` at the end of its text the beginning of names.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Name {
     text: String,
     is_prefix: bool,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What is allowed and what is overlooked.
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of the configuration")]
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct EsiSettings {
     /// Includes within includes; what is deeper is left out and breaks the response off, unless
     /// `onerror="continue"` says otherwise.

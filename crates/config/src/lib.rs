@@ -11,6 +11,7 @@ pub mod access_service;
 pub mod acme;
 mod acme_keys;
 mod admin_keys;
+mod alike;
 pub mod bandwidth;
 pub mod bans;
 pub mod cache;

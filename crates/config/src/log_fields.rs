@@ -11,7 +11,7 @@ pub const LOG_FIELDS_MAX: usize = 16;
 const KNOWN: [&str; 2] = ["User-agent", "Referer"];
 
 /// Names of fields, as they are written in the configuration.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct LogFields {
     /// Those of requests.
     pub request: Vec<Box<str>>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// `[media]`
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Media {
     /// Whether they are read.
     pub read: bool,
@@ -30,7 +30,7 @@ pub struct Media {
 }
 
 /// `media.steering`, `media.steering_ttl` and `[[pathway]]`
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Steering {
     /// Where it is asked for.
     pub path: String,
@@ -41,7 +41,7 @@ pub struct Steering {
 }
 
 /// `[[pathway]]`
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Pathway {
     /// Its name in playlists.
     pub id: String,

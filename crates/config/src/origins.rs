@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// `[[origin]]`, and what `[[parent]]` has in common with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Origin {
     /// Name in logs and metrics.
     pub name: String,
@@ -53,7 +53,7 @@ pub enum Director {
 }
 
 /// Timeouts of `[origins]`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct OriginTimeouts {
     /// Connect and TLS.
     pub connect: Duration,
@@ -68,7 +68,7 @@ pub struct OriginTimeouts {
 }
 
 /// `[health]`
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Health {
     /// Path to ask for.
     pub path: String,
@@ -87,7 +87,8 @@ pub struct Health {
 /// The rows of `[[origin]]`; what is wrong is listed.
 pub(super) fn origins(document: &Document, wrong: &mut Vec<Mistake>) -> Vec<Origin> {
     let rows = document.rows("origin");
-    let origins: Vec<_> = rows.iter().filter_map(|row| upstream(row, "origin", wrong)).collect();
+    let mut origins = Vec::with_capacity(rows.len());
+    origins.extend(rows.iter().filter_map(|row| upstream(row, "origin", wrong)));
     for (index, origin) in origins.iter().enumerate() {
         if origins.iter().take(index).any(|other| other.name == origin.name) {
             let message = format!(

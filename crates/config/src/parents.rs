@@ -7,7 +7,7 @@ use super::values::optional;
 use std::collections::BTreeMap;
 
 /// Caches that are asked before the origins are.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Parents {
     /// Groups in the order they are asked in, none of them empty.
     pub groups: Vec<Vec<Origin>>,
@@ -109,7 +109,7 @@ mod tests {
             .map(|group| group.iter().map(|parent| parent.name.as_str()).collect())
             .collect();
         assert_eq!(names, [vec!["a", "b"], vec!["far"]]);
-        let health = site.parents.health.expect("a path is given");
+        let health = site.parents.health.as_ref().expect("a path is given");
         assert_eq!((health.path.as_str(), health.interval.as_secs()), ("/up", 1));
         assert!(site.health.is_none() && site.parents.direct);
     }

@@ -11,7 +11,7 @@ use freshet_http::fields::is_token;
 use std::time::Duration;
 
 /// The rules of one site, each list in the order of the file.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Rules {
     /// `[[header]]` with `on = "request"`.
     pub request_fields: Vec<FieldRule>,
@@ -28,7 +28,7 @@ pub struct Rules {
 }
 
 /// `[[header]]`
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct FieldRule {
     /// What the path of the request begins with.
     pub path: String,
@@ -55,7 +55,7 @@ impl FieldRule {
 }
 
 /// `header.action` with `header.value`
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum FieldAction {
     /// It has this value and no other.
     Set(Template),
@@ -76,7 +76,7 @@ impl FieldAction {
 }
 
 /// `[[redirect]]`
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Redirect {
     /// The path it is for; with `/*` at its end all below.
     pub from: String,
@@ -104,7 +104,7 @@ impl Redirect {
 }
 
 /// `[[path]]`
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct PathRule {
     /// What the path begins with.
     pub prefix: String,
@@ -113,7 +113,7 @@ pub struct PathRule {
 }
 
 /// `[cors]`
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Cors {
     /// Origins of pages that may read responses, in small letters; `*` for all, `https://*.example` for
     /// those at all hosts below one.

@@ -1,6 +1,7 @@
 //! The configuration as the node uses it: typed, complete, checked.
 
 use super::acme::{Acme, acme};
+use super::alike::Alike;
 use super::document::Document;
 use super::fleet::{Fleet, fleet};
 use super::forwarded::{Forwarded, forwarded};
@@ -144,10 +145,9 @@ impl Settings {
         let mut wrong = Vec::new();
         let text = |path: &str| document.value(path).text();
         let memory_bytes = memory(document, &mut wrong);
-        let (site, sites) = (
-            site_of(document, memory_bytes, &mut wrong),
-            sites(document, memory_bytes, &mut wrong),
-        );
+        let mut alike = Alike::default();
+        let site = site_of(document, memory_bytes, &mut alike, &mut wrong);
+        let sites = sites(document, memory_bytes, &mut alike, &mut wrong);
         let rows = |table: &str| document.rows(table);
         let settings = Self {
             workers: count(document.value("workers").number()),

@@ -4,6 +4,7 @@
 //! file has none, the top level is the one site, for every host.
 
 use super::access::{AccessRule, ErrorPage, Maintenance, access, error_pages, maintenance};
+use super::alike::Alike;
 use super::bandwidth::{BandwidthRule, bandwidth};
 use super::cache::{Cache, cache};
 use super::document::Document;
@@ -35,7 +36,7 @@ use std::time::Duration;
 /// Longest name of a site: it is a label of metrics and a part of every key.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// What one site says, and the top level.
+/// What one site says, and the top level. What several of them have alike is kept once.
 #[derive(Clone, Debug)]
 pub struct SiteSettings {
     /// Name in logs, metrics and keys; empty for the top level.
@@ -51,7 +52,7 @@ pub struct SiteSettings {
     /// Where that is written.
     pub admin_token_place: Place,
     /// Fields of messages that the access log has.
-    pub log_fields: LogFields,
+    pub log_fields: Arc<LogFields>,
     /// File with a policy in VCL.
     pub vcl: Option<PathBuf>,
     /// Where that is written.
@@ -65,25 +66,25 @@ pub struct SiteSettings {
     /// Origins, at least one where there is neither VCL nor a parent.
     pub origins: Vec<Origin>,
     /// Caches that are asked before them.
-    pub parents: Parents,
+    pub parents: Arc<Parents>,
     /// How an origin is chosen.
     pub director: Director,
     /// Timeouts towards origins.
-    pub origin_timeouts: OriginTimeouts,
+    pub origin_timeouts: Arc<OriginTimeouts>,
     /// Protocols clients may change to.
-    pub upgrades: Vec<String>,
+    pub upgrades: Arc<[String]>,
     /// Active checks, where asked for.
-    pub health: Option<Health>,
+    pub health: Option<Arc<Health>>,
     /// Caching.
-    pub cache: Cache,
+    pub cache: Arc<Cache>,
     /// How pages with includes are read.
-    pub esi: EsiSettings,
+    pub esi: Arc<EsiSettings>,
     /// Playlists and manifests.
-    pub media: Media,
+    pub media: Arc<Media>,
     /// Limits.
     pub limits: SiteLimits,
     /// What becomes of requests and responses, where no VCL decides that.
-    pub rules: Rules,
+    pub rules: Arc<Rules>,
     /// How much clients may ask for.
     pub rate_limits: Arc<[RateLimit]>,
     /// How fast responses are sent.
@@ -97,19 +98,23 @@ pub struct SiteSettings {
     /// Who is let in at all.
     pub access: Arc<[AccessRule]>,
     /// Whether nobody is served.
-    pub maintenance: Maintenance,
+    pub maintenance: Arc<Maintenance>,
     /// What those are told who get nothing.
     pub error_pages: Arc<[ErrorPage]>,
 }
 
-/// What a document says of content, for a node with so much memory; what is wrong is listed.
+/// What a document says of content, for a node with so much memory; what is wrong is listed. What it has as
+/// sites before it do is theirs too.
 pub(super) fn site_of(
     document: &Document,
     memory_bytes: u64,
+    alike: &mut Alike,
     wrong: &mut Vec<Mistake>,
 ) -> SiteSettings {
     let origins = origins(document, wrong);
-    let cache = cache(document, memory_bytes, wrong);
+    let cache = alike.cache.of(cache(document, memory_bytes, wrong));
+    let parents = parents(document, &origins, cache.loop_id.as_deref(), wrong);
+    let maintenance = maintenance(document, wrong);
     SiteSettings {
         name: String::new(),
         place: Place::default(),
@@ -117,29 +122,34 @@ pub(super) fn site_of(
         memory_bytes_max: None,
         admin_token_file: None,
         admin_token_place: Place::default(),
-        log_fields: log_fields(document, wrong),
+        log_fields: alike.log_fields.of(log_fields(document, wrong)),
         vcl_place: document.at("vcl"),
         vcl: optional(document.value("vcl").text()).map(Into::into),
         certificates: document.own_rows("certificate").iter().map(certificate).collect(),
         store_ttl_min: document.value("stores.ttl_min").span(),
         storage_rules: document.rows("storage").iter().map(storage_rule).collect(),
-        parents: parents(document, &origins, cache.loop_id.as_deref(), wrong),
+        // Who is named, and which file, is told of with the place where this site has it.
+        parents: if parents.all().next().is_none() {
+            alike.parents.of(parents)
+        } else {
+            parents.into()
+        },
         origins,
         director: director(document),
-        origin_timeouts: timeouts(document),
-        upgrades: document.value("origins.upgrades").list(),
-        health: health(document),
+        origin_timeouts: alike.origin_timeouts.of(timeouts(document)),
+        upgrades: alike.upgrades.of(document.value("origins.upgrades").list()),
+        health: health(document).map(|health| alike.health.of(health)),
         cache,
-        esi: EsiSettings {
+        esi: alike.esi.of(EsiSettings {
             includes_max: u32::try_from(document.value("esi.includes_max").number())
                 .unwrap_or(u32::MAX),
             bytes_max: document.value("esi.bytes_max").number(),
             timeout: document.value("esi.timeout").span(),
             ..EsiSettings::default()
-        },
-        media: media(document, wrong),
+        }),
+        media: alike.media.of(media(document, wrong)),
         limits: site_limits(document),
-        rules: rules(document, wrong),
+        rules: alike.rules.of(rules(document, wrong)),
         rate_limits: rate_limits(document, wrong),
         bandwidth: bandwidth(document, wrong),
         tokens: tokens(document, wrong),
@@ -149,7 +159,11 @@ pub(super) fn site_of(
         }),
         client_auth_place: document.at("client_ca"),
         access: access(document, wrong),
-        maintenance: maintenance(document, wrong),
+        maintenance: if maintenance.page.is_none() {
+            alike.maintenance.of(maintenance)
+        } else {
+            maintenance.into()
+        },
         error_pages: error_pages(document, wrong),
     }
 }
@@ -158,6 +172,7 @@ pub(super) fn site_of(
 pub(super) fn sites(
     document: &Document,
     memory_bytes: u64,
+    alike: &mut Alike,
     wrong: &mut Vec<Mistake>,
 ) -> Vec<Arc<SiteSettings>> {
     let mut sites = Vec::new();
@@ -166,8 +181,10 @@ pub(super) fn sites(
         let name = own.value("site[].name").text();
         let name = optional(name).or_else(|| own.value("site[].hosts").list().into_iter().next());
         let name = name.unwrap_or_default();
-        let mut site = site_of(&own, memory_bytes, &mut of_site);
-        for host in own.value("site[].hosts").list() {
+        let mut site = site_of(&own, memory_bytes, alike, &mut of_site);
+        let hosts = own.value("site[].hosts").list();
+        site.hosts.reserve_exact(hosts.len());
+        for host in hosts {
             match host.parse() {
                 Ok(pattern) => site.hosts.push(pattern),
                 Err(error) => {
@@ -341,6 +358,31 @@ mod tests {
         assert_eq!(second.rules.response_fields.len(), 1);
         assert_eq!(second.rules.response_fields[0].name, "X-B");
         assert_eq!(settings.served().len(), 2);
+    }
+
+    #[test]
+    fn what_sites_have_alike_is_kept_once() {
+        let site = |host: &str, more: &str| format!("[[site]]\nhosts = [\"{host}\"]\n{more}{ORIGIN}");
+        let negative = "[site.cache]\nnegative = \"9s\"\n";
+        let named = "[[site.parent]]\nurl = \"http://p\"\n";
+        let text = "[[header]]\nname = \"X-A\"\n".to_owned()
+            + &site("a", negative)
+            + &site("b", "")
+            + &site("c", &format!("{negative}{named}"))
+            + &site("d", named);
+        let settings = settings(&text).unwrap();
+        let [a, b, c, d] = &settings.sites[..] else { panic!("four sites") };
+        assert!(Arc::ptr_eq(&a.cache, &c.cache) && Arc::ptr_eq(&b.cache, &d.cache));
+        assert!(Arc::ptr_eq(&b.cache, &settings.site.cache) && a.cache != b.cache);
+        for site in [a, b, c, d] {
+            assert!(Arc::ptr_eq(&site.rules, &settings.site.rules));
+            assert!(Arc::ptr_eq(&site.media, &settings.site.media));
+            assert!(Arc::ptr_eq(&site.upgrades, &settings.site.upgrades));
+        }
+        // Where one is named, it is told of as this site's.
+        assert!(Arc::ptr_eq(&a.parents, &b.parents) && !Arc::ptr_eq(&c.parents, &d.parents));
+        let places = [c, d].map(|site| site.parents.groups[0][0].place.span());
+        assert_ne!(places[0], places[1]);
     }
 
     #[test]

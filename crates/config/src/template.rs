@@ -4,11 +4,11 @@ use freshet_base::nearest::nearest;
 use freshet_media::cmcd;
 
 /// A value in its pieces.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Template(Vec<Piece>);
 
 /// A piece of a value.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Piece {
     /// As it stands.
     Text(String),
@@ -17,7 +17,7 @@ pub enum Piece {
 }
 
 /// What a request has a text for. Where the access log has the same, the name is the same.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Value {
     /// The client's address.
     Client,

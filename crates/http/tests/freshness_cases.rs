@@ -90,7 +90,9 @@ impl Case {
             ("!", Some(("on-error", value)), _) => {
                 self.settings.default_stale_if_error = seconds(value);
             }
-            ("!", Some(("targeted", name)), _) => self.settings.targeted.insert(0, name.into()),
+            ("!", Some(("targeted", name)), _) => {
+                self.settings.targeted.to_mut().insert(0, name.to_owned().leak());
+            }
             ("!", ..) if rest == "private" => self.settings.shared = false,
             ("!", ..) if rest == "no-heuristic" => self.settings.heuristic = false,
             ("!", ..) if rest == "honour" => self.settings.honour_request_directives = true,

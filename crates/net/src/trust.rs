@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 /// A range of IP addresses such as `10.0.0.0/8`.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Network {
     address: IpAddr,
     prefix_bits: u8,

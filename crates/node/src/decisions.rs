@@ -69,7 +69,7 @@ impl Decisions {
 
 /// The field of a response that led to `reason`, where one did. Names in `targeted` stand in the
 /// place of `Cache-Control` (RFC 9213).
-pub fn deciding_field(reason: Reason, response: &Fields, targeted: &[String]) -> Option<Box<str>> {
+pub fn deciding_field(reason: Reason, response: &Fields, targeted: &[&str]) -> Option<Box<str>> {
     let control = || {
         let name = CacheControl::targeted(response, targeted).map(|(_, name)| name);
         line(response, name.unwrap_or("Cache-Control"))
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_field_that_decided_is_shown_as_it_came() {
-        let targeted = ["CDN-Cache-Control".to_owned()];
+        let targeted = ["CDN-Cache-Control"];
         let field = |reason, lines: &[(&str, &str)]| {
             deciding_field(reason, &lines.iter().copied().collect(), &targeted)
         };

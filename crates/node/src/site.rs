@@ -51,10 +51,6 @@ pub struct Site {
     pub vcl: Option<Arc<VclPolicy>>,
     /// Origins and how they are chosen.
     pub upstreams: Arc<Upstreams>,
-    /// Rules of freshness.
-    freshness: freshness::Settings,
-    /// The same for what is below each `[[cache_rule]]`.
-    freshness_of_rules: Vec<freshness::Settings>,
     /// Limits on response heads, where they are not each origin's own.
     pub response_limits: Option<Limits>,
     /// Parts of the memory with limits of their own, where there are any.
@@ -205,9 +201,12 @@ impl Site {
     }
 
     /// Rules of freshness for what a target, as it is in the key, brings.
-    pub fn freshness(&self, target: &str) -> &freshness::Settings {
-        let rule = self.settings.rules.caching_for(target);
-        rule.and_then(|(index, _)| self.freshness_of_rules.get(index)).unwrap_or(&self.freshness)
+    pub fn freshness(&self, target: &str) -> freshness::Settings {
+        let site = freshness_settings(&self.settings.cache, self.semantics);
+        match self.settings.rules.caching_for(target) {
+            Some((_, rule)) => freshness_by(rule, site),
+            None => site,
+        }
     }
 
     /// Whether the share for what is made here has room for a page of so many bytes, where there are
@@ -234,8 +233,6 @@ impl Site {
             },
             policy,
             semantics,
-            freshness_of_rules: freshness_of_rules(&settings, semantics),
-            freshness: freshness_settings(&settings.cache, semantics),
             vcl,
             upstreams: Arc::new(upstreams),
             response_limits: None,
@@ -311,7 +308,7 @@ impl Upstreams {
         };
         // Without checks nothing would ever take back what the last one said.
         let ends_checks = |now: bool, then: fn(&Site) -> bool| before.filter(|b| now || !then(b));
-        let Parents { groups, siblings, direct, health, .. } = &settings.parents;
+        let Parents { groups, siblings, direct, health, .. } = &*settings.parents;
         let kept = ends_checks(health.is_some(), |site| site.settings.parents.health.is_some());
         let groups: Vec<Vec<_>> = groups
             .iter()
@@ -333,8 +330,8 @@ impl Upstreams {
             .iter()
             .filter_map(|origin| {
                 let is_parent = parents.contains(&origin.id);
-                let health = if is_parent { health } else { &settings.health };
-                Some((Arc::clone(origin), probe_settings(health.as_ref()?)))
+                let health = if is_parent { health.as_ref() } else { settings.health.as_deref() };
+                Some((Arc::clone(origin), probe_settings(health?)))
             })
             .collect();
         let tried_max = match groups.len() {
@@ -342,7 +339,7 @@ impl Upstreams {
             groups => (groups + usize::from(*direct)) * TRIED_OF_GROUP_MAX,
         };
         let tried_max = tried_max + usize::from(!others.is_empty());
-        let Parents { hot_rate, hot_copies, sibling_keep_rate, .. } = settings.parents;
+        let &Parents { hot_rate, hot_copies, sibling_keep_rate, .. } = &*settings.parents;
         Ok(Self {
             board: HealthBoard::new(all),
             directors: directors(settings, own.map(|own| (own, &*others)), &groups, &origins),
@@ -502,23 +499,20 @@ fn timeouts(
     }
 }
 
-fn freshness_of_rules(settings: &SiteSettings, semantics: Semantics) -> Vec<freshness::Settings> {
-    let of = |rule: &CacheRule| {
-        let site = freshness_settings(&settings.cache, semantics);
-        let in_place_of = match rule.overrides {
-            Override::Nothing => InPlaceOf::Silence,
-            Override::Lifetime => InPlaceOf::Lifetime,
-            Override::Everything => InPlaceOf::Everything,
-        };
-        freshness::Settings {
-            given: rule.ttl.map(|lifetime| Given { lifetime, in_place_of }),
-            negative_ttl: rule.negative.or(site.negative_ttl).filter(|span| !span.is_zero()),
-            default_grace: rule.grace.unwrap_or(site.default_grace),
-            default_stale_if_error: rule.stale_if_error.unwrap_or(site.default_stale_if_error),
-            ..site
-        }
+/// Those of a site as a rule has them.
+fn freshness_by(rule: &CacheRule, site: freshness::Settings) -> freshness::Settings {
+    let in_place_of = match rule.overrides {
+        Override::Nothing => InPlaceOf::Silence,
+        Override::Lifetime => InPlaceOf::Lifetime,
+        Override::Everything => InPlaceOf::Everything,
     };
-    settings.rules.caching.iter().map(of).collect()
+    freshness::Settings {
+        given: rule.ttl.map(|lifetime| Given { lifetime, in_place_of }),
+        negative_ttl: rule.negative.or(site.negative_ttl).filter(|span| !span.is_zero()),
+        default_grace: rule.grace.unwrap_or(site.default_grace),
+        default_stale_if_error: rule.stale_if_error.unwrap_or(site.default_stale_if_error),
+        ..site
+    }
 }
 
 fn freshness_settings(cache: &Cache, semantics: Semantics) -> freshness::Settings {

@@ -67,7 +67,7 @@ impl Default for TlsSettings {
 }
 
 /// Which HTTP an origin is spoken to in.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum HttpVersion {
     /// HTTP/1.1.
     #[default]

@@ -142,8 +142,8 @@ pub struct HealthCell {
     suspect_until_ms: AtomicU64,
     changed_ms: AtomicU64,
     changes: AtomicU64,
-    /// The last probes, for those who look.
-    window: Mutex<Option<(Window, History)>>,
+    /// The last probes, for those who look; most origins have none.
+    window: Mutex<Option<Box<(Window, History)>>>,
 }
 
 impl HealthCell {
@@ -173,7 +173,7 @@ impl HealthCell {
 
     /// Shows the results of the last probes to those who ask.
     pub fn show_window(&self, window: &Window, history: &History) {
-        let shown = Some((window.clone(), history.clone()));
+        let shown = Some(Box::new((window.clone(), history.clone())));
         *self.window.lock().unwrap_or_else(PoisonError::into_inner) = shown;
     }
 
@@ -184,7 +184,7 @@ impl HealthCell {
 
     /// The results of the last probes and the steps of them; none where it is not probed.
     pub fn probes(&self) -> Option<(Window, History)> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.window.lock().unwrap_or_else(PoisonError::into_inner).as_deref().cloned()
     }
 
     /// Notes an operator's word.

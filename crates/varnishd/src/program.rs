@@ -235,10 +235,11 @@ fn settings(state: &State) -> Result<Settings, String> {
             place: Place::default(),
         })
         .collect();
+    let cache = Arc::make_mut(&mut settings.site.cache);
     if let Some(bytes) = state.memory_bytes() {
         settings.memory_bytes = bytes;
         // The limits of the storages are what counts.
-        settings.site.cache.object_bytes_max = bytes / 2;
+        cache.object_bytes_max = bytes / 2;
     }
     // Scripts count an origin's connections, and those of several workers are not shared.
     if parameters.flag("debug", "vtc_mode") {
@@ -246,19 +247,20 @@ fn settings(state: &State) -> Result<Settings, String> {
     }
     settings.log.access = settings::LogTarget::Off;
     settings.admin_listen = None;
-    settings.site.cache.name = NAME.into();
-    settings.site.cache.cache_status = false;
-    settings.site.cache.client_cache_control = false;
+    cache.name = NAME.into();
+    cache.cache_status = false;
+    cache.client_cache_control = false;
     // Varnish knows no manifests.
-    settings.site.media.read = false;
-    settings.site.cache.grace = span("default_grace");
-    settings.site.cache.gzip = Some(parameters.bool("http_gzip_support"));
+    Arc::make_mut(&mut settings.site.media).read = false;
+    cache.grace = span("default_grace");
+    cache.gzip = Some(parameters.bool("http_gzip_support"));
     settings.bans = ban_settings(parameters);
-    settings.site.origin_timeouts.connect = span("connect_timeout");
-    settings.site.origin_timeouts.first_byte = span("first_byte_timeout");
-    settings.site.origin_timeouts.between_bytes = span("between_bytes_timeout");
+    let timeouts = Arc::make_mut(&mut settings.site.origin_timeouts);
+    timeouts.connect = span("connect_timeout");
+    timeouts.first_byte = span("first_byte_timeout");
+    timeouts.between_bytes = span("between_bytes_timeout");
     let feature = |name: &str| parameters.flag("feature", name);
-    settings.site.esi = EsiSettings {
+    settings.site.esi = Arc::new(EsiSettings {
         depth_max: u32::try_from(parameters.integer("max_esi_depth")).unwrap_or(u32::MAX),
         check_markup: !feature("esi_disable_xml_check"),
         https_as_http: feature("esi_ignore_https"),
@@ -266,7 +268,7 @@ fn settings(state: &State) -> Result<Settings, String> {
         ignore_other_elements: feature("esi_ignore_other_elements"),
         obey_onerror: feature("esi_include_onerror"),
         ..EsiSettings::default()
-    };
+    });
     settings.handshake_timeout = span("timeout_idle");
     let small = |name: &str| u32::try_from(parameters.integer(name)).unwrap_or(u32::MAX);
     settings.http2.stream_window_bytes = small("h2_initial_window_size");

@@ -6,7 +6,7 @@
 //! so changing from one to another moves nothing.
 
 /// What a cache is to have the most of.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Objective {
     /// Hits. A small object is worth more than a large one, since more of them fit: after
     /// GreedyDual-Size-Frequency (Cherkasova, HPL-98-69R1) an object's credit is its uses divided

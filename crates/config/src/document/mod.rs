@@ -317,7 +317,10 @@ impl Layer {
     fn push(&mut self, table: &'static str, row: Values) {
         match self.tables.iter_mut().find(|(known, _)| *known == table) {
             Some((_, rows)) => rows.push(row),
-            None => self.tables.push((table, vec![row])),
+            None => {
+                self.tables.reserve_exact(1);
+                self.tables.push((table, vec![row]));
+            }
         }
     }
 }

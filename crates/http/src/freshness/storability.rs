@@ -10,6 +10,7 @@ use crate::reason::Reason;
 use crate::vary::Vary;
 use crate::{date, status, target, unkeyed};
 use freshet_base::clock::UnixMillis;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// A stale response is served for this long when the origin fails and nothing else is said: long
@@ -63,7 +64,7 @@ pub struct Settings {
     pub given: Option<Given>,
     /// Fields that stand in the place of `Cache-Control` and `Expires`, most specific first (RFC
     /// 9213).
-    pub targeted: Vec<String>,
+    pub targeted: Cow<'static, [&'static str]>,
     /// Whether `no-store` of a client keeps the response out of the cache, and its other wishes
     /// are to be followed ([`Freshness::reuse_as_asked`]). `only-if-cached` is always followed.
     pub honour_request_directives: bool,
@@ -93,7 +94,7 @@ pub enum InPlaceOf {
 }
 
 /// What becomes of a response that sets a cookie.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum SetCookie {
     /// It is not stored: it is for the client that asked.
     Pass,
@@ -115,7 +116,7 @@ impl Default for Settings {
             default_stale_if_error: DEFAULT_STALE_IF_ERROR,
             negative_ttl: None,
             given: None,
-            targeted: vec!["CDN-Cache-Control".into()],
+            targeted: Cow::Borrowed(&["CDN-Cache-Control"]),
             honour_request_directives: false,
             set_cookie: SetCookie::Store,
         }

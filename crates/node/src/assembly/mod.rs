@@ -27,6 +27,7 @@ use freshet_http::conditional;
 use freshet_http::message::{Method, RequestHead, Version};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
 
@@ -65,7 +66,7 @@ pub(crate) struct PageFor {
     /// The page's request's number.
     pub(crate) id: u64,
     pub(crate) transcript: Rc<Transcript>,
-    pub(crate) settings: EsiSettings,
+    pub(crate) settings: Arc<EsiSettings>,
     pub(crate) nesting: Rc<Nesting>,
 }
 

@@ -109,7 +109,7 @@ impl Asked {
         partial: bool,
     ) -> StoredHead {
         let received = self.received(head.status, &head.fields);
-        let fields = update::stored_fields(&received, self.freshness());
+        let fields = update::stored_fields(&received, &self.freshness());
         let stored = self.head_with(head, fields, freshness);
         StoredHead { form, partial, ..stored }
     }

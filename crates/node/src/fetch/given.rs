@@ -156,12 +156,11 @@ impl Asked {
 
     /// Leaves a note for those who ask why.
     fn note_not_stored(&self, reason: Reason, head: &ResponseHead) {
-        let targeted = &self.freshness().targeted;
         self.worker.shared.decisions.note(NotStored {
             key: Arc::clone(&self.plan.key),
             reason,
             status: head.status,
-            field: deciding_field(reason, &head.fields, targeted),
+            field: deciding_field(reason, &head.fields, &self.freshness().targeted),
             origin: self.origin.as_deref().unwrap_or("").into(),
             last: self.task.now,
             count: 1,

@@ -221,7 +221,7 @@ impl Asked {
     fn judge(&mut self, head: ResponseHead) -> Answer {
         let now = self.task.now;
         let received = self.received(head.status, &head.fields);
-        let storable = storability(&received, self.freshness());
+        let storable = storability(&received, &self.freshness());
         let is_pass = self.plan.kind == FetchKind::Pass;
         let (freshness, uncacheable) = match storable {
             Storability::Store(freshness) if !is_pass => (freshness, None),
@@ -244,7 +244,7 @@ impl Asked {
     }
 
     /// Rules of freshness for what is fetched.
-    pub(super) fn freshness(&self) -> &freshness::Settings {
+    pub(super) fn freshness(&self) -> freshness::Settings {
         self.plan.site.freshness(&self.plan.client.target)
     }
 
@@ -297,7 +297,7 @@ impl Asked {
             }
         }
         let received = self.received(304, &head.fields);
-        let updated = update::update(stored.status, &stored.fields, &received, self.freshness());
+        let updated = update::update(stored.status, &stored.fields, &received, &self.freshness());
         let (freshness, reason) = match updated.storability {
             Storability::Store(freshness) => (freshness, Reason::HitRevalidated),
             // The answer forbids to keep what it confirms: good for those that wait, then gone.
@@ -373,7 +373,8 @@ impl Asked {
     ) -> Step {
         self.worker.stats.media_behind.increment();
         let mut stored = (*object.head()).clone();
-        let targeted = self.freshness().targeted.iter().map(String::as_str);
+        let rules = self.freshness();
+        let targeted = rules.targeted.iter().copied();
         for name in ["Date", "Cache-Control", "Expires"].into_iter().chain(targeted) {
             stored.fields.remove(name);
             for value in answer.head.fields.get_all(name) {
@@ -381,7 +382,7 @@ impl Asked {
             }
         }
         stored.fields =
-            update::stored_fields(&self.received(stored.status, &stored.fields), self.freshness());
+            update::stored_fields(&self.received(stored.status, &stored.fields), &rules);
         (stored.freshness, stored.fetch_id) = (answer.freshness, self.task.id);
         self.reply_renewed(object, ticket, stored, Reason::MediaBehind)
     }

@@ -169,7 +169,7 @@ impl Machine<'_> {
             client: Rc::clone(&task.client),
             id: task.id,
             transcript: Rc::clone(&task.transcript),
-            settings: task.site.settings.esi.clone(),
+            settings: Arc::clone(&task.site.settings.esi),
             nesting: Rc::new(nesting),
         };
         ResponseBody::Esi(Box::new(Assembly::new(page, parts, is_packed, out_packed)))
