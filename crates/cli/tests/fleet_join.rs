@@ -34,8 +34,7 @@ impl Fleet {
         let mut command = freshet();
         command.args(["fleet", "issuer", "init", "--fleet", "tv", "--server", &server]);
         succeed(command.arg(&issuer).arg("--servers-folder").arg(&files));
-        let configuration = files.join("fleet.conf").display().to_string();
-        let nats = Nats::start_at(program, port, &["-c", &configuration]);
+        let nats = Nats::start_including(program, port, &files);
         let mut fleet = Self { folder, server, nats, issuer: None };
         succeed(&mut fleet.operator(&["init"]));
         fleet.answer(life);
@@ -84,6 +83,12 @@ impl Fleet {
     fn joined(&self, machine: &str, more: &[&str]) -> String {
         succeed(&mut self.join(machine, &self.token(machine, more)));
         fs::read_to_string(self.path(&format!("{machine}.toml"))).unwrap()
+    }
+
+    /// What a machine gets that asks who belongs to the fleet.
+    fn list_as(&self, machine: &str) -> Output {
+        let mut command = freshet();
+        run(command.args(["fleet", "list", "--identity"]).arg(self.path(machine)))
     }
 
     fn serves(&self, node: &str) {
@@ -191,6 +196,32 @@ fn a_node_renews_its_certificate_until_it_is_removed() {
         said.contains("was removed from the fleet; the name is free again in 90 days"),
         "{said}"
     );
+}
+
+#[test]
+fn a_removed_machine_does_nothing_at_servers_that_have_the_line_for_it() {
+    let Some(mut fleet) = Fleet::start("30d") else { return };
+    let origin = Origin::start();
+    let text = fleet.joined("edge-1", &[]);
+    fleet.joined("edge-2", &[]);
+    let mut node = Node::start(&origin, &format!("workers = 1\n{text}"), &[]);
+    fleet.serves("edge-1");
+    let said = succeed(&mut fleet.operator(&["remove", "edge-1"]));
+    // Its certificate is good for servers yet.
+    assert!(fleet.list_as("edge-1").status.success());
+    let line = said.lines().find(|line| line.contains("{ user:")).expect("it prints the line");
+    let file = fleet.path("issuer/servers/127.0.0.1/fleet.conf");
+    let users = "  users = [\n";
+    let text = fs::read_to_string(&file).unwrap();
+    assert!(text.contains(users), "{text}");
+    fs::write(&file, text.replace(users, &format!("{users}  {line}\n"))).unwrap();
+    fleet.nats.reload();
+    // The connection it has is worth as little as a new one, and nobody else's is touched.
+    node.wait_for("cut off from the fleet");
+    assert!(why(&fleet.list_as("edge-1")).contains("the servers of the fleet"));
+    assert!(fleet.list_as("edge-2").status.success());
+    let said = succeed(&mut fleet.operator(&["purge", "--wait", "--all"]));
+    assert_eq!(said, "entry 1: all nodes have carried it out\n");
 }
 
 /// What a parent answers to who shows it the certificate of a machine: a status, 0 where there is none.

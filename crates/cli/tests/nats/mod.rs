@@ -7,7 +7,9 @@
 )]
 
 use crate::support::{Process, freshet, succeed};
-use std::path::PathBuf;
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A server with a folder of its own.
@@ -25,14 +27,27 @@ impl Nats {
         Self::start_with(program, &[])
     }
 
-    pub fn start_with(program: PathBuf, arguments: &[&str]) -> Self {
-        Self::start_at(program, 0, arguments)
+    pub fn start_with(program: PathBuf, more: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().display().to_string();
+        let own = ["-js", "-sd", store.as_str()];
+        let arguments = own.iter().chain(more).map(|one| (*one).to_owned()).collect();
+        let mut out = Self { program, folder, port: 0, arguments, process: None };
+        out.run();
+        out
     }
 
-    /// At a port; 0 is any.
-    pub fn start_at(program: PathBuf, port: u16, arguments: &[&str]) -> Self {
+    /// At a port, with more of its configuration in the file `fleet.conf` of `files`.
+    pub fn start_including(program: PathBuf, port: u16, files: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
+        let text = format!(
+            "jetstream {{ store_dir: {:?} }}\ninclude \"fleet.conf\"\n",
+            folder.path().join("store")
+        );
+        // Names in it are those of its folder.
+        let own = files.join("nats.conf");
+        fs::write(&own, text).unwrap();
+        let arguments = vec!["-c".to_owned(), own.display().to_string()];
         let mut out = Self { program, folder, port, arguments, process: None };
         out.run();
         out
@@ -41,8 +56,7 @@ impl Nats {
     pub fn run(&mut self) {
         let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
         let mut command = Command::new(&self.program);
-        command.args(["-js", "-a", "127.0.0.1", "-p", &port, "-sd"]).arg(self.folder.path());
-        command.args(&self.arguments);
+        command.args(["-a", "127.0.0.1", "-p", &port]).args(&self.arguments);
         let mut process = Process::start(command.stdout(Stdio::null()));
         self.port = process.wait_for(|line| {
             let (_, address) = line.split_once("Listening for client connections on ")?;
@@ -54,6 +68,13 @@ impl Nats {
 
     pub fn kill(&mut self) {
         self.process.take();
+    }
+
+    /// Has it read its configuration again.
+    pub fn reload(&mut self) {
+        let process = self.process.as_mut().unwrap();
+        process.signal(Signal::HUP);
+        process.wait_for(|line| line.contains("Reloaded server configuration").then_some(()));
     }
 
     pub fn url(&self) -> String {
