@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             let objectives = read(&path)?.objectives;
             if objectives.is_empty() {
                 bail!(
-                    "{}: no `[service.NAME]` in it has an objective; docs/mec.md has one",
+                    "{}: no `[service.NAME]` in it has an objective; docs/mec-gateway.md has one",
                     path.display()
                 );
             }
