@@ -188,6 +188,64 @@ fn names_of_rules_are_answered_and_others_are_passed_on() {
     upstream.send_to(&reply, from).unwrap();
     let count = client.recv(&mut bytes).unwrap();
     assert_eq!((&bytes[..2], &bytes[3..count]), (&[0, 8][..], &reply[3..]));
+    // A long answer, as clients may allow, is not cut.
+    client.send_to(&question, resolver).unwrap();
+    let (count, from) = upstream.recv_from(&mut bytes).unwrap();
+    let mut long = bytes[..count].to_vec();
+    long[2] |= 0x80;
+    long.resize(4_000, 7);
+    upstream.send_to(&long, from).unwrap();
+    let mut bytes = [0; 8_192];
+    let count = client.recv(&mut bytes).unwrap();
+    assert_eq!(bytes[2..count], long[2..]);
+}
+
+/// Asks over a connection, and gives the reply.
+fn ask_by_stream(stream: &mut TcpStream, question: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(question.len()).unwrap().to_be_bytes();
+    stream.write_all(&[&length[..], question].concat()).unwrap();
+    receive_by_stream(stream)
+}
+
+fn receive_by_stream(stream: &mut TcpStream) -> Vec<u8> {
+    let mut length = [0; 2];
+    stream.read_exact(&mut length).unwrap();
+    let mut message = vec![0; u16::from_be_bytes(length).into()];
+    stream.read_exact(&mut message).unwrap();
+    message
+}
+
+#[test]
+fn names_are_answered_over_connections_too() {
+    use freshet_router::dns::{self, Kind};
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let config = format!(
+        "[dns]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\n",
+        upstream.local_addr().unwrap()
+    );
+    let running = Running::start(&config);
+    let mut client = TcpStream::connect(running.resolver.unwrap()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let reply = ask_by_stream(&mut client, &dns::question(7, "www.example.com", Kind::A));
+    let answer = dns::answer(&reply, 7, "www.example.com", Kind::A).unwrap();
+    assert_eq!(answer.addresses, ["10.99.0.2".parse::<std::net::IpAddr>().unwrap()]);
+    // Another's name, over the same connection, with an answer that fits no datagram.
+    let question = dns::question(8, "other.example.com", Kind::A);
+    let answering = std::thread::spawn(move || {
+        let (mut stream, _) = upstream.accept().unwrap();
+        let mut long = receive_by_stream(&mut stream);
+        long[2] |= 0x80;
+        long.resize(60_000, 7);
+        stream.write_all(&60_000_u16.to_be_bytes()).and_then(|()| stream.write_all(&long)).unwrap();
+        (upstream, long)
+    });
+    let reply = ask_by_stream(&mut client, &question);
+    let (upstream, long) = answering.join().unwrap();
+    assert!(reply == long);
+    // Nobody is there to ask.
+    drop(upstream);
+    let reply = ask_by_stream(&mut client, &question);
+    assert_eq!((&reply[..2], reply[3] & 0x0f), (&[0, 8][..], 2));
 }
 
 #[test]
