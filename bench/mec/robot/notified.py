@@ -16,6 +16,8 @@ ASKED = {
     "/rab_rel": ("RabRelSubscription", {"filterCriteriaQci": {"erabId": 6, "qci": 7}}),
     "/MeasRepUeNotification": ("MeasRepUeSubscription", {"filterCriteriaAssocTri": {}}),
     "/MeasTaNotification": ("MeasTaSubscription", {"filterCriteriaAssoc": {}}),
+    "/meas_rep_ue": ("NrMeasRepUeSubscription", {"filterCriteriaNrMrs": {}}),
+    "/CaReconfSubscription": ("CaReconfSubscription", {"filterCriteriaAssoc": {}}),
     "/S1BearerSubscription": (
         "S1BearerSubscription", {"eventType": [2], "S1BearerSubscriptionCriteria": {}},
     ),
@@ -86,7 +88,8 @@ class Counter:
 
 
 def report(is_first):
-    """One of two that take turns: a client moves, its bearer changes, and another comes and goes."""
+    """One of two that take turns: a client moves, its bearer and carriers change, another comes and goes, and one
+    is measured in NR."""
     def client(address, cell, bearer, qci, **measured):
         ends = {"teids": [100, 200], "ends": ["10.3.0.1", "10.3.0.240"]}
         return {"address": address, "cell": cell, "bearer": {"id": bearer, "qci": qci, **ends}, **measured}
@@ -94,11 +97,14 @@ def report(is_first):
     cells = [
         {"id": f"001010{number}", "zone": "north", "position": [60.17 + number / 100, 24.94]} for number in (0, 1)
     ]
+    cells.append({"id": "001010001", "zone": "north", "position": [60.17, 24.95]})
     moving = client(
         "10.45.0.2", "0010100" if is_first else "0010101", 5, 9 if is_first else 8,
         rsrpDbm=-90, rsrqDb=-10, timingAdvanceM=156 if is_first else 468,
+        secondaryCells=["0010101"] if is_first else [],
     )
-    clients = [moving, client("10.45.0.4", "0010100", 5, 9)]
+    in_nr = client("10.45.0.5", "001010001", 5, 9, rsrpDbm=-90, rsrqDb=-10)
+    clients = [moving, client("10.45.0.4", "0010100", 5, 9), in_nr]
     if is_first:
         clients.append(client("10.45.0.3", "0010100", 6, 7))
     return {"source": "test", "plmn": ["001", "01"], "cells": cells, "clients": clients}

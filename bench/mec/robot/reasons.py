@@ -51,7 +51,6 @@ CLASSES = {
         "MEC028/WAI/AP_INFO": "002_BR", "MEC028/WAI/STA_INFO": "004_BR",
         "MEC029/SRV/FAIS": "001_NF 002_NF 003_NF 004_NF 005_NF",
     },
-    "not there: carriers": {"MEC012/SRV/RNIS": "007_OK 009_OK"},
 }
 UNKNOWN = "not explained"
 

@@ -3,7 +3,7 @@
 use super::Stage;
 use crate::platform::{Answer, Decision, Event, Told};
 use crate::problem::Problem;
-use crate::radio::{Client, Radio};
+use crate::radio::{Client, Neighbour, Radio, is_of_nr};
 use crate::time;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const ESTABLISHED: u8 = 1;
 const MODIFIED: u8 = 2;
 const RELEASED: u8 = 3;
 const S1_EVENTS: [&str; 3] = ["S1_BEARER_ESTABLISH", "S1_BEARER_MODIFY", "S1_BEARER_RELEASE"];
-/// A report that comes by time, among the values of `trigger`.
+/// A report that comes by time, among the values of `trigger` and of `triggerNr`.
 const PERIODICAL: u8 = 1;
 
 /// An answer that rests on the radio network's report says whose it is.
@@ -203,6 +203,74 @@ fn s1_event(radio: &Radio, client: &Client, event: u8) -> (Value, Value) {
     (facts, body)
 }
 
+/// What is told of carriers that came to serve a client besides its cell, or do so no more.
+fn carriers_changed(
+    (old, before): (&Radio, &Client),
+    (new, client): (&Radio, &Client),
+) -> Option<(Value, Value)> {
+    let only_in = |one: &Client, other: &Client, radio: &Radio| {
+        let cells = one.secondary_cells.iter().filter(|cell| !other.secondary_cells.contains(cell));
+        cells.map(|cell| json!({ "ecgi": radio.ecgi(cell) })).collect::<Vec<_>>()
+    };
+    let (added, removed) = (only_in(client, before, new), only_in(before, client, old));
+    let ecgi = new.ecgi(&client.cell);
+    let body = json!({
+        "ecgi": ecgi, "secondaryCellAdd": added, "secondaryCellRemove": removed,
+    });
+    (!added.is_empty() || !removed.is_empty()).then(|| (json!({ "ecgi": ecgi }), body))
+}
+
+/// As 3GPP TS 36.133 §9.1.4 and §9.1.7 number ranges of power and quality in LTE.
+fn lte_power(rsrp_dbm: f64) -> i64 {
+    (rsrp_dbm + 141.0).floor().clamp(0.0, 97.0) as i64
+}
+
+fn lte_quality(rsrq_db: f64) -> i64 {
+    (2.0 * (rsrq_db + 20.0)).floor().clamp(0.0, 34.0) as i64
+}
+
+/// As 3GPP TS 38.133 §10.1.6 and §10.1.11 number them in NR.
+fn nr_power(rsrp_dbm: f64) -> i64 {
+    (rsrp_dbm + 157.0).floor().clamp(0.0, 127.0) as i64
+}
+
+fn nr_quality(rsrq_db: f64) -> i64 {
+    (2.0 * (rsrq_db + 43.5)).floor().clamp(0.0, 127.0) as i64
+}
+
+/// What a client measures of its cell, for subscribers of the kind that its cell is of.
+fn measured(radio: &Radio, client: &Client) -> Option<(&'static str, Value, Value)> {
+    let (rsrp_dbm, rsrq_db) = client.rsrp_dbm.zip(client.rsrq_db)?;
+    if !is_of_nr(&client.cell) {
+        let ecgi = radio.ecgi(&client.cell);
+        let facts = json!({ "ecgi": ecgi, "trigger": PERIODICAL });
+        let (rsrp, rsrq) = (lte_power(rsrp_dbm), lte_quality(rsrq_db));
+        let body = json!({ "ecgi": ecgi, "trigger": PERIODICAL, "rsrp": rsrp, "rsrq": rsrq });
+        return Some(("MeasRepUeSubscription", facts, body));
+    }
+    let nrcgi = radio.nrcgi(&client.cell);
+    let power = |rsrp_dbm: f64| json!({ "rsrp": nr_power(rsrp_dbm) });
+    let mut serving = power(rsrp_dbm);
+    serving["rsrq"] = nr_quality(rsrq_db).into();
+    let (nr, lte): (Vec<&Neighbour>, Vec<&Neighbour>) =
+        client.neighbours.iter().partition(|one| is_of_nr(&one.cell));
+    let nr = nr.iter().map(|one| {
+        let nrcgi = radio.nrcgi(&one.cell);
+        json!({ "nrcgi": nrcgi, "measQuantityResultsSsbCell": power(one.rsrp_dbm) })
+    });
+    let lte = lte
+        .iter()
+        .map(|one| json!({ "ecgi": radio.ecgi(&one.cell), "rsrp": lte_power(one.rsrp_dbm) }));
+    let body = json!({
+        "triggerNr": PERIODICAL,
+        "servCellMeasInfo": [{ "nrcgi": nrcgi, "sCell": { "measQuantityResultsSsbCell": serving } }],
+        "nrNeighCellMeasInfo": nr.collect::<Vec<_>>(),
+        "eutraNeighCellMeasInfo": lte.collect::<Vec<_>>(),
+    });
+    let facts = json!({ "nrcgi": nrcgi, "triggerNr": PERIODICAL });
+    Some(("NrMeasRepUeSubscription", facts, body))
+}
+
 /// What changed from one report to the next.
 pub(super) fn events(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
     let mut events = Vec::new();
@@ -248,16 +316,11 @@ pub(super) fn events(old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
             let body = json!({ "ecgi": ecgi, "timingAdvance": advance });
             happened("MeasTaSubscription", client, json!({ "ecgi": ecgi }), body);
         }
-        if let (Some(rsrp_dbm), Some(rsrq_db)) = (client.rsrp_dbm, client.rsrq_db) {
-            let facts = json!({ "ecgi": ecgi, "trigger": PERIODICAL });
-            let body = json!({
-                "ecgi": ecgi,
-                "trigger": PERIODICAL,
-                // As 3GPP TS 36.133 §9.1.4 and §9.1.7 number their ranges.
-                "rsrp": (rsrp_dbm + 141.0).floor().clamp(0.0, 97.0) as i64,
-                "rsrq": (2.0 * (rsrq_db + 20.0)).floor().clamp(0.0, 34.0) as i64,
-            });
-            happened("MeasRepUeSubscription", client, facts, body);
+        if let Some((facts, body)) = carriers_changed((old, before), (new, client)) {
+            happened("CaReconfSubscription", client, facts, body);
+        }
+        if let Some((kind, facts, body)) = measured(new, client) {
+            happened(kind, client, facts, body);
         }
     }
     for client in old.clients.iter().filter(|client| new.client(client.address).is_none()) {

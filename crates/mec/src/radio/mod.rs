@@ -14,6 +14,10 @@ pub const CELLS_MAX: usize = 1024;
 pub const CLIENTS_MAX: usize = 4096;
 /// Other cells a client may have the power of.
 pub const NEIGHBOURS_MAX: usize = 32;
+/// Other cells that may serve a client at once (3GPP TS 36.331: 32 carriers with the first).
+pub const SECONDARY_CELLS_MAX: usize = 31;
+/// Hexadecimal digits of a cell's identity in NR, which has 36 bits.
+const NR_DIGITS: usize = 9;
 /// Longest distance of a timing advance, in metres: that of NR with subcarriers of 15 kHz ends at 300 km.
 const ADVANCE_M_MAX: f64 = 300_000.0;
 
@@ -84,6 +88,9 @@ pub struct Client {
     /// Power of other cells, likewise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub neighbours: Vec<Neighbour>,
+    /// Cells that serve it besides, where carriers are aggregated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secondary_cells: Vec<String>,
     /// Latitude and longitude, in degrees of WGS 84, where the network estimates it; else the platform does, by the
     /// measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,6 +175,11 @@ impl Radio {
         json!({ "plmn": self.plmn_value(), "cellId": cell })
     }
 
+    /// The same of a cell of NR.
+    pub(crate) fn nrcgi(&self, cell: &str) -> Value {
+        json!({ "plmn": self.plmn_value(), "nrCellId": cell })
+    }
+
     /// The network's identity.
     pub(crate) fn plmn_value(&self) -> Value {
         json!({ "mcc": self.plmn[0], "mnc": self.plmn[1] })
@@ -195,6 +207,11 @@ impl Radio {
             })
         })
     }
+}
+
+/// Whether a cell is one of NR, by its identity.
+pub(crate) fn is_of_nr(cell: &str) -> bool {
+    cell.len() == NR_DIGITS
 }
 
 fn is_position([latitude, longitude]: [f64; 2]) -> bool {
@@ -232,7 +249,8 @@ impl Ellipse {
 
 impl Client {
     fn mistake(&self, cells: &BTreeSet<&str>) -> Option<String> {
-        let all = std::iter::once(&self.cell).chain(self.neighbours.iter().map(|one| &one.cell));
+        let others = self.neighbours.iter().map(|one| &one.cell).chain(&self.secondary_cells);
+        let all = std::iter::once(&self.cell).chain(others);
         if let Some(lost) = all.into_iter().find(|cell| !cells.contains(cell.as_str())) {
             return Some(format!("is in or near cell {lost}, which is not there"));
         }
@@ -240,6 +258,8 @@ impl Client {
             self.rsrp_dbm.into_iter().chain(self.neighbours.iter().map(|one| one.rsrp_dbm));
         let why = if self.neighbours.len() > NEIGHBOURS_MAX {
             format!("has more than {NEIGHBOURS_MAX} neighbours")
+        } else if self.secondary_cells.len() > SECONDARY_CELLS_MAX {
+            format!("has more than {SECONDARY_CELLS_MAX} secondaryCells")
         } else if self.position.is_some() != self.accuracy_m.is_some() {
             "has one of position and accuracyM: give both, or none to have it estimated".to_owned()
         } else if self.confidence_percent.is_some_and(|percent| !(1..=99).contains(&percent)) {

@@ -95,6 +95,7 @@ impl Stations {
             rsrq_db: None,
             timing_advance_m: None,
             neighbours: Vec::new(),
+            secondary_cells: Vec::new(),
             position: Some(station.position),
             accuracy_m: Some(station.radius_m),
             confidence_percent: None,

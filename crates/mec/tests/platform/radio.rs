@@ -3,7 +3,7 @@
 use crate::support::{World, location};
 use freshet_mec::notify::Notice;
 use freshet_mec::radio::simulator::Simulator;
-use freshet_mec::radio::{Bearer, Cell, Client, Radio};
+use freshet_mec::radio::{Bearer, Cell, Client, Neighbour, Radio};
 use serde_json::{Value, json};
 
 /// Two cells in two zones, and a client in the first.
@@ -29,6 +29,7 @@ pub(crate) fn network() -> Radio {
         rsrq_db: Some(-10.0),
         timing_advance_m: Some(156.0),
         neighbours: Vec::new(),
+        secondary_cells: Vec::new(),
         position: Some([60.001, 25.0]),
         accuracy_m: Some(50.0),
         confidence_percent: None,
@@ -258,4 +259,67 @@ fn a_simulated_network_is_as_real_to_subscribers_as_another() {
     let users = world.get("camera", "/location/v3/queries/users");
     assert_eq!(users.field("Freshet-Data-Source"), Some("simulator"));
     assert_eq!(users.body.unwrap()["userList"]["user"].as_array().unwrap().len(), 12);
+}
+
+/// Subscribes to a kind of event of MEC 012, with a filter under its name.
+fn subscribe(world: &mut World, kind: &str, filter: &str, criteria: Value) {
+    let mut body = json!({"subscriptionType": kind, "callbackReference": "http://192.0.2.7/"});
+    body[filter] = criteria;
+    let (made, _) = world.ask("viewer", "POST", "/rni/v2/subscriptions", &body);
+    assert_eq!(made.status, 201, "{made:?}");
+}
+
+#[test]
+fn carriers_that_come_and_go_are_told_of() {
+    let mut world = World::new();
+    let mut radio = network();
+    tell(&mut world, &radio);
+    subscribe(&mut world, "CaReconfSubscription", "filterCriteriaAssoc", json!({}));
+    let of = |cell: &str| json!([{"ecgi": {"plmn": {"mcc": "001", "mnc": "01"}, "cellId": cell}}]);
+    radio.clients[0].secondary_cells = vec!["0010101".to_owned()];
+    let notices = tell(&mut world, &radio);
+    assert_eq!(kinds(&notices), ["CaReconfNotification"]);
+    assert_eq!(notices[0].body["secondaryCellAdd"], of("0010101"));
+    assert_eq!(notices[0].body["secondaryCellRemove"], json!([]));
+    assert!(tell(&mut world, &radio).is_empty());
+    radio.clients[0].secondary_cells.clear();
+    let notices = tell(&mut world, &radio);
+    assert_eq!(notices[0].body["secondaryCellRemove"], of("0010101"));
+    radio.clients[0].secondary_cells = vec!["none".to_owned()];
+    let body = serde_json::to_value(&radio).unwrap();
+    let refused = world.ask("operator", "PUT", "/mec_platform/v1/radio", &body).0;
+    assert_eq!(refused.status, 400);
+    assert!(refused.body.unwrap()["detail"].as_str().unwrap().contains("cell none"));
+}
+
+#[test]
+fn a_client_of_nr_is_measured_in_the_words_of_nr() {
+    let mut world = World::new();
+    let mut radio = network();
+    radio.cells[0].id = "001010001".to_owned();
+    radio.clients[0].cell = "001010001".to_owned();
+    let near = |cell: &str| Neighbour { cell: cell.to_owned(), rsrp_dbm: -97.0 };
+    radio.cells.push(Cell { id: "001010002".to_owned(), ..radio.cells[0].clone() });
+    radio.clients[0].neighbours = vec![near("0010101"), near("001010002")];
+    tell(&mut world, &radio);
+    subscribe(&mut world, "MeasRepUeSubscription", "filterCriteriaAssocTri", json!({}));
+    let cell = |id: &str| json!({"plmn": {"mcc": "001", "mnc": "01"}, "nrCellId": id});
+    let elsewhere = json!({"nrcgi": [cell("001010002")]});
+    subscribe(&mut world, "NrMeasRepUeSubscription", "filterCriteriaNrMrs", elsewhere);
+    let here = json!({"nrcgi": [cell("001010001")], "triggerNr": [1]});
+    subscribe(&mut world, "NrMeasRepUeSubscription", "filterCriteriaNrMrs", here);
+    let notices = tell(&mut world, &radio);
+    assert_eq!(kinds(&notices), ["NrMeasRepUeNotification"]);
+    let body = &notices[0].body;
+    assert_eq!(body["triggerNr"], 1);
+    // -90 dBm and -10 dB, by the tables of 3GPP TS 38.133.
+    assert_eq!(
+        body["servCellMeasInfo"],
+        json!([{"nrcgi": cell("001010001"), "sCell": {"measQuantityResultsSsbCell": {"rsrp": 67, "rsrq": 67}}}])
+    );
+    assert_eq!(
+        body["nrNeighCellMeasInfo"],
+        json!([{"nrcgi": cell("001010002"), "measQuantityResultsSsbCell": {"rsrp": 60}}])
+    );
+    assert_eq!(body["eutraNeighCellMeasInfo"][0]["rsrp"], 44);
 }

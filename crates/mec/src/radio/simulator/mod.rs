@@ -105,6 +105,7 @@ fn client(world: &mut World, index: usize, walker: &Walker) -> Client {
         rsrq_db: Some(rsrq_db),
         timing_advance_m: measured.advance.map(|advance| advance.range_m),
         neighbours: neighbours.collect(),
+        secondary_cells: Vec::new(),
         position: None,
         accuracy_m: None,
         confidence_percent: None,
