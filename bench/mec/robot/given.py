@@ -38,48 +38,59 @@ def services(platform):
     }
 
 
-def ends_of_apps(platform):
-    subscription = {
-        "subscriptionType": "AppTerminationNotificationSubscription", "callbackReference": CALLBACK,
-        "appInstanceId": APP,
-    }
-    given = services(platform)
-    path = f"/mec_app_support/v1/applications/{APP}/subscriptions"
-    return {**given, "SUBSCRIPTION_ID": platform.make(path, subscription)}
+def subscribed(prepare, path, kind, **members):
+    """What is given, and a subscription to it."""
+    def given(platform):
+        body = {"subscriptionType": kind, "callbackReference": CALLBACK, **members}
+        return {**prepare(platform), "SUBSCRIPTION_ID": platform.make(path, body)}
+
+    return given
 
 
-def availability(platform):
-    subscription = {
-        "subscriptionType": "SerAvailabilityNotificationSubscription", "callbackReference": CALLBACK,
-    }
-    given = services(platform)
-    path = f"/mec_service_mgmt/v1/applications/{APP}/subscriptions"
-    return {**given, "SUBSCRIPTION_ID": platform.make(path, subscription)}
-
-
-def radio(platform):
+def radio(_platform):
     """MEC 012. What the network tells comes from notified.py."""
-    subscription = {
-        "subscriptionType": "CellChangeSubscription", "callbackReference": CALLBACK,
-        "filterCriteriaAssocHo": {},
-    }
-    return {
-        "CELL_ID": CELL, "APP_INS_ID": APP, "SUBSCRIPTION_HREF_VALUE": "cell_change",
-        "SUBSCRIPTION_ID": platform.make("/rni/v2/subscriptions", subscription),
-    }
+    return {"CELL_ID": CELL, "APP_INS_ID": APP, "SUBSCRIPTION_HREF_VALUE": "cell_change"}
 
 
-def location(platform):
+def location(_platform):
     """MEC 013."""
     time.sleep(1.5)  # The simulator's first report.
-    subscription = {"userDistanceSubscription": {
-        "subscriptionType": "UserDistanceSubscription", "callbackReference": CALLBACK,
-        "monitoredAddress": ["acr:10.45.0.2"], "referenceAddress": ["acr:10.45.0.3"],
-        "trackingAccuracy": 10, "checkImmediate": False, "criteria": "AllWithinDistance", "distance": 100,
-    }}
+    return {"ZONE_ID": "north", "LOC_QRY_UE_ADDRESS": "acr:10.45.0.2"}
+
+
+def told_where(path, kind, members, **variables):
+    """A subscription of MEC 013 V2.1.1. What variables say of objects is compared as Python writes them."""
+    def given(platform):
+        body = {kind: {"callbackReference": {"notifyURL": CALLBACK}, **members}}
+        made = platform.make(f"/location/v2/subscriptions/{path}", body)
+        return {"SUBSCRIPTION_ID": made, **{name: str(value) for name, value in variables.items()}}
+
+    return given
+
+
+def where():
+    """Subscriptions of MEC 013, by their folders."""
+    client = "acr:10.45.0.2"
+    # As the suite's own bodies have it.
+    callback = {"notifyURL": "http://clientApp.example.com/location_notifications/123456"}
+    near = {"trackingAccuracy": 10, "checkImmediate": False, "frequency": 10}
     return {
-        "apiVersion": "v3", "ZONE_ID": "north", "LOC_QRY_UE_ADDRESS": "acr:10.45.0.2",
-        "SUBSCRIPTION_ID": platform.make("/location/v3/subscriptions/distance", subscription),
+        "UEAREASUB": told_where("area/circle", "circleNotificationSubscription", {
+            "address": [client], "latitude": 60.17, "longitude": 24.94, "radius": 100,
+            "enteringLeavingCriteria": "Entering", **near,
+        }, IP_ADDRESS=["acr:10.0.0.1"], APP_UEAREASUB_CALLBACK_URI={"callbackData": "1234", **callback}),
+        "UEDISTSUB": told_where("distance", "distanceNotificationSubscription", {
+            "monitoredAddress": [client], "criteria": "AllWithinDistance", "distance": 100, **near,
+        }),
+        "UEINFOSUB": told_where("zonalTraffic", "zonalTrafficSubscription", {
+            "zoneId": "north",
+        }, ZONAL_TRAF_NOTIF_CALLBACK_URI=callback),
+        "UELOCSUB": told_where("userTracking", "userTrackingSubscription", {
+            "address": client,
+        }, USERTRACK_NOTIF_CALLBACK_URI=callback),
+        "UETRACKSUB": told_where("periodic", "periodicNotificationSubscription", {
+            "address": [client], "requestedAccuracy": 10, "frequency": 10,
+        }),
     }
 
 
@@ -117,14 +128,9 @@ def devices(_platform):
 def mobility(platform):
     """MEC 021."""
     service = {"serviceConsumerId": {"appInstanceId": APP}}
-    subscription = {
-        "subscriptionType": "MobilityProcedureSubscription", "callbackReference": CALLBACK,
-        "filterCriteria": {"appInstanceId": APP},
-    }
     return {
         "apiName": "amsi", "APP_INS_ID": APP,
         "APP_MOBILITY_SERVICE_ID": platform.make("/amsi/v1/app_mobility_services", service),
-        "SUBSCRIPTION_ID": platform.make("/amsi/v1/subscriptions", subscription),
         **{f"AMS_{name}": value for name, value in {**HOST, "PORT": platform.port}.items()},
     }
 
@@ -273,19 +279,29 @@ FOLDERS = {
     "MEC010p2/MEO/PKGM": (packages, ""),
     "MEC010p2/MEPM/PKGM": (packages, ""),
     **{f"MEC011/SRV/{name}": (services, "") for name in ("APPSAQ", "CONFTASK", "DNS", "LIV", "SAQ")},
-    "MEC011/SRV/APPSUB": (ends_of_apps, ""),
-    "MEC011/SRV/SRVSUB": (availability, ""),
+    "MEC011/SRV/APPSUB": (subscribed(
+        services, f"/mec_app_support/v1/applications/{APP}/subscriptions", "AppTerminationNotificationSubscription",
+        appInstanceId=APP,
+    ), ""),
+    "MEC011/SRV/SRVSUB": (subscribed(
+        services, f"/mec_service_mgmt/v1/applications/{APP}/subscriptions",
+        "SerAvailabilityNotificationSubscription",
+    ), ""),
     **{f"MEC011/SRV/{name}": (services, "") for name in ("TIME", "TRAF", "TRANS")},
-    "MEC012/SRV/RNIS": (radio, ""),
+    "MEC012/SRV/RNIS": (subscribed(
+        radio, "/rni/v2/subscriptions", "CellChangeSubscription", filterCriteriaAssocHo={},
+    ), ""),
     **{f"MEC013/SRV/{name}": (location, SIMULATOR) for name in (
-        "RLOCLOOK", "UEAREASUB", "UEDISTLOOK", "UEDISTSUB", "UEINFOLOOK", "UEINFOSUB", "UELOCLOOK", "UELOCSUB",
-        "UETRACKSUB", "ZOINFOLOOK",
+        "RLOCLOOK", "UEDISTLOOK", "UEINFOLOOK", "UELOCLOOK", "ZOINFOLOOK",
     )},
+    **{f"MEC013/SRV/{name}": (given, SIMULATOR) for name, given in where().items()},
     "MEC014/SRV/UETAG": (identity, ""),
     "MEC015/SRV/MTS": (steering, ""),
     "MEC015/SRV/TM": (bandwidth, ""),
     **{f"MEC016/MEO/{name}": (devices, "") for name in ("UEAPPCTX", "UEAPPLOC", "UEAPPS")},
-    "MEC021/SRV/AMS": (mobility, SIMULATOR),
+    "MEC021/SRV/AMS": (subscribed(
+        mobility, "/amsi/v1/subscriptions", "MobilityProcedureSubscription", filterCriteria={"appInstanceId": APP},
+    ), SIMULATOR),
     **{f"MEC028/WAI/{name}": (wireless, SIMULATOR) for name in ("AP_INFO", "EXT_SUB", "STA_INFO", "SUB")},
     "MEC029/SRV/FAIS": (fixed, SIMULATOR),
     "MEC030/SRV/V2X": (vehicles, SIMULATOR),

@@ -111,9 +111,9 @@ impl Caller {
         covers_any(&self.scopes, scope)
     }
 
-    /// Whether what belongs to `owner` is this client's business.
-    pub(crate) fn owns(&self, owner: &str) -> bool {
-        self.app.is_none() || self.client == owner
+    /// Whether what belongs to `owner`, or to nobody, is this client's business.
+    pub(crate) fn owns(&self, owner: Option<&str>) -> bool {
+        self.app.is_none() || owner.is_none_or(|owner| self.client == owner)
     }
 }
 

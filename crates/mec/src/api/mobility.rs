@@ -64,7 +64,7 @@ pub(super) fn deregister(stage: &Stage<'_>) -> Result<Decision, Problem> {
     let id = stage.route.name("appMobilityServiceId").unwrap_or_default();
     let path = format!("{SERVICES}{}", crate::tree::escape(id));
     let document = stage.tree.get(&path).ok_or_else(|| Problem::not_found(&path))?;
-    if document.owner.as_deref().is_some_and(|owner| !stage.caller.owns(owner)) {
+    if !stage.caller.owns(document.owner.as_deref()) {
         return Err(Problem::forbidden("this belongs to another client"));
     }
     Ok(Decision { changes: vec![Change::remove(path)], ..Answer::nothing().into() })

@@ -41,8 +41,9 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The tables, in the order of their standards' numbers, then those that are not ETSI's.
-const TEXTS: [(&str, &str); 22] = [
+const TEXTS: [(&str, &str); 24] = [
     ("common", include_str!("../../api/common.api")),
+    ("location-types", include_str!("../../api/location-types.api")),
     ("wlan-types", include_str!("../../api/wlan-types.api")),
     ("fixed-types", include_str!("../../api/fixed-types.api")),
     ("v2x-types", include_str!("../../api/v2x-types.api")),
@@ -53,6 +54,7 @@ const TEXTS: [(&str, &str); 22] = [
     ("011-service-management", include_str!("../../api/011-service-management.api")),
     ("012-radio", include_str!("../../api/012-radio.api")),
     ("013-location", include_str!("../../api/013-location.api")),
+    ("013-location-v2", include_str!("../../api/013-location-v2.api")),
     ("014-identity", include_str!("../../api/014-identity.api")),
     ("015-bandwidth", include_str!("../../api/015-bandwidth.api")),
     ("015-steering", include_str!("../../api/015-steering.api")),
@@ -215,7 +217,7 @@ pub(crate) fn admit(
         ("mec_app_support", "dns_rules") => dns::admit(value)?,
         ("mec_app_support", "subscriptions") => support::admit_subscription(stage, value),
         ("mec_service_mgmt", "services") => services::admit(stage, path, value)?,
-        ("location", _) => location::admit(value, stage.now_ms)?,
+        ("location", _) => location::admit(stage, path, value)?,
         ("bwm", _) => bandwidth::admit(stage, path, value)?,
         ("mts", _) => bandwidth::admit_session(stage, value)?,
         ("dev_app", _) => devices::admit(stage, value)?,
@@ -273,7 +275,7 @@ pub(crate) fn due(stand: Stand<'_>, since_ms: u64, now_ms: u64) -> (Vec<Change>,
     changes.extend(mobility::due(tree, now_ms));
     let (more, mut events) = devices::due(tree, &setup.host);
     changes.extend(more);
-    events.extend(location::due(tree, radio, since_ms, now_ms));
+    events.extend(location::due(tree, &setup.url, radio, since_ms, now_ms));
     events.extend(wlan::due(tree, reports.get("wlan"), since_ms, now_ms));
     (changes, events)
 }
@@ -298,14 +300,16 @@ pub(crate) fn inner_mut(value: &mut Value) -> &mut Value {
 fn around(value: &Value) -> Option<String> {
     let members = value.as_object().filter(|members| members.len() == 1)?;
     let (name, inner) = members.iter().next()?;
-    let is_body =
-        inner.get("subscriptionType").is_some() || inner.get("notificationType").is_some();
+    let is_body = ["subscriptionType", "notificationType", "callbackReference"]
+        .iter()
+        .any(|word| inner.get(word).is_some());
     is_body.then(|| name.clone())
 }
 
 /// Where a subscription's notifications go.
 pub(crate) fn callback(value: &Value) -> Option<&str> {
     let inner = inner(value);
-    // ETSI GS MEC 010-2 has another word for it.
-    inner.get("callbackReference").or_else(|| inner.get("callbackUri"))?.as_str()
+    // ETSI GS MEC 010-2 has another word for it, and MEC 013 had an object around it once.
+    let reference = inner.get("callbackReference").or_else(|| inner.get("callbackUri"))?;
+    reference.get("notifyURL").unwrap_or(reference).as_str()
 }

@@ -68,7 +68,7 @@ pub(super) fn own(name: &str, stage: &Stage<'_>, body: &Value) -> Result<Decisio
         return Ok(user_defined(body));
     }
     let (path, document) = find(stage.tree, stage.route.name("appPkgId").unwrap_or_default())?;
-    if document.owner.as_deref().is_some_and(|owner| !stage.caller.owns(owner)) {
+    if !stage.caller.owns(document.owner.as_deref()) {
         return Err(Problem::forbidden("this belongs to another client"));
     }
     let is_there = document.value["onboardingState"] == "ONBOARDED";

@@ -79,7 +79,12 @@ pub(super) fn begin(tree: &Tree, table: &Table, url: &str) -> Vec<Change> {
     });
     let mut changes = vec![Change::put(format!("{ROOT}/transports/rest"), transport, None)];
     for api in table.0.iter().filter(|api| api.name != "mec_platform") {
-        let id = format!("{PLATFORM}-{}", api.name);
+        let mut id = format!("{PLATFORM}-{}", api.name);
+        // Of two versions of an interface the table has the present one first.
+        let present = table.0.iter().find(|one| one.name == api.name);
+        if present.is_some_and(|one| one.version != api.version) {
+            id = format!("{id}-{}", api.version);
+        }
         let path = format!("{ROOT}/applications/{PLATFORM}/services/{id}");
         let transport = json!({
             "id": id,

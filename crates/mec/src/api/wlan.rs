@@ -14,9 +14,8 @@ const MEASUREMENTS: &str = "/wai/v2/measurements/";
 
 /// Links to the measurements a client has configured.
 pub(super) fn measurements(stage: &Stage<'_>) -> Decision {
-    let own = stage.tree.below(MEASUREMENTS).filter(|(_, document)| {
-        document.owner.as_deref().is_none_or(|owner| stage.caller.owns(owner))
-    });
+    let all = stage.tree.below(MEASUREMENTS);
+    let own = all.filter(|(_, document)| stage.caller.owns(document.owner.as_deref()));
     let links = own.map(|(_, document)| {
         json!({ "href": document.value["href"], "measurementId": document.value["measurementId"] })
     });

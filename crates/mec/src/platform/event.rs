@@ -79,6 +79,10 @@ pub(super) fn expired(table: &Table, tree: &Tree, now_ms: u64) -> (Vec<Change>, 
                 continue;
             }
             changes.push(Change::remove(path));
+            // What has no type is of an earlier version of its standard, which has no word for this.
+            if inner.get("subscriptionType").is_none() {
+                continue;
+            }
             events.push(Event {
                 root: api.root(),
                 kind: "",

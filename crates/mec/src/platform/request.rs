@@ -241,7 +241,7 @@ impl Request<'_> {
 }
 
 fn may_see(document: &Document, caller: &Caller) -> bool {
-    document.owner.as_deref().is_none_or(|owner| caller.owns(owner))
+    caller.owns(document.owner.as_deref())
 }
 
 fn is_subscription(value: &Value) -> bool {

@@ -124,7 +124,9 @@ fn exercise_radio(world: &mut World) {
         format!("distance?address={one}&address={other}"),
         "zones/none".to_owned(),
     ] {
-        world.get("operator", &format!("/location/v3/queries/{path}"));
+        for version in ["v2", "v3"] {
+            world.get("operator", &format!("/location/{version}/queries/{path}"));
+        }
     }
     let callback = "http://192.0.2.7/events";
     let of_cells = json!({
@@ -165,6 +167,44 @@ fn exercise_radio(world: &mut World) {
         ("/location/v3/subscriptions/distance", of_distance),
     ] {
         make_and_remove(world, collection, &body);
+    }
+    exercise_earlier_location(world, &one);
+}
+
+/// Subscriptions of the earlier version of location, to a client.
+fn exercise_earlier_location(world: &mut World, client: &str) {
+    let near = json!({"trackingAccuracy": 10, "checkImmediate": false, "frequency": 10});
+    for (place, kind, members) in [
+        ("zonalTraffic", "zonalTrafficSubscription", json!({"zoneId": "north"})),
+        ("userTracking", "userTrackingSubscription", json!({"address": client})),
+        (
+            "zoneStatus",
+            "zoneStatusSubscription",
+            json!({"zoneId": "north", "numberOfUsersAPThreshold": 9}),
+        ),
+        (
+            "area/circle",
+            "circleNotificationSubscription",
+            json!({
+                "address": [client], "latitude": 60.17, "longitude": 24.94, "radius": 100,
+                "enteringLeavingCriteria": "Entering",
+            }),
+        ),
+        (
+            "distance",
+            "distanceNotificationSubscription",
+            json!({"monitoredAddress": [client], "criteria": "AllWithinDistance", "distance": 100}),
+        ),
+        (
+            "periodic",
+            "periodicNotificationSubscription",
+            json!({"address": [client], "requestedAccuracy": 10}),
+        ),
+    ] {
+        let mut one = near.clone();
+        one["callbackReference"] = json!({"notifyURL": "http://192.0.2.7/events"});
+        one.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        make_and_remove(world, &format!("/location/v2/subscriptions/{place}"), &json!({kind: one}));
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod access;
 mod apps;
+mod earlier;
 mod gateway;
 mod judge;
 mod lives;

@@ -1,9 +1,8 @@
 //! ETSI GS MEC 013: zones, access points and who is where. An access point is a cell; a client's position
 //! is the radio network's estimate, with how far off it may be.
 
+mod earlier;
 mod subscriptions;
-
-pub(super) use subscriptions::{admit, due, immediately};
 
 use super::{Stage, radio};
 use crate::platform::{Decision, Event};
@@ -68,25 +67,33 @@ pub(super) fn position_of(point: &Value) -> Result<[f64; 2], Problem> {
     Err(Problem::bad_request("latitude must be -90 to 90 and longitude -180 to 180"))
 }
 
-/// A client, as `UserInfo`.
-fn user_value(url: &str, radio: &Radio, client: &Client, now_ms: u64) -> Value {
+/// A client, as `UserInfo`; `root` is where its interface is reached.
+fn user_value(root: &str, radio: &Radio, client: &Client, now_ms: u64) -> Value {
     let address = address_of(client);
     json!({
         "address": address,
         "accessPointId": client.cell,
         "zoneId": radio.zone(client),
-        "resourceURL": format!("{url}{ROOT}/queries/users?address={address}"),
+        "resourceURL": format!("{root}/queries/users?address={address}"),
         "timestamp": time::stamp(now_ms),
         "locationInfo": location_value(client),
     })
 }
 
+/// Where the interface of a request is reached.
+fn root(stage: &Stage<'_>) -> String {
+    format!("{}{}", stage.url, stage.route.api.root())
+}
+
 fn resource(stage: &Stage<'_>, path: &str) -> String {
-    format!("{}{ROOT}/queries/{path}", stage.url)
+    format!("{}/queries/{path}", root(stage))
 }
 
 /// Acts of the interface's own.
 pub(super) fn own(name: &str, stage: &Stage<'_>) -> Result<Decision, Problem> {
+    if name == "subscriptions" {
+        return Ok(earlier::list(stage));
+    }
     radio::needed(stage)?;
     match name {
         "users" => Ok(users(stage)),
@@ -99,12 +106,13 @@ pub(super) fn own(name: &str, stage: &Stage<'_>) -> Result<Decision, Problem> {
 }
 
 pub(super) fn users(stage: &Stage<'_>) -> Decision {
+    let root = root(stage);
     let users = stage.radio.clients.iter().filter_map(|client| {
         let zone = stage.radio.zone(client);
         let view =
             json!({ "zoneId": zone, "accessPointId": client.cell, "address": address_of(client) });
         let is_wanted = stage.selection.wants(&view);
-        is_wanted.then(|| user_value(stage.url, stage.radio, client, stage.now_ms))
+        is_wanted.then(|| user_value(&root, stage.radio, client, stage.now_ms))
     });
     let users: Vec<Value> = users.collect();
     radio::answer(
@@ -157,7 +165,7 @@ pub(super) fn zone(stage: &Stage<'_>) -> Result<Decision, Problem> {
 fn access_point_value(stage: &Stage<'_>, cell: &Cell) -> Value {
     json!({
         "accessPointId": cell.id,
-        "connectionType": "UNKNOWN",
+        "connectionType": if earlier::is_of(stage) { "Unknown" } else { "UNKNOWN" },
         "locationInfo": { "latitude": [cell.position[0]], "longitude": [cell.position[1]], "shape": POINT },
         "numberOfUsers": stage.radio.clients.iter().filter(|client| client.cell == cell.id).count(),
         "operationStatus": "Serviceable",
@@ -223,62 +231,131 @@ pub(super) fn distance(stage: &Stage<'_>) -> Result<Decision, Problem> {
     ))
 }
 
+/// What a client did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Act {
+    Entering,
+    Leaving,
+    /// From one access point of a zone to another.
+    Transferring,
+}
+
+/// What a client did in a zone from one report to the next.
+#[derive(Clone, Copy, Debug)]
+struct Move<'a> {
+    client: &'a Client,
+    zone: &'a str,
+    act: Act,
+    /// Where it was before.
+    access_point_before: Option<&'a str>,
+}
+
+fn moves<'a>(old: &'a Radio, new: &'a Radio) -> Vec<Move<'a>> {
+    let mut moves = Vec::new();
+    for client in &new.clients {
+        let zone = new.zone(client);
+        let before = old.client(client.address);
+        let access_point_before = before.map(|before| before.cell.as_str());
+        let mut add = |zone, act| moves.push(Move { client, zone, act, access_point_before });
+        match before {
+            Some(before) if old.zone(before) == zone => {
+                if before.cell != client.cell {
+                    add(zone, Act::Transferring);
+                }
+            }
+            before => {
+                if let Some(before) = before {
+                    add(old.zone(before), Act::Leaving);
+                }
+                add(zone, Act::Entering);
+            }
+        }
+    }
+    let gone = old.clients.iter().filter(|client| new.client(client.address).is_none());
+    moves.extend(gone.map(|client| Move {
+        client,
+        zone: old.zone(client),
+        act: Act::Leaving,
+        access_point_before: Some(&client.cell),
+    }));
+    moves
+}
+
+/// Checks what types cannot say, and fills in what follows from it.
+pub(super) fn admit(stage: &Stage<'_>, path: &str, value: &mut Value) -> Result<(), Problem> {
+    if earlier::is_of(stage) {
+        return earlier::admit(stage, path, value);
+    }
+    subscriptions::admit(value, stage.now_ms)
+}
+
+/// What a subscription is told when it is made.
+pub(super) fn immediately(
+    path: &str,
+    value: &Value,
+    url: &str,
+    radio: &Radio,
+    now_ms: u64,
+) -> Vec<Event> {
+    let mut events = earlier::immediately(path, value, url, radio);
+    events.extend(subscriptions::immediately(path, value, url, radio, now_ms));
+    events
+}
+
+/// What is due by time: what became so after `since_ms`, and not after now.
+pub(super) fn due(tree: &Tree, url: &str, radio: &Radio, since_ms: u64, now_ms: u64) -> Vec<Event> {
+    let mut events = subscriptions::due(tree, radio, since_ms, now_ms);
+    events.extend(earlier::due(tree, url, radio, since_ms, now_ms));
+    events
+}
+
 /// Who entered or left a zone from one report to the next, and what else was subscribed for.
 pub(super) fn events(tree: &Tree, url: &str, old: &Radio, new: &Radio, now_ms: u64) -> Vec<Event> {
+    let moves = moves(old, new);
     let mut events = subscriptions::events(tree, url, old, new, now_ms);
-    let mut happened = |client: &Client, zone: &str, event: &str| {
-        let address = address_of(client);
-        let facts = json!({
-            "address": address, "addressList": address, "zoneId": zone, "locationEventCriteria": event,
-            "accessPointList": client.cell,
-        });
-        let kinds = [
-            (
-                "UserLocationEventSubscription",
-                "userLocationEventNotification",
-                "UserLocationEventNotification",
-            ),
-            (
-                "ZoneLocationEventSubscription",
-                "zoneLocationEventNotification",
-                "ZoneLocationEventNotification",
-            ),
-        ];
-        for (kind, around, notification) in kinds {
-            let mut body = json!({
-                "notificationType": notification,
-                "timeStamp": time::stamp(now_ms),
-                "address": address,
-                "zoneId": zone,
-                "userLocationEvent": event,
-            });
-            if kind == "UserLocationEventSubscription" {
-                body["accessPointId"] = client.cell.clone().into();
-                body["locationInfo"] = location_value(client);
-            }
-            let body = json!({ around: body });
-            events.push(Event {
-                root: ROOT.to_owned(),
-                kind,
-                facts: facts.clone(),
-                body,
-                only: None,
-            });
-        }
-    };
-    for client in &new.clients {
-        let before = old.client(client.address).map(|before| old.zone(before));
-        let zone = new.zone(client);
-        if before == Some(zone) {
-            continue;
-        }
-        if let Some(before) = before {
-            happened(client, before, "LEAVING_AREA_EVENT");
-        }
-        happened(client, zone, "ENTERING_AREA_EVENT");
-    }
-    for client in old.clients.iter().filter(|client| new.client(client.address).is_none()) {
-        happened(client, old.zone(client), "LEAVING_AREA_EVENT");
-    }
+    events.extend(earlier::events(tree, url, (old, new), &moves, now_ms));
+    events.extend(moves.iter().flat_map(|one| zone_events(one, now_ms)));
     events
+}
+
+/// What subscribers to a client and to a zone are told of a move.
+fn zone_events(one: &Move<'_>, now_ms: u64) -> Vec<Event> {
+    let event = match one.act {
+        Act::Entering => "ENTERING_AREA_EVENT",
+        Act::Leaving => "LEAVING_AREA_EVENT",
+        Act::Transferring => return Vec::new(),
+    };
+    let address = address_of(one.client);
+    let facts = json!({
+        "address": address, "addressList": address, "zoneId": one.zone, "locationEventCriteria": event,
+        "accessPointList": one.client.cell,
+    });
+    let kinds = [
+        (
+            "UserLocationEventSubscription",
+            "userLocationEventNotification",
+            "UserLocationEventNotification",
+        ),
+        (
+            "ZoneLocationEventSubscription",
+            "zoneLocationEventNotification",
+            "ZoneLocationEventNotification",
+        ),
+    ];
+    let of_kind = |(kind, around, notification): (&'static str, &str, &str)| {
+        let mut body = json!({
+            "notificationType": notification,
+            "timeStamp": time::stamp(now_ms),
+            "address": address,
+            "zoneId": one.zone,
+            "userLocationEvent": event,
+        });
+        if kind == "UserLocationEventSubscription" {
+            body["accessPointId"] = one.client.cell.clone().into();
+            body["locationInfo"] = location_value(one.client);
+        }
+        let body = json!({ around: body });
+        Event { root: ROOT.to_owned(), kind, facts: facts.clone(), body, only: None }
+    };
+    kinds.map(of_kind).into()
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// Where they are.
 const SUBSCRIPTIONS: &str = "/location/v3/subscriptions/";
 /// A value of the shape of an area; the other is a polygon.
-const CIRCLE: u64 = 1;
+pub(super) const CIRCLE: u64 = 1;
 
 fn event(path: &str, around: &str, mut body: Value, now_ms: u64) -> Event {
     let mut kind = around.to_owned();
@@ -35,15 +35,8 @@ pub(super) fn events(tree: &Tree, url: &str, old: &Radio, new: &Radio, now_ms: u
                 events.extend(bodies.map(|body| event(path, "userAreaNotification", body, now_ms)));
             }
             Some("UserDistanceSubscription") => {
-                if let Some(users) = distance(one, old, new) {
-                    let users: Vec<Value> =
-                        users.into_iter().map(|user| user_value(url, new, user, now_ms)).collect();
-                    let body = json!({
-                        "distanceEvent": one["criteria"],
-                        "monitoredUsers": { "resourceURL": format!("{url}{ROOT}/queries/users"), "user": users },
-                    });
-                    events.push(event(path, "userDistanceNotification", body, now_ms));
-                }
+                let users = distance(one, old, new);
+                events.extend(users.map(|users| nearness(path, one, url, new, users, now_ms)));
             }
             Some("ZoneStatusSubscription") => {
                 let bodies = filled(one, old, new).into_iter();
@@ -57,7 +50,7 @@ pub(super) fn events(tree: &Tree, url: &str, old: &Radio, new: &Radio, now_ms: u
 }
 
 /// The addresses of a list, as clients.
-fn clients<'a>(radio: &'a Radio, list: &Value) -> Vec<&'a Client> {
+pub(super) fn clients<'a>(radio: &'a Radio, list: &Value) -> Vec<&'a Client> {
     let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
     texts.filter_map(|address| client_of(radio, address)).collect()
 }
@@ -67,7 +60,7 @@ fn point(value: &Value) -> [f64; 2] {
 }
 
 /// Whether a position is in an area (`AreaInfo`).
-fn is_within(area: &Value, position: [f64; 2]) -> bool {
+pub(super) fn is_within(area: &Value, position: [f64; 2]) -> bool {
     let points: Vec<[f64; 2]> =
         area["points"].as_array().into_iter().flatten().map(point).collect();
     if area["shape"].as_u64() == Some(CIRCLE) {
@@ -85,7 +78,7 @@ fn is_within(area: &Value, position: [f64; 2]) -> bool {
 }
 
 /// Who entered or left an area.
-fn crossings(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Value> {
+pub(super) fn crossings(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Value> {
     let area = &subscription["areaDefine"];
     let wanted = subscription["locationEventCriteria"].as_array().filter(|list| !list.is_empty());
     let moved = clients(new, &subscription["addressList"]).into_iter().filter_map(|client| {
@@ -143,14 +136,19 @@ fn holds<'a>(subscription: &Value, radio: &'a Radio) -> Option<(bool, Vec<&'a Cl
     Some((holds, monitored))
 }
 
-fn distance<'a>(subscription: &Value, old: &Radio, new: &'a Radio) -> Option<Vec<&'a Client>> {
+/// The clients that a distance is asked of, where what is asked came to hold.
+pub(super) fn distance<'a>(
+    subscription: &Value,
+    old: &Radio,
+    new: &'a Radio,
+) -> Option<Vec<&'a Client>> {
     let (now, users) = holds(subscription, new)?;
     let before = holds(subscription, old).is_some_and(|(before, _)| before);
     (now && !before).then_some(users)
 }
 
 /// What a subscription with `checkImmediate` is told when it is made.
-pub(in crate::api) fn immediately(
+pub(super) fn immediately(
     path: &str,
     value: &Value,
     url: &str,
@@ -162,17 +160,30 @@ pub(in crate::api) fn immediately(
         return None;
     }
     let users = distance(one, &Radio::default(), radio)?;
+    Some(nearness(path, one, url, radio, users, now_ms))
+}
+
+/// What a subscription to a distance is told of its clients.
+fn nearness(
+    path: &str,
+    subscription: &Value,
+    url: &str,
+    radio: &Radio,
+    users: Vec<&Client>,
+    now_ms: u64,
+) -> Event {
+    let root = format!("{url}{ROOT}");
     let users: Vec<Value> =
-        users.into_iter().map(|user| user_value(url, radio, user, now_ms)).collect();
+        users.into_iter().map(|user| user_value(&root, radio, user, now_ms)).collect();
     let body = json!({
-        "distanceEvent": one["criteria"],
-        "monitoredUsers": { "resourceURL": format!("{url}{ROOT}/queries/users"), "user": users },
+        "distanceEvent": subscription["criteria"],
+        "monitoredUsers": { "resourceURL": format!("{root}/queries/users"), "user": users },
     });
-    Some(event(path, "userDistanceNotification", body, now_ms))
+    event(path, "userDistanceNotification", body, now_ms)
 }
 
 /// What a zone or one of its access points came to be: too full or too empty.
-fn filled(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Value> {
+pub(super) fn filled(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Value> {
     let zone = subscription["zoneId"].as_str().unwrap_or_default();
     let limit = |name: &str| subscription[name].as_u64();
     let mut bodies = Vec::new();
@@ -205,7 +216,7 @@ fn filled(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Value> {
 
 /// Checks what types cannot say, and has a subscription to reports by time say itself when the last of
 /// them comes.
-pub(in crate::api) fn admit(value: &mut Value, now_ms: u64) -> Result<(), Problem> {
+pub(super) fn admit(value: &mut Value, now_ms: u64) -> Result<(), Problem> {
     let area = &inner(value)["areaDefine"];
     let points = area["points"].as_array().map_or(0, Vec::len);
     match area["shape"].as_u64() {
@@ -227,7 +238,7 @@ pub(in crate::api) fn admit(value: &mut Value, now_ms: u64) -> Result<(), Proble
 }
 
 /// Reports by time: those whose moment is after `since_ms` and not after now.
-pub(in crate::api) fn due(tree: &Tree, radio: &Radio, since_ms: u64, now_ms: u64) -> Vec<Event> {
+pub(super) fn due(tree: &Tree, radio: &Radio, since_ms: u64, now_ms: u64) -> Vec<Event> {
     let found = tree.below(SUBSCRIPTIONS).filter_map(|(path, document)| {
         let one = document.value.get("userLocationPeriodicSubscription")?;
         let number = |name: &str| one["periodicEventInfo"][name].as_u64();
