@@ -15,9 +15,14 @@ pub(crate) use devices::Devices;
 use super::{Driver, Health, ROOTFS, Spec, Trouble, clear, image_of, unpack};
 use crate::limits::LOG_BYTES_MAX;
 use freshet_package::image::Image;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -28,8 +33,6 @@ use std::time::Duration;
 const COMMAND_S_MAX: u32 = 30;
 /// How long an app may take to take a connection: it is on this machine.
 const CONNECT: Duration = Duration::from_millis(500);
-/// How often is looked whether what the last process began is over.
-const BEGUN_EVERY: Duration = Duration::from_millis(5);
 const PROCESS: &str = "process";
 const LOG: &str = "log";
 /// How the network is shaped.
@@ -72,10 +75,11 @@ impl Oci {
         loop {
             let file = File::options().create(true).truncate(false).write(true).open(&lock);
             file.and_then(|file| file.lock()).map_err(say)?;
-            if !is_begun(&lock).map_err(say)? {
+            let begun = begun(&lock).map_err(say)?;
+            if begun.is_empty() {
                 break;
             }
-            std::thread::sleep(BEGUN_EVERY);
+            begun.iter().try_for_each(wait_for).map_err(say)?;
         }
         Ok(Self { lock, devices: Mutex::new(devices) })
     }
@@ -266,17 +270,39 @@ fn began(pid: u32) -> Option<String> {
     (!matches!(state, "Z" | "X")).then(|| began.to_owned())
 }
 
-/// Whether there is a command that holds the lock, or is about to.
-fn is_begun(lock: &Path) -> io::Result<bool> {
+/// Commands that hold the lock, or are about to.
+fn begun(lock: &Path) -> io::Result<Vec<OwnedFd>> {
+    let mut begun = Vec::new();
     for entry in fs::read_dir("/proc")? {
-        // What is over by now has none.
-        let words = fs::read(entry?.path().join("cmdline")).unwrap_or_default();
-        let mut words = words.split(|byte| *byte == 0);
-        if words.next() == Some(b"flock") && words.any(|word| word == lock.as_os_str().as_bytes()) {
-            return Ok(true);
+        let path = entry?.path();
+        let Some(pid) = path.file_name().and_then(OsStr::to_str).and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        let is_one = || {
+            // What is over by now has none.
+            let words = fs::read(path.join("cmdline")).unwrap_or_default();
+            let mut words = words.split(|byte| *byte == 0);
+            words.next() == Some(b"flock") && words.any(|word| word == lock.as_os_str().as_bytes())
+        };
+        if !is_one() {
+            continue;
+        }
+        // Looked at again when it cannot be another of the same number any more.
+        match Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+            Some(Ok(process)) if is_one() => begun.push(process),
+            Some(Err(error)) if error != Errno::SRCH => return Err(error.into()),
+            _ => {}
         }
     }
-    Ok(false)
+    Ok(begun)
+}
+
+/// Waits until a process is over.
+fn wait_for(process: &OwnedFd) -> io::Result<()> {
+    let mut over = [PollFd::new(process, PollFlags::IN)];
+    retry_on_intr(|| poll(&mut over, None))?;
+    Ok(())
 }
 
 /// An app that says much loses the beginning.
@@ -305,7 +331,7 @@ mod tests {
             command.spawn().unwrap()
         };
         let mut late = begun(&["touch", done.to_str().unwrap()]);
-        let pid = rustix::process::Pid::from_child(&late);
+        let pid = Pid::from_child(&late);
         // Most likely before it has the lock: with it, it would be waited for all the more.
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
         let (place, began) = (folder.path().to_owned(), Instant::now());
