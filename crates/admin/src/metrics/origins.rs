@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Name, help and place of a figure.
 type Row = (&'static str, &'static str, fn(&OriginStats) -> &SharedCounter);
 
-const COUNTERS: [Row; 10] = [
+const COUNTERS: [Row; 11] = [
     ("requests", "Exchanges with the origin begun.", |stats| &stats.requests),
     ("responses", "Answers of the origin.", |stats| &stats.responses),
     ("connects", "Connections opened.", |stats| &stats.connects),
