@@ -16,6 +16,25 @@ pub enum Severity {
     Warning,
 }
 
+/// What a compiler is at when it finds a mistake. Varnish's ends with the first it finds, so mistakes are
+/// told in this order.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Stage {
+    /// The policy is split into tokens, with all it includes.
+    #[default]
+    Tokens,
+    /// It is read from its start to its end.
+    Text,
+    /// What it names is compared with what it declares.
+    References,
+    /// What states and all they call return is compared with what each can.
+    Actions,
+    /// The same of what they use.
+    Uses,
+    /// It is looked at as a whole.
+    Whole,
+}
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Diagnostic {
@@ -29,6 +48,10 @@ pub struct Diagnostic {
     pub related: Vec<(Span, String)>,
     /// What to do.
     pub help: Option<String>,
+    /// What the compiler was at.
+    pub(crate) stage: Stage,
+    /// Where it noticed that, if that is behind the place itself.
+    pub(crate) noticed_at: Option<Span>,
 }
 
 /// All that was found in one compilation, with the texts it was found in.
@@ -36,10 +59,12 @@ pub struct Diagnostic {
 pub struct Report {
     /// The files.
     pub sources: SourceMap,
-    /// What is wrong, in the order it was found; [`DIAGNOSTICS_MAX`] at most.
+    /// What is wrong, first what Varnish's compiler tells; [`DIAGNOSTICS_MAX`] at most.
     pub diagnostics: Vec<Diagnostic>,
     /// How many more there were.
     pub omitted: usize,
+    /// What the compiler is at.
+    pub(crate) stage: Stage,
 }
 
 impl Report {
@@ -61,8 +86,28 @@ impl Report {
             span,
             related: Vec::new(),
             help: None,
+            stage: self.stage,
+            noticed_at: None,
         });
         self.diagnostics.last_mut().expect("the list holds at least the one just added")
+    }
+
+    /// Says that all mistakes behind the first `before` were noticed at a place, unless they say where.
+    pub(crate) fn noticed_at(&mut self, before: usize, place: Span) {
+        for one in self.diagnostics.iter_mut().skip(before) {
+            one.noticed_at.get_or_insert(place);
+        }
+    }
+
+    /// Puts them in the order in which they are told.
+    pub(crate) fn sort(&mut self) {
+        let Self { diagnostics, sources, .. } = self;
+        // What is found when all was read is in its order already.
+        diagnostics.sort_by_cached_key(|one| {
+            let is_in_text = one.stage == Stage::Text;
+            let place = is_in_text.then(|| sources.order(one.noticed_at.unwrap_or(one.span)));
+            (one.stage, place)
+        });
     }
 
     /// Whether there is an error among them.

@@ -51,7 +51,7 @@ pub(crate) fn tokens(
 ) -> Vec<Token> {
     let mut loader =
         Loader { sources, unsafe_paths, report, open: Vec::new(), is_full: false, out: Vec::new() };
-    loader.file(main, Span::default());
+    loader.file(main, None);
     let mut out = loader.out;
     let span = out.last().map_or_else(Span::default, |last: &Token| Span {
         start: last.span.end,
@@ -66,7 +66,7 @@ pub(crate) fn tokens(
 pub(crate) fn own_tokens(source: Source, report: &mut Report) -> Vec<Token> {
     let text = source.text.clone();
     let mut out = Vec::new();
-    match report.sources.add(source) {
+    match report.sources.add(source, None) {
         Some(file) => Lexer { text: &text, at: 0, file, report, out: &mut out }.run(),
         None => {
             report.error(Span::default(), TOO_LARGE);
@@ -88,7 +88,8 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn file(&mut self, source: Source, from: Span) {
+    fn file(&mut self, source: Source, included_at: Option<Span>) {
+        let from = included_at.unwrap_or_default();
         let name = source.name.clone();
         if self.open.contains(&name) {
             self.report.error(from, format!("Recursive use of file\n{name} includes itself"));
@@ -99,7 +100,7 @@ impl Loader<'_> {
             return;
         }
         let text = source.text.clone();
-        let Some(file) = self.report.sources.add(source) else {
+        let Some(file) = self.report.sources.add(source, included_at) else {
             self.report.error(from, TOO_LARGE);
             self.is_full = true;
             return;
@@ -150,7 +151,7 @@ impl Loader<'_> {
         }
         let from = self.open.last().cloned().unwrap_or_default();
         match self.sources.include(&name, &from, glob) {
-            Ok(files) => files.into_iter().for_each(|file| self.file(file, name_span)),
+            Ok(files) => files.into_iter().for_each(|file| self.file(file, Some(name_span))),
             Err(why) => {
                 self.report.error(name_span, why);
             }

@@ -63,6 +63,7 @@ pub mod variables;
 
 pub use acl::{Acl, Entry};
 pub use check::{BACKEND_FIELDS, PROBE_FIELDS, Settings};
+use diagnostic::Stage;
 pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
 pub use explain::explain;
 pub use format::format;
@@ -109,10 +110,12 @@ pub fn compile(
 ) -> (Option<Program>, Report) {
     let mut report = Report::default();
     let tokens = lexer::tokens(main, sources, settings.unsafe_paths, &mut report);
-    let tree = parser::parse(&tokens, true, &mut report);
     let builtin = Source { name: BUILTIN_NAME.into(), text: BUILTIN.into() };
-    let tokens = lexer::tokens(builtin, &NoFiles, false, &mut report);
-    let builtin = parser::parse(&tokens, true, &mut report);
+    let builtin = lexer::tokens(builtin, &NoFiles, false, &mut report);
+    report.stage = Stage::Text;
+    let tree = parser::parse(&tokens, &mut report);
+    let builtin = parser::parse(&builtin, &mut report);
     let program = check::check(tree, builtin, sources, settings, &mut report);
+    report.sort();
     (program, report)
 }

@@ -84,13 +84,15 @@ impl Sources for NoFiles {
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<Source>,
+    /// Where each is included; `None` for what nobody includes.
+    included_at: Vec<Option<Span>>,
     /// Of all their texts.
     bytes: usize,
 }
 
 impl SourceMap {
-    /// Adds a file; `None` where there are too many.
-    pub(crate) fn add(&mut self, source: Source) -> Option<u16> {
+    /// Adds a file that is included at a place, if it is; `None` where there are too many.
+    pub(crate) fn add(&mut self, source: Source, included_at: Option<Span>) -> Option<u16> {
         let bytes = self.bytes.saturating_add(source.text.len());
         if bytes > SOURCE_BYTES_MAX {
             return None;
@@ -98,7 +100,23 @@ impl SourceMap {
         let index = u16::try_from(self.files.len()).ok()?;
         self.bytes = bytes;
         self.files.push(source);
+        self.included_at.push(included_at);
         Some(index)
+    }
+
+    /// What places are sorted by to be in the order in which a policy is read, with each file where it
+    /// is included: from the outermost file on, the byte, and the file that is included there.
+    pub(crate) fn order(&self, span: Span) -> Vec<(u32, u16)> {
+        let mut order = vec![(span.start, 0)];
+        let mut file = span.file;
+        // Only files that were there before include one.
+        while let Some(Some(at)) = self.included_at.get(usize::from(file)) {
+            order.push((at.start, file));
+            file = at.file;
+        }
+        order.push((0, file));
+        order.reverse();
+        order
     }
 
     /// All files.

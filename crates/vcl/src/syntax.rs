@@ -74,13 +74,21 @@ pub(crate) enum FieldValue {
 pub(crate) struct Backend {
     pub(crate) name: Name,
     /// `backend x none;` has none.
-    pub(crate) fields: Option<Vec<Field>>,
+    pub(crate) fields: Option<Fields>,
+}
+
+/// What stands between the brackets of a backend or probe.
+#[derive(Clone, Debug)]
+pub(crate) struct Fields {
+    pub(crate) fields: Vec<Field>,
+    /// The bracket behind them.
+    pub(crate) end: Span,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Probe {
     pub(crate) name: Name,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) fields: Fields,
 }
 
 #[derive(Clone, Debug)]
@@ -168,6 +176,8 @@ pub(crate) enum ExpressionKind {
     },
     /// In brackets, which keep a sum or comparison apart from its neighbours.
     Bracketed(Box<Expression>),
+    /// What could not be read to its end, and what of it was. It was reported.
+    Broken(Option<Box<Expression>>),
 }
 
 /// An operator of a chain with the operand behind it.

@@ -5,7 +5,7 @@ use super::{Checker, Symbol};
 use crate::diagnostic::nearest;
 use crate::program::{Endpoint, Expr, Probe, Value};
 use crate::source::Span;
-use crate::syntax::{self, Expression, ExpressionKind, Field, FieldValue, Name};
+use crate::syntax::{self, Expression, ExpressionKind, Field, FieldValue, Fields, Name};
 use crate::types::Type;
 
 /// Path of a Unix socket, less its NUL (`sun_path` of unix(7)).
@@ -53,7 +53,7 @@ impl Checker<'_> {
         let mut out = self.program.backends[index].clone();
         let (mut host, mut port, mut path) = (None, None, None);
         let mut seen: Vec<&Name> = Vec::new();
-        for field in fields {
+        for field in &fields.fields {
             if !self.is_new_field(&field.name, &BACKEND_FIELDS, &mut seen) {
                 continue;
             }
@@ -96,7 +96,9 @@ impl Checker<'_> {
         {
             out.probe = Some(default);
         }
+        let before = self.report.diagnostics.len();
         out.endpoint = self.endpoint(&backend.name, host, port, path);
+        self.report.noticed_at(before, fields.end);
         self.program.backends[index] = out;
     }
 
@@ -115,7 +117,7 @@ impl Checker<'_> {
                 // The one that is written behind the other is too many.
                 let second = if host.start < path.start { path } else { host };
                 let message = "Address redefinition at:\n.host and .path cannot both be given";
-                self.error(second, message);
+                self.report.error(second, message).noticed_at = Some(second);
                 None
             }
             (None, None) => {
@@ -238,12 +240,12 @@ impl Checker<'_> {
                         None
                     }
                     None => {
-                        let names = self.names_of(|symbol| matches!(symbol, Symbol::Probe(_)));
-                        self.not_found(&text, *span, &names, "Undefined probe ");
+                        self.undefined("probe", &text, *span);
                         None
                     }
                 }
             }
+            FieldValue::Expression(Expression { kind: ExpressionKind::Broken(_), .. }) => None,
             _ => {
                 self.error_with(
                     field.name.span,
@@ -265,11 +267,11 @@ impl Checker<'_> {
         last.map(|at| at as u32)
     }
 
-    pub(super) fn probe(&mut self, mut out: Probe, fields: &[Field]) -> Probe {
+    pub(super) fn probe(&mut self, mut out: Probe, fields: &Fields) -> Probe {
         let mut seen: Vec<&Name> = Vec::new();
         let (mut window, mut threshold, mut initial) = (None, None, None);
         let (mut window_span, mut threshold_span) = (None, None);
-        for field in fields {
+        for field in &fields.fields {
             let is_request = matches!(&*field.name.text, "url" | "request");
             let other = if &*field.name.text == "url" { "request" } else { "url" };
             if is_request && seen.iter().any(|name| &*name.text == other) {
@@ -312,6 +314,7 @@ impl Checker<'_> {
                 _ => {}
             }
         }
+        let before = self.report.diagnostics.len();
         if let (Some(window), Some(span)) = (window, window_span) {
             if window > WINDOW_MAX {
                 self.error(span, "Window must be 64 or less.");
@@ -331,6 +334,7 @@ impl Checker<'_> {
                 );
             }
         }
+        self.report.noticed_at(before, fields.end);
         let small = |number: i64| u32::try_from(number.clamp(0, WINDOW_MAX)).unwrap_or(0);
         out.window = window.map_or(out.window, small);
         out.threshold = threshold.map_or(out.threshold, small);
@@ -375,7 +379,10 @@ impl Checker<'_> {
             self.error(field.name.span, format!("Expected {wanted}"));
             return None;
         };
-        if wanted == Type::String && !is_text(value) {
+        if matches!(value.kind, ExpressionKind::Broken(_)) {
+            return None;
+        }
+        if wanted == Type::String && !matches!(value.kind, ExpressionKind::Text(_)) {
             let got = self.report.sources.text(value.span).to_owned();
             self.error(value.span, format!("Expected CSTR got '{got}'"));
             return None;
@@ -436,15 +443,5 @@ impl Checker<'_> {
             }
             _ => None,
         }
-    }
-}
-
-fn is_text(value: &Expression) -> bool {
-    match &value.kind {
-        ExpressionKind::Text(_) => true,
-        ExpressionKind::Chain { first, rest } => {
-            is_text(first) && rest.iter().all(|link| is_text(&link.operand))
-        }
-        _ => false,
     }
 }

@@ -143,7 +143,7 @@ impl Checker<'_> {
         None
     }
 
-    /// The arguments in the order of the parameters; what is not given is [`Value::None`] or the
+    /// The arguments in the order of the parameters, as far as they are those of the function; what is not given is [`Value::None`] or the
     /// parameter's default.
     pub(super) fn arguments(
         &mut self,
@@ -153,10 +153,49 @@ impl Checker<'_> {
     ) -> Option<Box<[Expr]>> {
         let signature = Signature::parse(function.signature);
         let parameters = &signature.parameters;
-        let mut slots: Vec<Option<&Argument>> = vec![None; parameters.len()];
+        let (slots, is_whole) = self.places(parameters, given);
+        let mut out = Vec::with_capacity(parameters.len());
+        let mut complete = is_whole;
+        for (number, (parameter, slot)) in (1..).zip(parameters.iter().zip(slots)) {
+            match (slot, parameter.default) {
+                (Some(argument), _) => {
+                    let before = self.report.diagnostics.len();
+                    match self.argument(parameter, argument) {
+                        Some(value) => out.push(value),
+                        None => {
+                            complete = false;
+                            self.name_argument(parameter, before);
+                        }
+                    }
+                }
+                (None, _) if !is_whole => {}
+                (None, Some(text)) => out.push(self.default_value(parameter, text)),
+                (None, None) if parameter.optional => out.push(Expr::Constant(Value::None)),
+                (None, None) => {
+                    let message = if parameter.name.is_empty() {
+                        format!("Argument {number} missing\nMissing argument.")
+                    } else {
+                        format!("Argument '{}' missing\nMissing argument.", parameter.name)
+                    };
+                    let end = Span { start: span.end.saturating_sub(1), ..span };
+                    self.error_with(end, message, format!("it is {}", function.signature));
+                    return None;
+                }
+            }
+        }
+        complete.then(|| out.into())
+    }
+
+    /// Which argument is which parameter's, and whether that could be said of all of them.
+    fn places<'g>(
+        &mut self,
+        parameters: &[Parameter],
+        given: &'g [Argument],
+    ) -> (Vec<Option<&'g Argument>>, bool) {
+        let mut slots: Vec<Option<&'g Argument>> = vec![None; parameters.len()];
         let mut next = 0;
         let mut named = false;
-        for argument in given {
+        for argument in given.iter().filter(|argument| !is_absent(argument)) {
             if named && argument.name.is_none() {
                 let got = self.report.sources.text(argument.value.span).to_owned();
                 let message = match argument.value.kind {
@@ -165,7 +204,7 @@ impl Checker<'_> {
                 };
                 let help = "arguments with names come last";
                 self.error_with(argument.value.span, message, help);
-                return None;
+                return (slots, false);
             }
             named |= argument.name.is_some();
             let at = match &argument.name {
@@ -176,7 +215,7 @@ impl Checker<'_> {
                         let help = near.map(|near| format!("did you mean `{near}`?"));
                         let message = format!("Unknown argument '{}'", name.text);
                         self.report.error(name.span, message).help = help;
-                        return None;
+                        return (slots, false);
                     }
                     found
                 }
@@ -204,45 +243,21 @@ impl Checker<'_> {
                     message
                 };
                 self.error(argument.value.span, message);
-                return None;
+                return (slots, false);
             };
             if slots[at].is_some() {
                 let message = format!("Argument '{}' already used", parameters[at].name);
                 self.error(argument.value.span, message);
-                return None;
+                return (slots, false);
             }
             slots[at] = Some(argument);
         }
-        let mut out = Vec::with_capacity(parameters.len());
-        let mut complete = true;
-        for (number, (parameter, slot)) in (1..).zip(parameters.iter().zip(slots)) {
-            match (slot, parameter.default) {
-                (Some(argument), _) => match self.argument(parameter, argument) {
-                    Some(value) => out.push(value),
-                    None => {
-                        complete = false;
-                        self.name_argument(parameter);
-                    }
-                },
-                (None, Some(text)) => out.push(self.default_value(parameter, text)),
-                (None, None) if parameter.optional => out.push(Expr::Constant(Value::None)),
-                (None, None) => {
-                    let message = if parameter.name.is_empty() {
-                        format!("Argument {number} missing\nMissing argument.")
-                    } else {
-                        format!("Argument '{}' missing\nMissing argument.", parameter.name)
-                    };
-                    self.error_with(span, message, format!("it is {}", function.signature));
-                    return None;
-                }
-            }
-        }
-        complete.then(|| out.into())
+        (slots, is_whole(given))
     }
 
-    /// Adds to a mistake that was just found for which parameter the value was meant.
-    fn name_argument(&mut self, parameter: &Parameter) {
-        if let Some(last) = self.report.diagnostics.last_mut() {
+    /// Adds to a mistake that was found behind the first `before` for which parameter the value was meant.
+    fn name_argument(&mut self, parameter: &Parameter, before: usize) {
+        if let Some(last) = self.report.diagnostics.get_mut(before..).and_then(<[_]>::last_mut) {
             let name =
                 if parameter.name.is_empty() { "(unnamed argument)" } else { parameter.name };
             let note = format!("\nExpected argument: {} {name}", parameter.of);
@@ -308,6 +323,16 @@ impl Checker<'_> {
             _ => Value::None,
         })
     }
+}
+
+/// Whether all arguments of a call were read.
+pub(super) fn is_whole(arguments: &[Argument]) -> bool {
+    !arguments.iter().any(is_absent)
+}
+
+/// Whether nothing was read of an argument.
+pub(super) fn is_absent(argument: &Argument) -> bool {
+    matches!(argument.value.kind, ExpressionKind::Broken(None))
 }
 
 /// The texts an argument is joined of, where there are no more than a call can have: which of them are

@@ -6,7 +6,6 @@ use crate::acl::{self, Acl};
 use crate::diagnostic::nearest;
 use crate::modules;
 use crate::program::{Backend, BackendRef, Probe, Sub};
-use crate::source::Span;
 use crate::syntax::{self, Declaration, Name};
 use crate::types::State;
 
@@ -48,9 +47,9 @@ impl Checker<'_> {
             connect_timeout: None,
             first_byte_timeout: None,
             between_bytes_timeout: None,
+            connections_max: 0,
             waiters_max: 0,
             wait_timeout: None,
-            connections_max: 0,
             proxy_header: 0,
             preamble: None,
             probe: None,
@@ -370,17 +369,6 @@ impl Checker<'_> {
     pub(super) fn names_of(&self, fits: impl Fn(Symbol) -> bool) -> Vec<String> {
         let entries = self.symbols.iter().filter(|(_, entry)| fits(entry.symbol));
         entries.map(|(name, _)| name.to_string()).collect()
-    }
-
-    pub(super) fn not_found(&mut self, name: &str, span: Span, known: &[String], what: &str) {
-        let near = nearest(name, known.iter().map(String::as_str));
-        let help = near.map(|near| format!("did you mean `{near}`?"));
-        let message = if what.is_empty() {
-            format!("Symbol not found: '{name}'")
-        } else {
-            format!("{what}{name}, first reference:")
-        };
-        self.report.error(span, message).help = help;
     }
 }
 

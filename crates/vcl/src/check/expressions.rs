@@ -124,6 +124,11 @@ impl Checker<'_> {
                 }
             }
             ExpressionKind::Bracketed(inner) => self.infer(inner, wanted),
+            ExpressionKind::Broken(inner) => {
+                // What was read of it may have mistakes that come before that.
+                let _ = inner.as_ref().and_then(|inner| self.infer(inner, wanted));
+                None
+            }
         }
     }
 

@@ -7,13 +7,14 @@ mod comparisons;
 mod declarations;
 mod expressions;
 mod names;
+mod references;
 mod statements;
 mod uses;
 mod words;
 
 pub use backends::{BACKEND_FIELDS, PROBE_FIELDS};
 
-use crate::diagnostic::Report;
+use crate::diagnostic::{Report, Stage};
 use crate::modules::Module;
 use crate::parser::Tree;
 use crate::program::{BackendRef, Program};
@@ -23,6 +24,7 @@ use crate::syntax::Declaration;
 use crate::types::State;
 use crate::variables::Message;
 use freshet_http::date::Reading;
+use references::Undefined;
 use std::collections::HashMap;
 use uses::SubUses;
 
@@ -109,6 +111,8 @@ struct Checker<'a> {
     texts: HashMap<Box<[u8]>, u32>,
     headers: HashMap<(Message, Box<str>), u32>,
     regexes: HashMap<Box<str>, u32>,
+    /// What is named and declared nowhere, in the order in which it is read.
+    undefined: Vec<Undefined>,
     /// Of each subroutine.
     uses: Vec<SubUses>,
     /// The subroutine being compiled.
@@ -170,6 +174,7 @@ pub(crate) fn check(
         texts: HashMap::new(),
         headers: HashMap::new(),
         regexes: HashMap::new(),
+        undefined: Vec::new(),
         uses: Vec::new(),
         current: 0,
         builtin_names,
@@ -277,44 +282,24 @@ impl Checker<'_> {
         Some(entry.symbol)
     }
 
+    /// What can be judged when all was read.
     fn finish(&mut self) {
-        self.check_uses();
+        self.report.stage = Stage::References;
+        self.check_references();
+        self.report.stage = Stage::Actions;
+        // What follows walks along the calls.
+        if !self.check_recursion() && !self.check_depth() {
+            self.check_returns();
+            self.report.stage = Stage::Uses;
+            self.check_uses();
+        }
+        self.report.stage = Stage::Whole;
         if self.program.backends.is_empty() && self.program.objects.is_empty() {
             self.error_with(
                 Span::default(),
                 "No backends or directors found in VCL program, at least one is necessary.",
                 "add `backend default none;` where nothing is ever fetched",
             );
-        }
-        self.check_unused();
-    }
-
-    fn check_unused(&mut self) {
-        let default = self.program.default_backend;
-        let mut unused: Vec<(Span, String)> = self
-            .symbols
-            .iter()
-            .filter(|(_, entry)| !entry.used && !entry.is_builtin)
-            .filter(|(name, entry)| match entry.symbol {
-                Symbol::Backend(index) => default != BackendRef::Backend(index),
-                Symbol::Acl(_) => true,
-                Symbol::Probe(_) => &***name != "default probe",
-                Symbol::Sub(_) => !name.starts_with("vcl_"),
-                Symbol::Module(_) | Symbol::Object(_) => false,
-            })
-            .map(|(_, entry)| {
-                let (kind, name) = (entry.symbol.kind(), self.report.sources.text(entry.span));
-                (entry.span, format!("Unused {kind} {name}, defined:"))
-            })
-            .collect();
-        unused.sort_by_key(|(span, _)| (span.file, span.start));
-        for (span, message) in unused {
-            self.error_with(span, message, "remove it, or use it");
-            if !self.settings.unused_is_error
-                && let Some(last) = self.report.diagnostics.last_mut()
-            {
-                last.severity = crate::diagnostic::Severity::Warning;
-            }
         }
     }
 }

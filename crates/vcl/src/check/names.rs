@@ -43,6 +43,13 @@ impl Checker<'_> {
 
     /// A path as a value: what its names stand for, with the properties behind it.
     pub(super) fn path(&mut self, path: &Path, wanted: Type) -> Typed {
+        if let ([name], Type::String) = (&path.names[..], wanted)
+            && let Some(Symbol::Object(index)) = self.symbol(&name.text)
+        {
+            let kind = self.program.objects[index as usize].kind;
+            self.error(path.span, format!("Cannot convert {kind} to STRING."));
+            return None;
+        }
         let Some((found, rest)) = self.longest(path, wanted)? else {
             if self.refers(path, wanted).is_none() {
                 self.unknown(path);
@@ -202,8 +209,7 @@ impl Checker<'_> {
             self.error(path.span, "Symbols named 'vcl_*' are reserved.");
             return Some(());
         }
-        let names = self.names_of(|symbol| symbol.kind() == kind);
-        self.not_found(&path.text(), path.span, &names, &format!("Undefined {kind} "));
+        self.undefined(kind, &path.text(), path.span);
         Some(())
     }
 

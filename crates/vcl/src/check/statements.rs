@@ -1,7 +1,8 @@
 //! Statements.
 
+use super::calls::{is_absent, is_whole};
 use super::uses::Access;
-use super::{Checker, Symbol};
+use super::{Checker, Symbol, words};
 use crate::diagnostic::nearest;
 use crate::modules;
 use crate::program::{Arithmetic, Block, Expr, Statement, StatementKind, Value};
@@ -71,15 +72,8 @@ impl Checker<'_> {
         Some(Statement { kind, span })
     }
 
-    fn target(&mut self, path: &Path, access: Access) -> Option<Target> {
+    fn target(&mut self, path: &Path) -> Option<Target> {
         if let Some((message, header)) = self.field(path)? {
-            let allowed = message.write();
-            let name = path.text();
-            if allowed == States::NONE {
-                self.error(path.span, format!("Variable is read only.\n'{name}'"));
-                return None;
-            }
-            self.used(&name, access, allowed, path.span);
             return Some(Target::Field(message, header));
         }
         let name = path.text();
@@ -115,8 +109,9 @@ impl Checker<'_> {
         operator_span: Span,
         value: &Expression,
     ) -> Option<StatementKind> {
-        match self.target(target, Access::Write) {
+        match self.target(target) {
             Some(Target::Field(message, header)) => {
+                self.written(&target.text(), message.write(), message.read(), target.span);
                 if !matches!(operator, "=" | "+=") {
                     let message = format!("Expected '=' got '{operator}'");
                     self.error(operator_span, message);
@@ -132,24 +127,7 @@ impl Checker<'_> {
             Some(Target::Variable(definition)) => {
                 let written =
                     if self.program.version < 41 { definition.write_40 } else { definition.write };
-                if written == States::NONE {
-                    let name = definition.name;
-                    let versions = if definition.write_40 == States::NONE {
-                        ""
-                    } else {
-                        " (Only available when VCL syntax <= 4.0)"
-                    };
-                    // Where it cannot even be read, that is said as well.
-                    self.used(definition.name, Access::Read, definition.read, target.span);
-                    self.error(
-                        target.span,
-                        format!(
-                            "Variable is read only.\nVariable cannot be set.: '{name}'{versions}"
-                        ),
-                    );
-                    return None;
-                }
-                self.used(definition.name, Access::Write, written, target.span);
+                self.written(definition.name, written, definition.read, target.span);
                 self.set_variable(definition, operator, operator_span, value)
             }
             None => {
@@ -212,8 +190,15 @@ impl Checker<'_> {
     }
 
     fn unset(&mut self, path: &Path) -> Option<StatementKind> {
-        match self.target(path, Access::Unset)? {
-            Target::Field(message, header) => Some(StatementKind::UnsetField { message, header }),
+        match self.target(path)? {
+            Target::Field(message, header) if message.write() != States::NONE => {
+                self.used(&path.text(), Access::Unset, message.write(), path.span);
+                Some(StatementKind::UnsetField { message, header })
+            }
+            Target::Field(..) => {
+                self.error(path.span, format!("Variable cannot be unset.\n'{}'", path.text()));
+                None
+            }
             Target::Variable(definition) if definition.unset != States::NONE => {
                 self.used(definition.name, Access::Unset, definition.unset, path.span);
                 Some(StatementKind::Unset(definition.variable))
@@ -242,13 +227,18 @@ impl Checker<'_> {
                 self.error(path.span, message);
                 None
             }
+            None if words::kind_of(&name).is_some() || self.field(path)?.is_some() => {
+                if let Some((_, of)) = self.path(path, Type::Sub) {
+                    self.error(path.span, format!("Expression has type {of}, expected SUB"));
+                }
+                None
+            }
             None if name.starts_with("vcl_") => {
                 self.error(path.span, "Symbols named 'vcl_*' are reserved.");
                 None
             }
             None => {
-                let names = self.names_of(|symbol| matches!(symbol, Symbol::Sub(_)));
-                self.not_found(&name, path.span, &names, "Undefined sub ");
+                self.undefined("sub", &name, path.span);
                 None
             }
         }
@@ -269,7 +259,9 @@ impl Checker<'_> {
             return None;
         };
         self.uses[self.current].returns.push((action, name.span));
-        let arguments = arguments.unwrap_or(&[]);
+        let given = arguments.unwrap_or(&[]);
+        let is_whole = is_whole(given);
+        let arguments: Vec<_> = given.iter().filter(|one| !is_absent(one)).collect();
         if let (Action::Pass, Some(first)) = (action, arguments.first()) {
             let states = States::of(&[State::BackendResponse]);
             self.used("pass(DURATION)", Access::Read, states, first.value.span);
@@ -278,9 +270,14 @@ impl Checker<'_> {
             Action::Synth | Action::Error => &[Type::Int, Type::String],
             Action::Fail => &[Type::String],
             Action::Pass => &[Type::Duration],
-            Action::Vcl => return self.handed_over(arguments, span),
+            Action::Vcl if !is_whole => return None,
+            Action::Vcl => return self.handed_over(given, span),
             _ => &[],
         };
+        let mut compiled = Vec::new();
+        for (argument, of) in arguments.iter().zip(types) {
+            compiled.push(self.expect(&argument.value, *of)?);
+        }
         if arguments.len() > types.len() {
             let message = if types.is_empty() {
                 "Arguments not allowed.".to_owned()
@@ -294,7 +291,7 @@ impl Checker<'_> {
             self.error(arguments[types.len()].value.span, message);
             return None;
         }
-        if action == Action::Synth && arguments.is_empty() {
+        if action == Action::Synth && given.is_empty() {
             self.error_with(
                 name.span,
                 "Missing argument.\nExpected '(' got ')'",
@@ -302,11 +299,7 @@ impl Checker<'_> {
             );
             return None;
         }
-        let mut compiled = Vec::new();
-        for (argument, of) in arguments.iter().zip(types) {
-            compiled.push(self.expect(&argument.value, *of)?);
-        }
-        Some(StatementKind::Return { action, arguments: compiled.into() })
+        is_whole.then(|| StatementKind::Return { action, arguments: compiled.into() })
     }
 
     /// `return (vcl(label))`: the label's number travels as a whole number.

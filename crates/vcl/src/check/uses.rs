@@ -1,7 +1,7 @@
 //! What each subroutine uses, compared with the states it can be reached from.
 
+use super::Checker;
 use super::words::ACTIONS;
-use super::{Checker, Symbol};
 use crate::source::Span;
 use crate::types::{Action, State, States};
 use std::collections::HashSet;
@@ -18,10 +18,13 @@ pub(super) enum Access {
 }
 
 pub(super) struct Use {
-    pub(super) name: String,
-    pub(super) access: Access,
-    pub(super) allowed: States,
-    pub(super) span: Span,
+    name: String,
+    access: Access,
+    /// States that can do that.
+    allowed: States,
+    /// States that can read it.
+    readable: States,
+    span: Span,
 }
 
 /// What one subroutine does, as far as it matters to its callers.
@@ -32,116 +35,102 @@ pub(super) struct SubUses {
     pub(super) returns: Vec<(Action, Span)>,
 }
 
+/// What is wrong with one thing that a subroutine does in a state.
+struct Finding {
+    span: Span,
+    message: String,
+    help: String,
+}
+
+/// What is wrong with what a subroutine does in a state; whether it is called by the state's own.
+type Judge = fn(&SubUses, State, bool) -> Vec<Finding>;
+
 impl Checker<'_> {
+    /// Takes note of what is read or unset.
     pub(super) fn used(&mut self, name: &str, access: Access, allowed: States, span: Span) {
-        if allowed == States::ALL {
-            return;
-        }
-        if let Some(uses) = self.uses.get_mut(self.current) {
-            uses.uses.push(Use { name: name.to_owned(), access, allowed, span });
+        self.add_use(Use { name: name.to_owned(), access, allowed, readable: allowed, span });
+    }
+
+    /// Takes note of what is set.
+    pub(super) fn written(&mut self, name: &str, allowed: States, readable: States, span: Span) {
+        let name = name.to_owned();
+        self.add_use(Use { name, access: Access::Write, allowed, readable, span });
+    }
+
+    fn add_use(&mut self, one: Use) {
+        if one.allowed != States::ALL
+            && let Some(uses) = self.uses.get_mut(self.current)
+        {
+            uses.uses.push(one);
         }
     }
 
+    /// Compares what is returned with what each state can return. There is no recursion.
+    pub(super) fn check_returns(&mut self) {
+        self.judge(wrong_returns);
+    }
+
+    /// Compares what is used with what each state has. There is no recursion.
     pub(super) fn check_uses(&mut self) {
-        // What follows walks along the calls.
-        if self.check_recursion() || self.check_depth() {
-            return;
-        }
-        let mut messages = Vec::new();
-        let mut reached = HashSet::new();
-        for state in State::ALL {
-            let Some(sub) = self.program.states[state as usize] else { continue };
-            let mut seen = HashSet::new();
-            self.walk(sub, state, &mut seen, &mut Vec::new(), &mut messages);
-            reached.extend(seen);
-        }
+        let reached = self.judge(wrong_uses);
         for index in 0..self.uses.len() {
             let allowed =
                 self.uses[index].uses.iter().fold(States::ALL.0, |bits, one| bits & one.allowed.0);
             if allowed == 0 && !reached.contains(&(index as u32)) {
                 let span = self.program.subs[index].span;
-                messages.push((
-                    span,
-                    "Impossible Subroutine\nno state has everything it uses".to_owned(),
-                    Vec::new(),
-                    None,
-                ));
+                self.error(span, "Impossible Subroutine\nno state has everything it uses");
             }
         }
-        for (span, message, related, help) in messages {
-            let diagnostic = self.report.error(span, message);
+    }
+
+    /// Judges each state with all it calls, by name, and reports what is wrong; which subroutines are
+    /// reached.
+    fn judge(&mut self, judge: Judge) -> HashSet<u32> {
+        let mut states = State::ALL;
+        states.sort_by_key(|state| state.subroutine());
+        let mut found = Vec::new();
+        let mut reached = HashSet::new();
+        for state in states {
+            let Some(sub) = self.program.states[state as usize] else { continue };
+            let mut seen = HashSet::new();
+            self.walk(sub, state, judge, &mut seen, &mut Vec::new(), &mut found);
+            reached.extend(seen);
+        }
+        for (finding, calls) in found {
+            let diagnostic = self.report.error(finding.span, finding.message);
             if diagnostic.related.is_empty() {
-                diagnostic.related = related;
+                diagnostic.related = calls;
             }
-            diagnostic.help = help;
+            diagnostic.help = Some(finding.help);
         }
-        self.mark_used(&reached);
+        reached
     }
 
-    fn mark_used(&mut self, reached: &HashSet<u32>) {
-        for entry in self.symbols.values_mut() {
-            if let Symbol::Sub(index) = entry.symbol
-                && reached.contains(&index)
-            {
-                entry.used = true;
-            }
-        }
-    }
-
-    #[expect(clippy::type_complexity, reason = "a message with its parts, local to this file")]
+    #[expect(clippy::type_complexity, reason = "a mistake with the calls that lead there")]
     fn walk(
         &self,
         sub: u32,
         state: State,
+        judge: Judge,
         seen: &mut HashSet<u32>,
         path: &mut Vec<(Span, String)>,
-        messages: &mut Vec<(Span, String, Vec<(Span, String)>, Option<String>)>,
+        found: &mut Vec<(Finding, Vec<(Span, String)>)>,
     ) {
         if !seen.insert(sub) {
             return;
         }
         let Some(uses) = self.uses.get(sub as usize) else { return };
-        let name = state.subroutine();
-        for one in uses.uses.iter().filter(|one| !one.allowed.has(state)) {
-            let what = match one.access {
-                Access::Read if ACTIONS.contains(&&*one.name) => "Not a valid action in",
-                Access::Read => "Not available in",
-                Access::Write => "Cannot be set in",
-                Access::Unset => "Cannot be unset in",
-            };
-            let via = if path.is_empty() { "" } else { "\nNot available from subroutine" };
-            let via = if via.is_empty() { String::new() } else { format!("{via} '{name}'.") };
-            messages.push((
-                one.span,
-                format!("'{}': {what} subroutine '{name}'.{via}", one.name),
-                path.clone(),
-                Some(where_it_is(one.allowed)),
-            ));
-        }
-        for (action, span) in &uses.returns {
-            if state.actions().contains(action) {
-                continue;
-            }
-            let allowed: Vec<_> = state.actions().iter().map(|action| action.name()).collect();
-            messages.push((
-                *span,
-                format!(
-                    "Invalid return \"{}\"\nNot a valid action in subroutine '{name}'",
-                    action.name()
-                ),
-                path.clone(),
-                Some(format!("{name} can return {}", allowed.join(", "))),
-            ));
-        }
+        let wrong = judge(uses, state, !path.is_empty());
+        found.extend(wrong.into_iter().map(|finding| (finding, path.clone())));
         for (callee, span) in &uses.calls {
             path.push((*span, "called from here".into()));
-            self.walk(*callee, state, seen, path, messages);
+            self.walk(*callee, state, judge, seen, path, found);
             path.pop();
         }
     }
 
     /// Reports subroutines that call themselves, directly or not, with the calls that lead there.
-    fn check_recursion(&mut self) -> bool {
+    pub(super) fn check_recursion(&mut self) -> bool {
         // 0 not seen, 1 on the way, 2 done; an explicit stack, since chains can be long.
         let mut marks = vec![0_u8; self.uses.len()];
         let mut cycles = Vec::new();
@@ -203,7 +192,7 @@ impl Checker<'_> {
     }
 
     /// Reports chains of calls that are too long. There is no recursion.
-    fn check_depth(&mut self) -> bool {
+    pub(super) fn check_depth(&mut self) -> bool {
         let mut level: Vec<u32> = (0..self.uses.len() as u32)
             .filter(|sub| self.program.subs[*sub as usize].name.starts_with("vcl_"))
             .collect();
@@ -223,6 +212,58 @@ impl Checker<'_> {
         let span = self.program.subs[*sub as usize].span;
         self.error(span, "Subroutines call one another too deeply (100 levels at most).");
         true
+    }
+}
+
+fn wrong_returns(uses: &SubUses, state: State, _: bool) -> Vec<Finding> {
+    let name = state.subroutine();
+    let can = state.actions();
+    let mut wrong: Vec<_> =
+        uses.returns.iter().filter(|(action, _)| !can.contains(action)).collect();
+    wrong.sort_by_key(|(action, _)| action.name());
+    let allowed: Vec<_> = can.iter().map(|action| action.name()).collect();
+    let allowed = allowed.join(", ");
+    let finding = |(action, span): &(Action, Span)| Finding {
+        span: *span,
+        message: format!(
+            "Invalid return \"{}\"\nNot a valid action in subroutine '{name}'",
+            action.name()
+        ),
+        help: format!("{name} can return {allowed}"),
+    };
+    wrong.into_iter().map(finding).collect()
+}
+
+fn wrong_uses(uses: &SubUses, state: State, is_called: bool) -> Vec<Finding> {
+    let wrong = uses.uses.iter().filter(|one| !one.allowed.has(state));
+    wrong.map(|one| one.finding(state, is_called)).collect()
+}
+
+impl Use {
+    /// What is wrong with it in a state that does not allow it.
+    fn finding(&self, state: State, is_called: bool) -> Finding {
+        let Self { name, access, allowed, readable, span } = self;
+        let subroutine = state.subroutine();
+        let is_write = *access == Access::Write && *allowed == States::NONE;
+        let message = if is_write && *readable == States::NONE {
+            format!("Variable cannot be set.\n'{name}'")
+        } else if is_write && readable.has(state) {
+            format!("Variable is read only.\n'{name}'")
+        } else {
+            let what = match access {
+                Access::Read if ACTIONS.contains(&&**name) => "Not a valid action in",
+                Access::Write if !is_write => "Cannot be set in",
+                Access::Unset => "Cannot be unset in",
+                _ => "Not available in",
+            };
+            let via = if is_called {
+                format!("\nNot available from subroutine '{subroutine}'.")
+            } else {
+                String::new()
+            };
+            format!("'{name}': {what} subroutine '{subroutine}'.{via}")
+        };
+        Finding { span: *span, message, help: where_it_is(*allowed) }
     }
 }
 

@@ -1,31 +1,31 @@
 //! What stands at the outermost level.
 
-use super::{Parsed, Parser, Stopped, Tree};
+use super::{NO_C, Parser, Tree};
 use crate::diagnostic::nearest;
 use crate::lexer::Kind;
-use crate::syntax::{Acl, AclEntry, Backend, Declaration, Field, FieldValue, Name, Probe};
+use crate::source::Span;
+use crate::syntax::{Acl, AclEntry, Backend, Declaration, Field, FieldValue, Fields, Name, Probe};
 
 const WORDS: [&str; 7] = ["acl", "backend", "import", "include", "probe", "sub", "vcl"];
 
 impl Parser<'_> {
-    pub(super) fn version_line(&mut self) -> Parsed<u32> {
-        let span = self.peek().span;
-        if !self.is_word("vcl") {
-            let stopped = self.error(
-                span,
-                "VCL version declaration missing\nUpdate your VCL to Version 4 syntax, and add\n\
-                 \tvcl 4.1;\non the first line of the VCL files.",
-            );
-            // The rest can still be read.
-            if self.peek().kind == Kind::Word && WORDS.contains(&&*self.text(self.peek())) {
-                return Ok(41);
-            }
-            return Err(stopped);
+    /// `vcl 4.1;`; the version, 41 where it cannot be told.
+    pub(super) fn version_line(&mut self) -> u32 {
+        if self.is_word("vcl") {
+            return self.version();
         }
-        self.version()
+        self.error(
+            self.place(),
+            "VCL version declaration missing\nUpdate your VCL to Version 4 syntax, and add\n\
+             \tvcl 4.1;\non the first line of the VCL files.",
+        );
+        // The rest can still be read.
+        let first = &self.tokens[self.at];
+        self.is_stopped = first.kind != Kind::Word || !WORDS.contains(&&*self.text(first));
+        41
     }
 
-    fn version(&mut self) -> Parsed<u32> {
+    fn version(&mut self) -> u32 {
         let span = self.next().span;
         let token = self.peek();
         let text = self.text(token);
@@ -33,38 +33,32 @@ impl Parser<'_> {
             (Kind::Real(_), "4.0") => 40,
             (Kind::Real(_), "4.1") => 41,
             (Kind::Real(_), text) if text.len() != 3 => {
-                let message = "Don't play silly buggers with VCL version numbers";
-                return Err(self.error(token.span, message));
+                self.error(token.span, "Don't play silly buggers with VCL version numbers");
+                41
             }
             (Kind::Real(_), text) => {
-                let message = format!("VCL version {text} not supported.");
-                let stopped = self.error(token.span, message);
-                self.report.diagnostics.last_mut().expect("just added").help =
+                self.report.error(token.span, format!("VCL version {text} not supported.")).help =
                     Some("`vcl 4.0;` and `vcl 4.1;` are".into());
-                self.next();
-                let _ = self.sign(";")?;
-                let _ = stopped;
-                return Ok(41);
+                41
             }
             _ => {
-                let message = "Expected 'vcl N.N;' found no number";
-                return Err(self.error(span, message));
+                self.error(span, "Expected 'vcl N.N;' found no number");
+                41
             }
         };
         self.next();
-        if !self.is_sign(";") {
-            return Err(self.error(span, "Expected 'vcl N.N;' found no semi-colon"));
+        if !self.take_sign(";") {
+            self.error(span, "Expected 'vcl N.N;' found no semi-colon");
         }
-        self.next();
-        Ok(version)
+        version
     }
 
-    pub(super) fn declaration(&mut self, tree: &mut Tree) -> Parsed<()> {
+    pub(super) fn declaration(&mut self, tree: &mut Tree) {
         let token = self.peek();
         let text = self.text(token);
         match (&token.kind, &*text) {
             (Kind::Word, "vcl") => {
-                let version = self.version()?;
+                let version = self.version();
                 if version > tree.version {
                     self.report.error(
                         token.span,
@@ -78,63 +72,36 @@ impl Parser<'_> {
                     );
                 }
             }
-            (Kind::Word, "import") => self.import(tree)?,
-            (Kind::Word, "acl") => {
-                self.next();
-                let acl = self.acl()?;
-                tree.declarations.push(Declaration::Acl(acl));
-            }
+            (Kind::Word, "import") => tree.declarations.extend(self.import()),
+            (Kind::Word, "acl") => tree.declarations.extend(self.acl().map(Declaration::Acl)),
             (Kind::Word, "backend") => {
-                self.next();
-                let backend = self.backend()?;
-                tree.declarations.push(Declaration::Backend(backend));
+                tree.declarations.extend(self.backend().map(Declaration::Backend));
             }
-            (Kind::Word, "probe") => {
-                self.next();
-                let name = self.declared("probe")?;
-                let fields = self.fields("probe")?;
-                tree.declarations.push(Declaration::Probe(Probe { name, fields }));
-            }
-            (Kind::Word, "sub") => {
-                self.next();
-                let name = self.declared("subroutine")?;
-                self.may_leave = crate::types::State::of_subroutine(&name.text).is_none();
-                let body = self.body()?;
-                tree.declarations.push(Declaration::Sub { name, body });
-            }
+            (Kind::Word, "probe") => tree.declarations.extend(self.probe()),
+            (Kind::Word, "sub") => tree.declarations.extend(self.subroutine()),
             (Kind::InlineC, _) => {
                 self.next();
-                self.report.error(token.span, "Inline-C not allowed").help = Some(
-                    "policies run without a C compiler: use the functions of std, str, header, \
-                     var, cookie and blob"
-                        .into(),
-                );
+                self.report.error(token.span, "Inline-C not allowed").help = Some(NO_C.into());
             }
             (Kind::Word, word) => {
-                let near = nearest(word, WORDS.into_iter());
-                self.report.error(
-                    token.span,
-                    format!("Syntax error\nSymbol not found: '{word}'\nFound: '{word}' at"),
-                );
-                let last = self.report.diagnostics.last_mut().expect("just added");
-                last.help = Some(near.map_or_else(
+                let help = nearest(word, WORDS.into_iter()).map_or_else(
                     || format!("a declaration begins with one of {}", WORDS.join(", ")),
                     |near| format!("did you mean `{near}`?"),
-                ));
-                return Err(Stopped);
+                );
+                let message =
+                    format!("Syntax error\nSymbol not found: '{word}'\nFound: '{word}' at");
+                self.error_with(token.span, message, Some(help));
             }
             _ => {
-                let message = format!("Syntax error at\nExpected a declaration, found '{text}'");
-                let stopped = self.error(token.span, message);
                 self.next();
-                return Err(stopped);
+                let message = format!("Syntax error at\nExpected a declaration, found '{text}'");
+                self.error(token.span, message);
             }
         }
-        Ok(())
     }
 
     /// The name of something declared.
-    pub(super) fn declared(&mut self, what: &str) -> Parsed<Name> {
+    pub(super) fn declared(&mut self, what: &str) -> Option<Name> {
         let name = self.name()?;
         if self.is_sign(".") {
             let mut text = name.text.to_string();
@@ -147,10 +114,10 @@ impl Parser<'_> {
             let message = format!("Name of {what}, '{text}', contains illegal character '.'");
             self.report.error(span, message);
         }
-        Ok(name)
+        Some(name)
     }
 
-    fn import(&mut self, tree: &mut Tree) -> Parsed<()> {
+    fn import(&mut self) -> Option<Declaration> {
         self.next();
         let module = self.name()?;
         let mut alias = None;
@@ -163,12 +130,20 @@ impl Parser<'_> {
             self.next();
             from = Some(self.string()?);
         }
-        self.sign(";")?;
-        tree.declarations.push(Declaration::Import { module, alias, from });
-        Ok(())
+        self.sign(";");
+        // It is looked for when all of this was read.
+        (!self.is_stopped).then_some(Declaration::Import { module, alias, from })
     }
 
-    fn acl(&mut self) -> Parsed<Acl> {
+    fn subroutine(&mut self) -> Option<Declaration> {
+        self.next();
+        let name = self.declared("subroutine")?;
+        self.may_leave = crate::types::State::of_subroutine(&name.text).is_none();
+        Some(Declaration::Sub { name, body: self.body() })
+    }
+
+    fn acl(&mut self) -> Option<Acl> {
+        self.next();
         let name = self.declared("ACL")?;
         let mut flags = Vec::new();
         while let Kind::Sign(sign @ ("+" | "-")) = self.peek().kind {
@@ -176,105 +151,123 @@ impl Parser<'_> {
             let is_flag = self.peek().kind == Kind::Word && self.peek().span.start == span.end;
             if !is_flag {
                 let message = "Expected a flag at:\nValid ACL flags are `log` and `table`:";
-                return Err(self.error(span, message));
+                self.error(span, message);
             }
-            flags.push((self.name()?, sign == "+"));
+            flags.extend(self.name().map(|flag| (flag, sign == "+")));
         }
-        self.sign("{")?;
+        self.sign("{");
         let mut entries = Vec::new();
-        while !self.take_sign("}") {
-            entries.push(self.acl_entry()?);
+        while !self.is_stopped && !self.is_sign("}") {
+            if self.peek().kind == Kind::End {
+                self.missing("CSTR");
+                break;
+            }
+            entries.extend(self.acl_entry());
+            self.sign(";");
+            self.get_over(Self::skip_statement);
         }
-        Ok(Acl { name, flags, entries })
+        self.sign("}");
+        Some(Acl { name, flags, entries })
     }
 
-    fn acl_entry(&mut self) -> Parsed<AclEntry> {
-        let start = self.peek().span;
+    fn acl_entry(&mut self) -> Option<AclEntry> {
+        let start = self.place();
         let mut negated = self.take_sign("!");
         let optional = self.take_sign("(");
         if optional && !negated {
             negated = self.take_sign("!");
         }
         let address = self.string()?;
-        let mut mask = None;
-        let mut read_mask = |parser: &mut Self| -> Parsed<()> {
-            if parser.take_sign("/") {
-                let token = parser.peek();
-                let Kind::Int(bits) = token.kind else {
-                    return Err(parser.error(token.span, ".../mask is not numeric."));
-                };
-                parser.next();
-                if mask.is_some() {
-                    return Err(parser.error(token.span, "/mask only allowed once"));
-                }
-                mask = Some((bits, token.span));
-            }
-            Ok(())
-        };
-        read_mask(self)?;
+        let mut mask = self.acl_mask();
         if optional {
-            self.sign(")")?;
-            read_mask(self)?;
+            self.sign(")");
+            let behind = self.acl_mask();
+            if let (Some(_), Some((_, span))) = (mask, behind) {
+                self.error(span, "/mask only allowed once");
+            }
+            mask = mask.or(behind);
         }
         let span = start.to(address.span);
-        self.sign(";")?;
-        Ok(AclEntry { negated, optional, address, mask, span })
+        (!self.is_stopped).then_some(AclEntry { negated, optional, address, mask, span })
     }
 
-    fn backend(&mut self) -> Parsed<Backend> {
+    /// `/24`, where there is one.
+    fn acl_mask(&mut self) -> Option<(i64, Span)> {
+        if !self.take_sign("/") {
+            return None;
+        }
+        let token = self.peek();
+        let Kind::Int(bits) = token.kind else {
+            self.error(token.span, ".../mask is not numeric.");
+            return None;
+        };
+        self.next();
+        Some((bits, token.span))
+    }
+
+    fn backend(&mut self) -> Option<Backend> {
+        self.next();
         let name = self.declared("backend")?;
         if self.is_word("none") || self.is_word("None") {
             self.next();
-            self.sign(";")?;
-            return Ok(Backend { name, fields: None });
+            self.sign(";");
+            return Some(Backend { name, fields: None });
         }
-        Ok(Backend { name, fields: Some(self.fields("backend")?) })
+        Some(Backend { name, fields: Some(self.fields("backend")) })
+    }
+
+    fn probe(&mut self) -> Option<Declaration> {
+        self.next();
+        let name = self.declared("probe")?;
+        Some(Declaration::Probe(Probe { name, fields: self.fields("probe") }))
     }
 
     /// `{ .name = value; … }`
-    fn fields(&mut self, of: &str) -> Parsed<Vec<Field>> {
-        self.sign("{")?;
+    fn fields(&mut self, of: &str) -> Fields {
+        self.sign("{");
         let mut fields = Vec::new();
-        while !self.take_sign("}") {
+        while !self.is_stopped && !self.is_sign("}") {
             if self.peek().kind == Kind::End {
-                return Err(self.missing("}"));
+                self.missing("}");
+                break;
             }
             if self.peek().kind == Kind::Word {
-                let span = self.peek().span;
                 let message = "Expected '.' got a name\nNB: Backend Syntax has changed:\n\
                                Remove \"set\" and \"backend\" in front of backend fields.";
-                self.report.error(span, message).help =
-                    Some(format!("fields of a {of} are written `.name = value;`"));
-                self.skip_statement();
-                continue;
+                let help = format!("fields of a {of} are written `.name = value;`");
+                self.error_with(self.place(), message, Some(help));
+            } else {
+                fields.extend(self.field());
             }
-            match self.field() {
-                Ok(field) => fields.push(field),
-                Err(Stopped) => self.skip_statement(),
-            }
+            self.get_over(Self::skip_statement);
         }
-        Ok(fields)
+        Fields { fields, end: self.sign("}") }
     }
 
-    fn field(&mut self) -> Parsed<Field> {
-        self.sign(".")?;
+    fn field(&mut self) -> Option<Field> {
+        self.sign(".");
         let name = self.name()?;
-        self.sign("=")?;
-        if &*name.text == "probe" && self.is_sign("{") {
-            let fields = self.nested(|parser| parser.fields("probe"))?;
-            let probe = Probe { name: Name { text: "".into(), span: name.span }, fields };
-            return Ok(Field { name, value: FieldValue::Probe(Box::new(probe)) });
-        }
-        if &*name.text == "request" {
-            let mut texts = vec![self.string()?];
-            while matches!(self.peek().kind, Kind::Text(_)) {
-                texts.push(self.string()?);
+        self.sign("=");
+        let value = match &*name.text {
+            "probe" if self.is_sign("{") => {
+                let fields = self.nested(|parser| parser.fields("probe"))?;
+                let name = Name { text: "".into(), span: name.span };
+                FieldValue::Probe(Box::new(Probe { name, fields }))
             }
-            self.sign(";")?;
-            return Ok(Field { name, value: FieldValue::Texts(texts) });
-        }
-        let value = self.expression()?;
-        self.sign(";")?;
-        Ok(Field { name, value: FieldValue::Expression(value) })
+            "request" => {
+                let mut texts = vec![self.string()?];
+                while matches!(self.peek().kind, Kind::Text(_)) {
+                    texts.push(self.string()?);
+                }
+                self.sign(";");
+                FieldValue::Texts(texts)
+            }
+            _ => {
+                let value = self.primary();
+                self.sign(";");
+                FieldValue::Expression(value)
+            }
+        };
+        Some(Field { name, value })
     }
 }

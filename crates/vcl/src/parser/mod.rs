@@ -1,5 +1,7 @@
-//! From tokens to the tree. What cannot be understood is reported and skipped to the next
-//! statement or declaration, so that one pass finds all mistakes.
+//! From tokens to the tree. Where something cannot be understood it is reported, and to all that is
+//! being read the text ends there. What was read until then is in the tree, expressions as
+//! [`Broken`](crate::syntax::ExpressionKind::Broken), so that mistakes before that place are found as
+//! well. The innermost list of statements, fields or declarations goes on behind it.
 
 mod declarations;
 mod expressions;
@@ -13,6 +15,9 @@ use crate::syntax::{Declaration, Name, Path};
 /// Blocks and brackets within one another. The checker and the runtime recurse with them.
 pub(crate) const NESTING_MAX: usize = 100;
 
+const NO_C: &str = "policies run without a C compiler: use the functions of std, str, header, var, \
+                    cookie and blob";
+
 /// A policy as written.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
@@ -20,11 +25,6 @@ pub(crate) struct Tree {
     pub(crate) version: u32,
     pub(crate) declarations: Vec<Declaration>,
 }
-
-/// The parser stopped; the message is in the report.
-pub(crate) struct Stopped;
-
-pub(crate) type Parsed<T> = Result<T, Stopped>;
 
 pub(crate) struct Parser<'a> {
     tokens: &'a [Token],
@@ -34,27 +34,27 @@ pub(crate) struct Parser<'a> {
     version: u32,
     /// Whether `return;` may stand here: in subroutines that are no states.
     may_leave: bool,
+    /// Whether something was wrong that was not got over yet.
+    is_stopped: bool,
 }
 
-/// Reads a whole policy. `with_version` demands a `vcl` line first, as all but the built-in text
-/// have.
-pub(crate) fn parse(tokens: &[Token], with_version: bool, report: &mut Report) -> Tree {
-    let mut parser = Parser { tokens, at: 0, report, depth: 0, version: 41, may_leave: false };
-    let mut tree = Tree { version: 41, declarations: Vec::new() };
-    if with_version {
-        match parser.version_line() {
-            Ok(version) => {
-                tree.version = version;
-                parser.version = version;
-            }
-            Err(Stopped) => parser.skip_declaration(),
-        }
-    }
+/// Reads a whole policy.
+pub(crate) fn parse(tokens: &[Token], report: &mut Report) -> Tree {
+    let mut parser = Parser {
+        tokens,
+        at: 0,
+        report,
+        depth: 0,
+        version: 41,
+        may_leave: false,
+        is_stopped: false,
+    };
+    parser.version = parser.version_line();
+    let mut tree = Tree { version: parser.version, declarations: Vec::new() };
+    parser.get_over(Parser::skip_declaration);
     while parser.peek().kind != Kind::End {
-        match parser.declaration(&mut tree) {
-            Ok(()) => {}
-            Err(Stopped) => parser.skip_declaration(),
-        }
+        parser.declaration(&mut tree);
+        parser.get_over(Parser::skip_declaration);
     }
     tree
 }
@@ -66,15 +66,34 @@ impl<'a> Parser<'a> {
 
     fn peek_at(&self, ahead: usize) -> &'a Token {
         let last = self.tokens.len() - 1;
-        &self.tokens[(self.at + ahead).min(last)]
+        let at = if self.is_stopped { last } else { (self.at + ahead).min(last) };
+        &self.tokens[at]
     }
 
     fn next(&mut self) -> &'a Token {
         let token = self.peek();
-        if self.at + 1 < self.tokens.len() {
+        if !self.is_stopped && self.at + 1 < self.tokens.len() {
             self.at += 1;
         }
         token
+    }
+
+    /// Where the parser is, or stopped.
+    fn place(&self) -> Span {
+        self.tokens[self.at].span
+    }
+
+    /// The last token that was read.
+    fn last_span(&self) -> Span {
+        self.tokens[self.at.saturating_sub(1)].span
+    }
+
+    /// Goes on where something was wrong, behind what `skip` skips.
+    fn get_over(&mut self, skip: impl FnOnce(&mut Self)) {
+        if self.is_stopped {
+            self.is_stopped = false;
+            skip(self);
+        }
     }
 
     fn text(&self, token: &Token) -> String {
@@ -100,13 +119,20 @@ impl<'a> Parser<'a> {
         found
     }
 
-    fn error(&mut self, span: Span, message: impl Into<String>) -> Stopped {
-        self.report.error(span, message);
-        Stopped
+    /// Says what is wrong and stops.
+    fn error(&mut self, span: Span, message: impl Into<String>) {
+        self.error_with(span, message, None);
+    }
+
+    fn error_with(&mut self, span: Span, message: impl Into<String>, help: Option<String>) {
+        if !self.is_stopped {
+            self.report.error(span, message).help = help;
+            self.is_stopped = true;
+        }
     }
 
     /// Demands `wanted` (in the words of Varnish's compiler: a sign, `ID`, `CSTR`, `CNUM`).
-    fn missing(&mut self, wanted: &str) -> Stopped {
+    fn missing(&mut self, wanted: &str) {
         let token = self.peek();
         let got = self.text(token);
         let wanted = match wanted {
@@ -114,37 +140,40 @@ impl<'a> Parser<'a> {
             sign => format!("'{sign}'"),
         };
         let got = if token.kind == Kind::End { got } else { format!("'{got}'") };
-        self.error(token.span, format!("Expected {wanted} got {got}"))
+        self.error(token.span, format!("Expected {wanted} got {got}"));
     }
 
-    fn sign(&mut self, sign: &'static str) -> Parsed<Span> {
-        if self.is_sign(sign) { Ok(self.next().span) } else { Err(self.missing(sign)) }
+    /// Reads past a sign; its place, or that where it is missing.
+    fn sign(&mut self, sign: &'static str) -> Span {
+        let span = self.place();
+        if !self.take_sign(sign) {
+            self.missing(sign);
+        }
+        span
     }
 
-    /// A sign that ends something: where it is missing, the place behind the last token is as good
-    /// to name as the next one, and nothing needs to be skipped.
-    fn closing(&mut self, sign: &'static str) -> Parsed<Span> {
-        self.sign(sign)
-    }
-
-    fn name(&mut self) -> Parsed<Name> {
+    fn name(&mut self) -> Option<Name> {
         let token = self.peek();
         if token.kind != Kind::Word {
-            return Err(self.missing("ID"));
+            self.missing("ID");
+            return None;
         }
         self.next();
-        Ok(Name { text: self.report.sources.text(token.span).into(), span: token.span })
+        Some(Name { text: self.report.sources.text(token.span).into(), span: token.span })
     }
 
-    fn string(&mut self) -> Parsed<Name> {
+    fn string(&mut self) -> Option<Name> {
         let token = self.peek();
-        let Kind::Text(text) = &token.kind else { return Err(self.missing("CSTR")) };
+        let Kind::Text(text) = &token.kind else {
+            self.missing("CSTR");
+            return None;
+        };
         self.next();
-        Ok(Name { text: text.clone(), span: token.span })
+        Some(Name { text: text.clone(), span: token.span })
     }
 
     /// Names with dots between.
-    fn path(&mut self) -> Parsed<Path> {
+    fn path(&mut self) -> Option<Path> {
         let first = self.name()?;
         let mut path = Path { span: first.span, names: vec![first], quoted: false };
         while self.is_sign(".") {
@@ -156,8 +185,8 @@ impl<'a> Parser<'a> {
                 Kind::Text(_) => {
                     self.next();
                     if path.names.len() < 2 {
-                        let span = self.tokens[self.at - 1].span;
-                        return Err(self.error(span, "Expected '=' got '.'"));
+                        self.error(self.last_span(), "Expected '=' got '.'");
+                        return None;
                     }
                     let name = self.string()?;
                     if self.version < 41 {
@@ -169,23 +198,25 @@ impl<'a> Parser<'a> {
                 }
                 _ => {
                     self.next();
-                    return Err(self.missing("ID"));
+                    self.missing("ID");
+                    return None;
                 }
             }
             path.span = path.span.to(path.names.last().map_or(path.span, |name| name.span));
         }
-        Ok(path)
+        Some(path)
     }
 
-    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    /// What `read` reads one level deeper; `None` where that is too deep.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= NESTING_MAX {
-            let span = self.peek().span;
-            return Err(self.error(span, "Blocks and brackets are nested too deeply."));
+            self.error(self.place(), "Blocks and brackets are nested too deeply.");
+            return None;
         }
         self.depth += 1;
         let result = read(self);
         self.depth -= 1;
-        result
+        Some(result)
     }
 
     /// Goes on behind the statement the parser stopped in: behind the next `;` or block, or before

@@ -1,151 +1,135 @@
 //! What stands in a subroutine.
 
-use super::{Parsed, Parser, Stopped};
+use super::{NO_C, Parser};
 use crate::diagnostic::nearest;
 use crate::lexer::{Kind, Token};
 use crate::source::Span;
-use crate::syntax::{Argument, Expression, ExpressionKind, Name, Path, Statement, StatementKind};
+use crate::syntax::{Argument, Expression, ExpressionKind, Path, Statement, StatementKind};
+use crate::types::State;
+use crate::variables::{self, Message};
 
 const WORDS: [&str; 9] =
     ["call", "else", "if", "new", "return", "set", "unset", "synthetic", "hash_data"];
 const OPERATORS: [&str; 5] = ["=", "+=", "-=", "*=", "/="];
 
+/// Whether names are those of a variable or a header field, or begin with one.
+fn is_value(path: &Path) -> bool {
+    let is_message = |known: Message| known.name().eq_ignore_ascii_case(&path.names[0].text);
+    Message::ALL.into_iter().any(is_message) || variables::find(&path.key()).is_some()
+}
+
 impl Parser<'_> {
     /// `{ statements }`
-    pub(super) fn body(&mut self) -> Parsed<Vec<Statement>> {
-        self.sign("{")?;
-        self.nested(|parser| {
-            let mut statements = Vec::new();
-            loop {
-                if parser.take_sign("}") {
-                    return Ok(statements);
-                }
-                if parser.peek().kind == Kind::End {
-                    return Err(parser.missing("}"));
-                }
-                let before = parser.at;
-                match parser.statement() {
-                    Ok(Some(statement)) => statements.push(statement),
-                    Ok(None) => {}
-                    Err(Stopped) => {
-                        if parser.depth >= super::NESTING_MAX {
-                            return Err(Stopped);
-                        }
-                        parser.skip_statement();
-                        if parser.at == before {
-                            parser.next();
-                        }
-                    }
-                }
+    pub(super) fn body(&mut self) -> Vec<Statement> {
+        self.sign("{");
+        self.nested(Self::statements).unwrap_or_default()
+    }
+
+    fn statements(&mut self) -> Vec<Statement> {
+        let mut statements = Vec::new();
+        while !self.take_sign("}") {
+            if self.peek().kind == Kind::End {
+                self.missing("}");
+                break;
             }
-        })
+            let before = self.at;
+            statements.extend(self.statement());
+            if self.depth >= super::NESTING_MAX && self.is_stopped {
+                break;
+            }
+            self.get_over(|parser| {
+                parser.skip_statement();
+                if parser.at == before {
+                    parser.next();
+                }
+            });
+        }
+        statements
     }
 
     /// One statement; `None` for what was reported and read past.
-    fn statement(&mut self) -> Parsed<Option<Statement>> {
+    fn statement(&mut self) -> Option<Statement> {
         let token = self.peek();
         let text = self.text(token);
         let start = token.span;
         let word = text.to_ascii_lowercase();
         let kind = match (&token.kind, &*word) {
-            (Kind::Sign("{"), _) => StatementKind::Block(self.body()?),
+            (Kind::Sign("{"), _) => StatementKind::Block(self.body()),
             (Kind::InlineC, _) => {
                 self.next();
-                self.report.error(start, "Inline-C not allowed").help = Some(
-                    "policies run without a C compiler: use the functions of std, str, header, \
-                     var, cookie and blob"
-                        .into(),
-                );
-                return Ok(None);
+                self.report.error(start, "Inline-C not allowed").help = Some(NO_C.into());
+                return None;
             }
-            (Kind::Word, "if") => self.conditional()?,
+            (Kind::Word, "if") => self.conditional(),
             (Kind::Word, "set") => self.set()?,
-            (Kind::Word, "unset") => {
-                self.next();
-                let path = self.path()?;
-                self.sign(";")?;
-                StatementKind::Unset(path)
-            }
-            (Kind::Word, "call") => {
-                self.next();
-                let path = self.path()?;
-                self.sign(";")?;
-                StatementKind::Call(path)
-            }
+            (Kind::Word, "unset") => StatementKind::Unset(self.path_behind()?),
+            (Kind::Word, "call") => StatementKind::Call(self.path_behind()?),
             (Kind::Word, "return") => self.leave()?,
             (Kind::Word, "new") => self.object()?,
             (Kind::Word, "import") => {
                 let message = "Symbol cannot be used here.\nSymbol 'import' cannot be used here";
-                return Err(self.error(start, message));
+                self.error(start, message);
+                return None;
             }
             (Kind::Word, "elseif" | "elsif" | "elif" | "else") => {
-                return Err(self.error(start, format!("'{text}' without 'if'")));
+                self.error(start, format!("'{text}' without 'if'"));
+                return None;
             }
             (Kind::Word, word) => self.performed(word, start)?,
-            (Kind::End, _) => return Err(self.missing("}")),
             _ => {
                 let message = format!(
                     "Expected an action, 'if', '{{' or '}}'\nExpected ID got '{text}'\nFound: \
                      '{text}' at"
                 );
-                return Err(self.error(start, message));
+                self.error(start, message);
+                return None;
             }
         };
-        let end = self.tokens[self.at.saturating_sub(1)].span;
-        Ok(Some(Statement { kind, span: start.to(end) }))
+        Some(Statement { kind, span: start.to(self.last_span()) })
     }
 
-    fn conditional(&mut self) -> Parsed<StatementKind> {
-        let mut arms = Vec::new();
-        let mut otherwise = None;
+    /// The path behind a word, and the end of the statement.
+    fn path_behind(&mut self) -> Option<Path> {
         self.next();
-        arms.push(self.arm()?);
-        loop {
-            let word = self.text(self.peek());
-            if self.peek().kind != Kind::Word {
+        let path = self.path()?;
+        self.sign(";");
+        Some(path)
+    }
+
+    fn conditional(&mut self) -> StatementKind {
+        self.next();
+        let mut arms = vec![self.arm()];
+        let mut otherwise = None;
+        while self.peek().kind == Kind::Word {
+            let is_else = match &*self.text(self.peek()) {
+                "elseif" | "elsif" | "elif" => false,
+                "else" => true,
+                _ => break,
+            };
+            self.next();
+            if is_else && !self.is_word("if") {
+                if !self.is_sign("{") {
+                    self.error(self.place(), "'else' must be followed by 'if' or '{'");
+                    break;
+                }
+                otherwise = Some(self.body());
                 break;
             }
-            match &*word {
-                "elseif" | "elsif" | "elif" => {
-                    self.next();
-                    arms.push(self.arm()?);
-                }
-                "else" => {
-                    self.next();
-                    if self.is_word("if") {
-                        self.next();
-                        arms.push(self.arm()?);
-                    } else {
-                        if !self.is_sign("{") {
-                            let span = self.peek().span;
-                            let message = "'else' must be followed by 'if' or '{'";
-                            return Err(self.error(span, message));
-                        }
-                        otherwise = Some(self.body()?);
-                        break;
-                    }
-                }
-                _ => break,
+            if is_else {
+                self.next();
             }
+            arms.push(self.arm());
         }
-        Ok(StatementKind::If { arms, otherwise })
+        StatementKind::If { arms, otherwise }
     }
 
-    fn arm(&mut self) -> Parsed<(Expression, Vec<Statement>)> {
-        self.sign("(")?;
-        let condition = match self.expression() {
-            Ok(condition) => condition,
-            Err(Stopped) => {
-                // The block behind a bad condition is still worth a look.
-                self.skip_to_block();
-                let _ = self.body()?;
-                return Err(Stopped);
-            }
-        };
-        if self.sign(")").is_err() {
-            self.skip_to_block();
-        }
-        Ok((condition, self.body()?))
+    fn arm(&mut self) -> (Expression, Vec<Statement>) {
+        self.sign("(");
+        let condition = self.expression();
+        self.sign(")");
+        // The block behind a bad condition is still worth a look.
+        self.get_over(Self::skip_to_block);
+        (condition, self.body())
     }
 
     fn skip_to_block(&mut self) {
@@ -154,37 +138,32 @@ impl Parser<'_> {
         }
     }
 
-    fn set(&mut self) -> Parsed<StatementKind> {
+    fn set(&mut self) -> Option<StatementKind> {
         self.next();
         let target = self.path()?;
         let token = self.peek();
         let operator = match token.kind {
             Kind::Sign(sign) if OPERATORS.contains(&sign) => sign,
-            _ => return Err(self.missing("=")),
+            _ => {
+                self.missing("=");
+                "="
+            }
         };
         self.next();
-        let value = self.expression()?;
-        self.end_statement();
-        Ok(StatementKind::Set { target, operator, operator_span: token.span, value })
+        let value = self.expression();
+        self.sign(";");
+        Some(StatementKind::Set { target, operator, operator_span: token.span, value })
     }
 
-    /// Demands a `;`. What stands before it is still looked at where it is missing.
-    fn end_statement(&mut self) {
-        if self.sign(";").is_err() {
-            self.skip_statement();
-        }
-    }
-
-    fn leave(&mut self) -> Parsed<StatementKind> {
+    fn leave(&mut self) -> Option<StatementKind> {
         self.next();
         if self.is_sign(";") && self.may_leave {
             self.next();
-            return Ok(StatementKind::Leave);
+            return Some(StatementKind::Leave);
         }
-        self.sign("(")?;
+        self.sign("(");
         if self.peek().kind != Kind::Word {
-            let span = self.peek().span;
-            return Err(self.error(span, "Expected return action name."));
+            self.error(self.place(), "Expected return action name.");
         }
         let action = self.name()?;
         let takes_any = !matches!(
@@ -201,53 +180,62 @@ impl Parser<'_> {
                 | "retry"
         );
         if self.is_sign("(") && !takes_any {
-            let span = self.peek().span;
-            return Err(self.error(span, "Arguments not allowed."));
+            self.error(self.place(), "Arguments not allowed.");
         }
-        let arguments = if self.is_sign("(") { Some(self.arguments(false)?) } else { None };
-        self.sign(")")?;
-        self.sign(";")?;
-        Ok(StatementKind::Return { action, arguments })
+        let is_empty = self.is_sign("(") && self.peek_at(1).kind == Kind::Sign(")");
+        let arguments = self.is_sign("(").then(|| self.arguments(false));
+        if is_empty {
+            self.error(self.last_span(), "Unknown token ')' when looking for STRING");
+        }
+        self.sign(")");
+        self.sign(";");
+        Some(StatementKind::Return { action, arguments })
     }
 
-    fn object(&mut self) -> Parsed<StatementKind> {
+    fn object(&mut self) -> Option<StatementKind> {
         self.next();
         let name = self.declared("VCL object")?;
-        self.sign("=")?;
+        self.sign("=");
         let constructor = self.path()?;
-        let arguments = if self.is_sign("(") { self.arguments(true)? } else { Vec::new() };
-        self.sign(";")?;
-        Ok(StatementKind::New { name, constructor, arguments })
+        let arguments = if self.is_sign("(") { self.arguments(true) } else { Vec::new() };
+        self.sign(";");
+        Some(StatementKind::New { name, constructor, arguments })
     }
 
     /// A statement that is a call, or a word that begins none.
-    fn performed(&mut self, word: &str, start: Span) -> Parsed<StatementKind> {
+    fn performed(&mut self, word: &str, start: Span) -> Option<StatementKind> {
         let path = self.path()?;
         if !self.is_sign("(") {
-            if matches!(self.peek().kind, Kind::Sign(";")) && path.names.len() > 1 {
-                return Err(self.missing("("));
-            }
-            let span = path.span;
-            let message = match self.declared_by(word) {
-                Some("new") if path.names.len() == 1 => return Err(self.missing(".")),
-                Some("new" | "import") if path.names.len() > 1 => return Err(self.missing("(")),
-                Some(_) => "Symbol cannot be used here.".to_owned(),
-                None if matches!(word, "acl" | "backend" | "probe" | "sub" | "vcl") => {
-                    format!("Symbol cannot be used here.\nSymbol '{word}' cannot be used here")
-                }
-                None => format!("Symbol not found: '{}'", path.text()),
-            };
-            let diagnostic = self.report.error(start.to(span), message);
-            diagnostic.help =
-                nearest(word, WORDS.into_iter()).map(|near| format!("did you mean `{near}`?"));
-            return Err(Stopped);
+            self.refuse(word, start, &path);
+            return None;
         }
-        let arguments = self.arguments(path.names.len() > 1)?;
-        let end = self.tokens[self.at.saturating_sub(1)].span;
-        self.end_statement();
-        let span = path.span.to(end);
+        let arguments = self.arguments(path.names.len() > 1);
+        let span = path.span.to(self.last_span());
+        self.sign(";");
         let kind = ExpressionKind::Call { function: path, arguments };
-        Ok(StatementKind::Perform(Expression { kind, span }))
+        Some(StatementKind::Perform(Expression { kind, span }))
+    }
+
+    /// Says what is wrong with names that begin no statement.
+    fn refuse(&mut self, word: &str, start: Span, path: &Path) {
+        let is_one = path.names.len() == 1;
+        if self.is_sign(";") && !is_one {
+            return self.missing("(");
+        }
+        let message = match self.declared_by(word) {
+            Some("new") if is_one => return self.missing("."),
+            Some("new" | "import") if !is_one => return self.missing("("),
+            Some(_) => "Symbol cannot be used here.".to_owned(),
+            None if is_value(path) || State::of_subroutine(word).is_some() => {
+                "Symbol cannot be used here.".to_owned()
+            }
+            None if matches!(word, "acl" | "backend" | "probe" | "sub" | "vcl") => {
+                format!("Symbol cannot be used here.\nSymbol '{word}' cannot be used here")
+            }
+            None => format!("Symbol not found: '{}'", path.text()),
+        };
+        let near = nearest(word, WORDS.into_iter()).map(|near| format!("did you mean `{near}`?"));
+        self.error_with(start.to(path.span), message, near);
     }
 
     /// The word that declared a name before here.
@@ -262,55 +250,32 @@ impl Parser<'_> {
         })
     }
 
-    /// `(a, name = b)`; those of what is a module's may have a comma behind the last one.
-    pub(super) fn arguments(&mut self, is_of_module: bool) -> Parsed<Vec<Argument>> {
-        self.sign("(")?;
+    /// `(a, name = b)`; those of what is a module's may have a comma behind the last one. What was not
+    /// read to the bracket ends with one that is broken.
+    pub(super) fn arguments(&mut self, is_of_module: bool) -> Vec<Argument> {
+        self.sign("(");
         let mut arguments = Vec::new();
         if self.take_sign(")") {
-            return Ok(arguments);
+            return arguments;
         }
-        loop {
+        while !self.is_stopped {
             let named =
                 self.peek().kind == Kind::Word && matches!(self.peek_at(1).kind, Kind::Sign("="));
-            let name = if named {
-                let name = self.name()?;
+            let name = if named { self.name() } else { None };
+            if named {
                 self.next();
-                Some(name)
-            } else {
-                None
-            };
-            let value = self.nested(Self::expression)?;
+            }
+            let value = self.nested(Self::expression).unwrap_or_else(|| self.absent());
             arguments.push(Argument { name, value });
             if self.take_sign(")") {
-                return Ok(arguments);
+                return arguments;
             }
-            self.sign(",")?;
+            self.sign(",");
             if is_of_module && self.take_sign(")") {
-                return Ok(arguments);
+                return arguments;
             }
         }
-    }
-
-    /// A path as an expression, or a call.
-    pub(super) fn path_or_call(&mut self) -> Parsed<Expression> {
-        let path: Path = self.path()?;
-        if !self.is_sign("(") {
-            return Ok(Expression { span: path.span, kind: ExpressionKind::Path(path) });
-        }
-        let arguments = self.arguments(path.names.len() > 1)?;
-        let end = self.tokens[self.at.saturating_sub(1)].span;
-        // `x.upper()` is a method of the value before it; which one it is only types can tell, so
-        // the checker looks at the last name.
-        let span = path.span.to(end);
-        Ok(Expression { span, kind: ExpressionKind::Call { function: path, arguments } })
-    }
-
-    pub(super) fn method(&mut self, value: Expression) -> Parsed<Expression> {
-        self.next();
-        let method: Name = self.name()?;
-        self.sign("(")?;
-        let end = self.sign(")")?;
-        let span = value.span.to(end);
-        Ok(Expression { span, kind: ExpressionKind::Method { value: Box::new(value), method } })
+        arguments.push(Argument { name: None, value: self.absent() });
+        arguments
     }
 }

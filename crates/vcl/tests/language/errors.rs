@@ -75,6 +75,15 @@ fn mistakes_are_named_as_varnish_names_them() {
         (recv("call nothing;"), "Undefined sub nothing, first reference:"),
         (recv("set req.backend_hint = nothing;"), "Undefined backend nothing, first reference:"),
         (recv("nothing();"), "Symbol not found: 'nothing'"),
+        (recv("call req;"), "Expression has type HTTP, expected SUB"),
+        (recv("req.url;"), "Expected '(' got ';'"),
+        (recv("vcl_hit"), "Symbol cannot be used here."),
+        (recv("unset obj.http.a;"), "Variable cannot be unset."),
+        (
+            "import directors; sub vcl_init { new d = directors.hash(); } ".to_owned()
+                + &recv("set req.http.a = d;"),
+            "Cannot convert directors.hash to STRING.",
+        ),
         // What a name is taken for before it is declared is what it has to be.
         (
             recv("if (client.ip ~ later) { }") + " sub later { }",
@@ -279,6 +288,58 @@ fn all_mistakes_are_found_at_once_with_their_cures() {
         assert!(shown.contains(wanted), "wanted {wanted}\n{shown}");
     }
     assert_eq!(report.diagnostics.len(), 7, "{shown}");
+}
+
+/// Of each diagnostic the first line of what is said, in the order in which they are told.
+fn told(text: &str) -> Vec<String> {
+    let report = check(text);
+    let first = |message: &str| message.lines().next().unwrap_or("").to_owned();
+    report.diagnostics.iter().map(|one| first(&one.message)).collect()
+}
+
+#[test]
+fn mistakes_are_told_in_the_order_in_which_varnish_finds_them() {
+    // What is found while the text is read comes first, then names, returns, uses.
+    let text = "sub vcl_recv { set req.restarts = 1; return (deliver); }\n\
+                sub unused { call nobody; }\n\
+                sub vcl_hit { set req.url = 1 * \"a\"; }";
+    let wanted = [
+        "INT * STRING not possible.",
+        "Undefined sub nobody, first reference:",
+        "Unused sub unused, defined:",
+        "Invalid return \"deliver\"",
+        "Variable is read only.",
+    ];
+    assert_eq!(told(text), wanted);
+    // In the text the place counts, whether types are wrong there or signs are missing.
+    let text = "sub vcl_recv { set req.foo = 1 +; }\nacl a +none { !! \"127.0.0.1\"; }\n\
+                sub vcl_hit { if (client.ip ~ a) { } }";
+    let wanted = [
+        "Symbol not found: 'req.foo'",
+        "Unknown token ';' when looking for STRING",
+        "Unknown ACL flag:",
+        "Expected CSTR got '!'",
+    ];
+    assert_eq!(told(text), wanted);
+    // A backend without a host is found at its end.
+    let wanted = ["Expected CNUM got '\"1s\"'", "Expected .host or .path."];
+    assert_eq!(told("backend c { .connect_timeout = \"1s\"; }")[..2], wanted);
+}
+
+#[test]
+fn what_is_broken_off_is_no_mistake_of_another_kind() {
+    for (text, wanted) in [
+        ("sub vcl_recv { std.log(\"a\" }", "Expected ',' got '}'"),
+        ("sub vcl_recv { set req.ttl = (\"a\"; }", "Expected ')' got ';'"),
+        (
+            "sub vcl_recv { return (synth(404, \"a\", ; }",
+            "Unknown token ';' when looking for STRING",
+        ),
+        ("sub vcl_recv { return (fail()); }", "Unknown token ')' when looking for STRING"),
+    ] {
+        let text = format!("import std; {text}");
+        assert_eq!(told(&text), [wanted], "{text}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Random policies compiled here and by Debian's Varnish: the same are taken, and what is wrong
-//! with the others is found in the same lines.
+//! Random policies compiled here and by Debian's Varnish: the same are taken, and of what is wrong
+//! with the others the same line is told first.
 //!
 //! The short form takes a few hundred; `bench/vcl/differential` takes as many as wanted.
 
@@ -65,14 +65,17 @@ fn difference(theirs: &Verdict, ours: Option<&[(usize, String)]>) -> Option<Stri
                 return None;
             }
             let end = |message: &str| message.contains("end of input");
-            let at_line: Vec<_> = ours
-                .iter()
-                .filter(|(at, message)| {
-                    at == line || *line == 0 || (*line == varnish::BEHIND && end(message))
-                })
-                .collect();
-            if at_line.is_empty() {
-                return Some(format!("line: {} / {}", kind(message), kind(&ours[0].1)));
+            let is_theirs = |(at, said): &&(usize, String)| {
+                at == line
+                    || *line == 0
+                    || (*line == varnish::BEHIND && end(said))
+                    // Varnish shows what follows it, which may be in another line.
+                    || [&**said, message].iter().all(|one| one.starts_with("Symbol cannot be used"))
+            };
+            let at_line: Vec<_> = ours.iter().filter(is_theirs).collect();
+            if !is_theirs(&&ours[0]) {
+                let what = if at_line.is_empty() { "line" } else { "order" };
+                return Some(format!("{what}: {} / {}", kind(message), kind(&ours[0].1)));
             }
             let first = message.lines().next().unwrap_or("");
             let is_said =

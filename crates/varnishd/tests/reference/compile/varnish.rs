@@ -55,6 +55,8 @@ fn parse(said: &str) -> Verdict {
     if !message.contains("Running VCC-compiler failed") {
         return Verdict::Taken;
     }
+    // What is a warning alone comes before what is wrong.
+    let message = message.rsplit("(That was just a warning)\n").next().unwrap_or(message);
     let mut rows = message.lines();
     let mut text: Vec<&str> = Vec::new();
     let mut line = 0;
