@@ -9,5 +9,8 @@ mod errors;
 mod examples;
 mod expressions;
 mod functions;
+mod instructions;
 mod scene;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod variables;
