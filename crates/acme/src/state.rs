@@ -9,19 +9,19 @@
 //! on-demand/NAME                  empty: a client has asked for the name, and nobody has listed it
 //! ```
 //!
-//! A file is written beside its place, synced, and renamed there; then its folder is synced.
-//! Everything can be read by this user alone.
+//! After a crash a file is as it was before it was written, or after. Everything can be read by this user
+//! alone.
 
 use crate::error::{AcmeError, shown};
 use crate::limits::FILE_BYTES_MAX;
 use crate::plan::is_name;
 use aws_lc_rs::digest::{SHA256, digest};
-use freshet_base::hexadecimal;
+use freshet_base::{hexadecimal, private};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// An order that is under way, and how it went before.
@@ -56,8 +56,7 @@ impl State {
         let state = Self { root: root.to_owned() };
         for folder in ["", "accounts", "orders", "certificates", ON_DEMAND] {
             let path = root.join(folder);
-            let made = DirBuilder::new().mode(0o700).recursive(true).create(&path);
-            made.map_err(|error| AcmeError::storage(&path, &error))?;
+            private::make_folder(&path).map_err(|error| AcmeError::storage(&path, &error))?;
         }
         Ok(state)
     }
@@ -83,8 +82,7 @@ impl State {
     /// Keeps it.
     pub(crate) fn set_account_key(&self, directory: &str, key: &[u8]) -> Result<(), AcmeError> {
         let folder = self.account_folder(directory);
-        let made = DirBuilder::new().mode(0o700).recursive(true).create(&folder);
-        made.map_err(|error| AcmeError::storage(&folder, &error))?;
+        private::make_folder(&folder).map_err(|error| AcmeError::storage(&folder, &error))?;
         write(&folder.join("key.der"), key)
     }
 
@@ -215,19 +213,7 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, AcmeError> {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), AcmeError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    let written = || -> io::Result<()> {
-        // One that a process left which was killed; its mode might be another.
-        let _ = fs::remove_file(&beside);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&beside, path)?;
-        File::open(path.parent().unwrap_or_else(|| Path::new(".")))?.sync_all()
-    };
-    written().map_err(|error| AcmeError::storage(path, &error))
+    private::replace(path, bytes).map_err(|error| AcmeError::storage(path, &error))
 }
 
 #[cfg(test)]
@@ -250,6 +236,16 @@ mod tests {
             fs::metadata(folder.path().join("a/b")).unwrap().permissions().mode() & 0o777,
             0o700
         );
+    }
+
+    #[test]
+    fn a_name_that_could_not_be_noted_is_no_other_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let state = State::open(folder.path()).unwrap();
+        // Something else has its place.
+        fs::create_dir_all(folder.path().join("on-demand/a.example/within")).unwrap();
+        assert!(state.set_on_demand("a.example", true).is_err());
+        assert_eq!(state.on_demand().unwrap(), ["a.example"]);
     }
 
     #[test]

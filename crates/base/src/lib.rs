@@ -2,9 +2,9 @@
 //!
 //! It owns time as a value ([`clock`]), sizes and durations as people write them ([`units`]), counters
 //! with one writer each ([`counter`]) and how often a line is logged ([`log_limit`]), reads files that
-//! people name ([`mod@file`]), finds the name they meant ([`mod@nearest`]), knows what this machine is
-//! called ([`machine`]), gives bytes that nobody foresees ([`random`]) and writes bytes in digits
-//! ([`hexadecimal`]). It knows nothing of HTTP, sockets or disks.
+//! people name ([`mod@file`]), puts files on the disk that only this user reads ([`private`]), finds the name
+//! they meant ([`mod@nearest`]), knows what this machine is called ([`machine`]), gives bytes that nobody
+//! foresees ([`random`]) and writes bytes in digits ([`hexadecimal`]). It knows nothing of HTTP or sockets.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -15,6 +15,7 @@ pub mod histogram;
 pub mod log_limit;
 pub mod machine;
 pub mod nearest;
+pub mod private;
 pub mod random;
 #[cfg(feature = "simulation")]
 pub mod simulation;

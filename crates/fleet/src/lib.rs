@@ -41,7 +41,6 @@ pub mod limits;
 mod member;
 #[cfg(feature = "nats")]
 pub mod nats;
-mod private;
 pub mod signature;
 mod tally;
 pub mod upgrade;

@@ -2,6 +2,7 @@
 
 use super::load::Load;
 use freshet_base::clock::UnixMillis;
+use freshet_base::private::replace;
 use freshet_cache::Cache;
 use freshet_fleet::nats::Acts;
 use freshet_fleet::{Change, Fence, Place, Scope};
@@ -12,9 +13,8 @@ use freshet_node::Purged;
 use freshet_node::node::Node;
 use freshet_node::preview::key_of;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -145,7 +145,9 @@ impl Acting {
     fn keep(&self, place: Place) {
         let Some(path) = &self.state else { return };
         let disks_doubted_below = self.node.shared.disks_doubted_below.load(SeqCst);
-        if let Err(error) = write(path, &Kept { place, disks_doubted_below }) {
+        let kept = serde_json::to_vec(&Kept { place, disks_doubted_below });
+        let written = kept.map_err(Into::into).and_then(|kept| replace(path, &kept));
+        if let Err(error) = written {
             tracing::error!(%error, path = %path.display(), "the fleet's state is not kept");
         }
     }
@@ -215,15 +217,6 @@ impl Acts for Acting {
 
 fn is_for(scope: &Scope, site: &str) -> bool {
     scope.site.as_deref().is_none_or(|name| name == site)
-}
-
-/// Writes what is kept so that after a crash the file has it or the one before.
-fn write(path: &Path, kept: &Kept) -> io::Result<()> {
-    let next = path.with_extension("next");
-    let mut file = File::create(&next)?;
-    file.write_all(serde_json::to_string(kept)?.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(next, path)
 }
 
 #[cfg(test)]

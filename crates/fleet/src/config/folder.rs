@@ -8,9 +8,9 @@
 use super::agent::Memory;
 use super::bundle::Bundle;
 use super::release::Version;
-use crate::private::{make, replace, write};
+use freshet_base::private::{make_folder, replace, sync_folder_of, write};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ impl Folder {
     /// # Errors
     /// The disk's.
     pub fn remember(&self, memory: &Memory) -> io::Result<()> {
-        make(&self.0)?;
+        make_folder(&self.0)?;
         let written = Written { format: FORMAT, memory: memory.clone() };
         replace(&self.0.join("state.json"), &serde_json::to_vec(&written)?)?;
         let used: Vec<_> = memory.kept.iter().chain(&memory.trying).map(|v| &v.bundle).collect();
@@ -97,7 +97,7 @@ impl Folder {
             return Ok(());
         }
         let all = self.0.join("bundles");
-        make(&all)?;
+        make_folder(&all)?;
         let next = all.join(".next");
         match fs::remove_dir_all(&next) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -105,10 +105,10 @@ impl Folder {
         }
         for (name, bytes) in bundle.files() {
             let file = next.join(name);
-            make(file.parent().unwrap_or(&next))?;
+            make_folder(file.parent().unwrap_or(&next))?;
             write(&file, bytes)?;
         }
-        fs::rename(next, path)?;
-        File::open(&all)?.sync_all()
+        fs::rename(next, &path)?;
+        sync_folder_of(&path)
     }
 }

@@ -13,8 +13,8 @@ use super::certificate::{Facts, PublicKey, new_key};
 use super::message::{Answer, Given, Request, Wish};
 use super::sealed::Own;
 use super::{IdentityError, Removed, Token};
-use crate::private::{make, replace};
 use freshet_base::clock::UnixMillis;
+use freshet_base::private::{make_folder, replace};
 use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -139,7 +139,7 @@ impl Identity {
             return Err(IdentityError::ConfigContent { path: self.0.clone(), why });
         }
         let joining = self.0.join(JOINING);
-        make(&joining).map_err(IdentityError::file(&*joining))?;
+        make_folder(&joining).map_err(IdentityError::file(&*joining))?;
         let path = joining.join("key.pem");
         if !path.exists() {
             put(&path, &new_key()?.serialize_pem())?;

@@ -17,10 +17,10 @@ use super::sealed::{Half, Own, Sealed};
 use super::{Identity, IdentityError, Member, Removed, Role, Token, checked, node_name, servers};
 use crate::config::Secret;
 use crate::limits::{LABELS_MAX, NODE_LIFE_MAX, TOKEN_LIFE_MAX};
-use crate::private::{make, replace};
 use aws_lc_rs::rand;
 use freshet_base::clock::UnixMillis;
 use freshet_base::hexadecimal;
+use freshet_base::private::{make_folder, replace};
 use rcgen::KeyPair;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -71,7 +71,7 @@ impl Issuer {
         now: UnixMillis,
     ) -> Result<Self, IdentityError> {
         checked(fleet)?;
-        make(folder).map_err(IdentityError::file(folder))?;
+        make_folder(folder).map_err(IdentityError::file(folder))?;
         let mut known = read_known(folder)?.unwrap_or_else(|| Known {
             format: FORMAT,
             fleet: fleet.to_owned(),
@@ -337,7 +337,7 @@ impl Issuer {
     }
 
     fn init_pair(&self, folder: &Path, wanted: &Wanted<'_>) -> Result<(), IdentityError> {
-        make(folder).map_err(IdentityError::file(folder))?;
+        make_folder(folder).map_err(IdentityError::file(folder))?;
         put(folder, CA, &self.ca)?;
         let known = fs::read_to_string(folder.join(IDENTITY)).ok();
         let is_good =

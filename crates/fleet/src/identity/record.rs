@@ -2,8 +2,8 @@
 
 use super::certificate::PublicKey;
 use super::{IdentityError, Member, checked};
-use crate::private::{make, replace};
 use freshet_base::clock::UnixMillis;
+use freshet_base::private::{make_folder, replace};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -63,7 +63,7 @@ impl Records {
     pub(super) fn write(&self, name: &str, record: &impl Serialize) -> Result<(), IdentityError> {
         let path = self.path(name)?;
         let bytes = serde_json::to_vec(record).unwrap_or_default();
-        let written = make(&self.0).and_then(|()| replace(&path, &bytes));
+        let written = make_folder(&self.0).and_then(|()| replace(&path, &bytes));
         written.map_err(IdentityError::file(path))
     }
 
