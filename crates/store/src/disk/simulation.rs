@@ -29,6 +29,14 @@ pub struct Faults {
     pub flips: u16,
     /// Writes that are confirmed and lost.
     pub lost_writes: u16,
+    /// Writes that are confirmed and land elsewhere.
+    pub misdirected_writes: u16,
+    /// Reads that return what is elsewhere.
+    pub misdirected_reads: u16,
+    /// Reads that return what was there before it was last written.
+    pub stale_reads: u16,
+    /// Reads of which two sectors have changed places.
+    pub swapped_sectors: u16,
 }
 
 /// A simulated drive.
@@ -44,6 +52,8 @@ struct State {
     faults: Faults,
     /// What reads see.
     now: Vec<u8>,
+    /// What each byte was before it was last written.
+    before: Vec<u8>,
     /// Old contents of what was written since the last flush, in order.
     unflushed: Vec<(usize, Vec<u8>)>,
     /// Operations until the power goes.
@@ -86,10 +96,44 @@ impl State {
 
     /// Changes what reads see, until a power cut maybe; whether there is such a place.
     fn put(&mut self, offset: usize, bytes: &[u8]) -> bool {
-        let Some(place) = self.now.get_mut(offset..offset + bytes.len()) else { return false };
+        let range = offset..offset + bytes.len();
+        let (Some(place), Some(before)) =
+            (self.now.get_mut(range.clone()), self.before.get_mut(range))
+        else {
+            return false;
+        };
+        before.copy_from_slice(place);
         self.unflushed.push((offset, place.to_vec()));
         place.copy_from_slice(bytes);
         true
+    }
+
+    /// Where on the drive `len` bytes are that somebody takes for those at `offset`.
+    fn elsewhere(&mut self, offset: usize, len: usize) -> usize {
+        let places = self.now.len().saturating_sub(len) / SECTOR_BYTES;
+        match self.below(places + 1) * SECTOR_BYTES {
+            other if other == offset => 0,
+            other => other,
+        }
+    }
+
+    /// The bytes that a read is given, which are not those that it asked for where the drive lies.
+    fn given(&mut self, offset: usize, len: usize) -> Option<Vec<u8>> {
+        let at = match self.happens(self.faults.misdirected_reads) {
+            true => self.elsewhere(offset, len),
+            false => offset,
+        };
+        let is_stale = self.happens(self.faults.stale_reads);
+        let from = if is_stale { &self.before } else { &self.now };
+        let mut bytes = from.get(at..at + len)?.to_vec();
+        if self.happens(self.faults.swapped_sectors) {
+            let sectors = len / SECTOR_BYTES;
+            let (one, other) = (self.below(sectors), self.below(sectors));
+            for byte in 0..if sectors > 0 { SECTOR_BYTES } else { 0 } {
+                bytes.swap(one * SECTOR_BYTES + byte, other * SECTOR_BYTES + byte);
+            }
+        }
+        Some(bytes)
     }
 }
 
@@ -101,6 +145,7 @@ impl SimulatedDevice {
             random: super::codec::mix(seed),
             faults,
             now: vec![0; len],
+            before: vec![0; len],
             unflushed: Vec::new(),
             until_cut: None,
             is_closed: false,
@@ -266,13 +311,13 @@ impl State {
                 let is_short = self.happens(self.faults.short);
                 let flips = self.happens(self.faults.flips);
                 let len = if is_short { self.below(io.len) } else { io.len };
-                let Some(from) = self.now.get(offset..offset + len) else {
+                let Some(from) = self.given(offset, len) else {
                     return Err(IoError::Short);
                 };
                 let Some(to) = io.buffer.bytes_mut().get_mut(..len) else {
                     return Err(IoError::Short);
                 };
-                to.copy_from_slice(from);
+                to.copy_from_slice(&from);
                 if flips && len > 0 {
                     let at = self.below(len);
                     let bit = self.random() % 8;
@@ -287,6 +332,7 @@ impl State {
             Op::Write => {
                 let (fails, lost) =
                     (self.happens(self.faults.write_errors), self.happens(self.faults.lost_writes));
+                let is_misdirected = self.happens(self.faults.misdirected_writes);
                 let is_short = self.happens(self.faults.short);
                 let whole = io.len / SECTOR_BYTES;
                 let sectors = if fails || is_short { self.below(whole + 1) } else { whole };
@@ -297,7 +343,8 @@ impl State {
                 }
                 if !lost && let Some(bytes) = io.buffer.bytes_mut().get(..len) {
                     let bytes = bytes.to_vec();
-                    self.write(offset, &bytes);
+                    let at = if is_misdirected { self.elsewhere(offset, len) } else { offset };
+                    self.write(at, &bytes);
                 }
                 if fails {
                     return Err(IoError::Failed(EIO));

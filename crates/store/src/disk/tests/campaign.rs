@@ -1,5 +1,5 @@
-//! Faults by the hundred: every seed is a life of a drive with crashes, torn and lost writes, flipped
-//! bits, errors and hangs. The long form is `bench/store/faults`.
+//! Faults by the hundred: every seed is a life of a drive with crashes, torn, lost and misdirected writes,
+//! flipped bits, reads of other places and other times, errors and hangs. The long form is `bench/store/faults`.
 
 use super::engine::SMALL;
 use super::erase::{begin, step};
@@ -43,9 +43,10 @@ fn live(seed: u64) -> Life {
     let mut world = World::new(bytes, seed, options);
     world.opened().writer.set_keeps(next(2) == 0);
     world.opened().volume.set_discards(next(2) == 0);
-    let kind = seed % 4;
+    let kind = seed % 5;
     for _ in 0..2 + next(3) {
-        // Kinds of lives: only power cuts; media errors too; hangs and lost writes too; all rare.
+        // Kinds of lives: only power cuts; media errors too; hangs and lost writes too; flipped bits; a drive
+        // that mistakes one place for another.
         let some = |wanted: bool, most: u64, next: &mut dyn FnMut(u64) -> u64| {
             if wanted { next(most) as u16 } else { 0 }
         };
@@ -54,8 +55,12 @@ fn live(seed: u64) -> Life {
             write_errors: some(kind == 1, 300, &mut next),
             short: some(kind == 1 || kind == 3, 300, &mut next),
             hangs: some(kind == 2, 150, &mut next),
-            flips: some(kind >= 2, 1500, &mut next),
+            flips: some(kind == 2 || kind == 3, 1500, &mut next),
             lost_writes: some(kind == 2, 600, &mut next),
+            misdirected_writes: some(kind == 4, 600, &mut next),
+            misdirected_reads: some(kind == 4, 1500, &mut next),
+            stale_reads: some(kind == 4, 1500, &mut next),
+            swapped_sectors: some(kind == 4, 1500, &mut next),
         };
         world.device.set_faults(faults);
         if next(3) > 0 {
@@ -146,7 +151,7 @@ fn live(seed: u64) -> Life {
             }
             // Only where both superblocks or the whole journal were spoiled.
             Err(error) => {
-                assert!(kind == 2 || kind == 3, "seed {seed}: {error}");
+                assert!(kind >= 2, "seed {seed}: {error}");
                 life.refused += 1;
                 return life;
             }
