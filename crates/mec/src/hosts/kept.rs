@@ -3,10 +3,11 @@
 
 use super::{Act, Order, Orders, Outcome, Report, Standing};
 use crate::runtime::{Health, Spec};
+use freshet_base::private;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What is on the disk.
@@ -93,11 +94,8 @@ impl Kept {
 
     fn write(&mut self, disk: Disk) -> io::Result<()> {
         let text = serde_json::to_vec(&disk).expect("orders are plain data");
-        let beside = self.path.with_extension("new");
         // It has secrets of apps.
-        let mut file = private(&beside)?;
-        file.write_all(&text).and_then(|()| file.sync_all())?;
-        fs::rename(&beside, &self.path)?;
+        private::replace(&self.path, &text)?;
         self.disk = disk;
         Ok(())
     }
@@ -193,12 +191,6 @@ impl Kept {
         let version = env!("CARGO_PKG_VERSION").to_owned();
         Report { version, lease_ms: self.lease_ms(), apps }
     }
-}
-
-/// A file that its owner alone reads.
-fn private(path: &Path) -> io::Result<File> {
-    use std::os::unix::fs::OpenOptionsExt;
-    File::options().create(true).truncate(true).write(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The key of tokens, in a file only its owner can read.
 
 use crate::token::Issuer;
-use freshet_base::file;
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use freshet_base::{file, private};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Longest key.
@@ -25,7 +25,7 @@ pub(super) fn read_or_create(folder: &Path) -> Result<Vec<u8>, String> {
         move |error: io::Error| format!("{shown}: {error}")
     };
     if !folder.is_dir() {
-        DirBuilder::new().mode(0o700).recursive(true).create(folder).map_err(at(folder))?;
+        private::make_folder(folder).map_err(at(folder))?;
     }
     let path = path(folder);
     match fs::metadata(&path) {
@@ -37,16 +37,7 @@ pub(super) fn read_or_create(folder: &Path) -> Result<Vec<u8>, String> {
         Err(error) => return Err(at(&path)(error)),
     }
     let key = Issuer::new_key();
-    let beside = path.with_extension("new");
-    let _ = fs::remove_file(&beside);
-    let write = || -> io::Result<()> {
-        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
-        file.write_all(&key)?;
-        file.sync_all()?;
-        fs::rename(&beside, &path)?;
-        File::open(folder)?.sync_all()
-    };
-    write().map_err(at(&path))?;
+    private::replace(&path, &key).map_err(at(&path))?;
     Ok(key)
 }
 
