@@ -148,6 +148,14 @@ def wireless(platform):
     }
 
 
+def stations(platform):
+    """A station that is there."""
+    given, token = wireless(platform), {"Authorization": f"Bearer {platform.token}"}
+    there, _ = platform.ask("GET", "/wai/v2/queries/sta/sta_information", **token)
+    mac = there[0]["staId"]["macId"]
+    return {**given, "MAC_ID": mac, "filter": f"(eq,staId/macId,{mac})"}
+
+
 def fixed(platform):
     """MEC 029."""
     time.sleep(1.5)
@@ -302,7 +310,8 @@ FOLDERS = {
     "MEC021/SRV/AMS": (subscribed(
         mobility, "/amsi/v1/subscriptions", "MobilityProcedureSubscription", filterCriteria={"appInstanceId": APP},
     ), SIMULATOR),
-    **{f"MEC028/WAI/{name}": (wireless, SIMULATOR) for name in ("AP_INFO", "EXT_SUB", "STA_INFO", "SUB")},
+    **{f"MEC028/WAI/{name}": (wireless, SIMULATOR) for name in ("AP_INFO", "EXT_SUB", "SUB")},
+    "MEC028/WAI/STA_INFO": (stations, SIMULATOR),
     "MEC029/SRV/FAIS": (fixed, SIMULATOR),
     "MEC030/SRV/V2X": (vehicles, SIMULATOR),
     "MEX/ANY": (any_provider, ""),
