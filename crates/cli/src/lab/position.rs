@@ -11,7 +11,9 @@ use std::process::ExitCode;
 
 /// `freshet lab position`
 #[derive(Args)]
-#[command(after_help = "docs/mec-interfaces.md says what the networks are like and what the figures rest on.")]
+#[command(
+    after_help = "docs/mec-interfaces.md says what the networks are like and what the figures rest on."
+)]
 pub(super) struct Position {
     /// What all chance follows from: the same one gives the same figures.
     #[arg(long, value_name = "N", default_value_t = Settings::default().seed)]
