@@ -10,7 +10,8 @@
 
 use crate::idle::Idle;
 use crate::limits::{
-    FRAME_BYTES, FRAME_PAGES, HEAP_IDLE, HEAP_PAGES_MIN, HEAP_PAUSE, HEAP_STEP_PAUSE,
+    FRAME_BYTES, FRAME_PAGES, HEAP_CHANGE_BYTES_MIN, HEAP_IDLE, HEAP_PAGES_MIN, HEAP_PAUSE,
+    HEAP_STEP_PAUSE, PAGE_BYTES,
 };
 use std::collections::HashSet;
 use std::io;
@@ -42,6 +43,9 @@ struct Heap {
     /// How many of them were as good as full, and how many of these became huge pages.
     tried: usize,
     made: usize,
+    /// What the process had of memory when the heap was looked at last, and for how long that is so.
+    resident_bytes: u64,
+    waited: Duration,
 }
 
 /// Adjacent memory that the allocator of the process may have.
@@ -70,10 +74,24 @@ impl Heap {
         if std::fs::read_to_string(SETTING).ok()?.contains("[never]") {
             return None;
         }
+        if !self.is_due(resident_bytes()?) {
+            return Some(HEAP_PAUSE);
+        }
         let is_vain = self.tried > 0 && self.made == 0;
         (self.tried, self.made) = (0, 0);
         self.look(&stretches(&std::fs::read_to_string("/proc/self/smaps").ok()?));
-        Some(if is_vain { HEAP_IDLE } else { HEAP_PAUSE })
+        Some(if is_vain { HEAP_IDLE } else { HEAP_STEP_PAUSE })
+    }
+
+    /// Whether it is time for a look, where the process has so much memory.
+    fn is_due(&mut self, resident_bytes: u64) -> bool {
+        let is_as_before = resident_bytes.abs_diff(self.resident_bytes) < HEAP_CHANGE_BYTES_MIN;
+        if is_as_before && self.waited < HEAP_IDLE {
+            self.waited += HEAP_PAUSE;
+            return false;
+        }
+        (self.resident_bytes, self.waited) = (resident_bytes, Duration::ZERO);
+        true
     }
 
     /// Learns what the heap is now: what is huge stays so unless a part of it was given back.
@@ -140,6 +158,12 @@ fn of_heap<'a>(range: &str, mut words: impl Iterator<Item = &'a str>) -> Option<
     (is_private && is_anonymous).then_some(Stretch { start, end, huge_bytes: 0 })
 }
 
+/// Memory of the process, by proc_pid_statm(5): cheaper to ask for than what is where.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(text.split(' ').nth(1)?.parse::<u64>().ok()? * PAGE_BYTES)
+}
+
 /// How many pages of a frame are there.
 fn pages_in_use(frame: usize) -> usize {
     let mut pages = [0_u8; FRAME_PAGES as usize];
@@ -160,7 +184,6 @@ fn make_huge(frame: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limits::PAGE_BYTES;
     use crate::memory::Memory;
 
     #[test]
@@ -221,6 +244,17 @@ VmFlags: rd wr mr mw me ac sd nh
         (memory, first)
     }
 
+    #[test]
+    fn a_heap_that_stays_as_it_is_is_looked_at_seldom() {
+        let mut heap = Heap::default();
+        assert!(!heap.is_due(HEAP_CHANGE_BYTES_MIN - 1));
+        assert!(heap.is_due(HEAP_CHANGE_BYTES_MIN));
+        assert!(!heap.is_due(2 * HEAP_CHANGE_BYTES_MIN - 1));
+        assert!(heap.is_due(0), "memory was given back");
+        let looks = (0..=HEAP_IDLE.as_secs() / HEAP_PAUSE.as_secs()).map(|_| heap.is_due(0));
+        assert_eq!(looks.collect::<Vec<_>>().iter().position(|is_due| *is_due), Some(120));
+    }
+
     fn is_allowed() -> bool {
         std::fs::read_to_string(SETTING).is_ok_and(|text| !text.contains("[never]"))
     }
@@ -229,7 +263,7 @@ VmFlags: rd wr mr mw me ac sd nh
     fn what_is_in_use_becomes_huge_pages_and_stays_as_it_is() {
         let ((dense, of_dense), (sparse, of_sparse)) = (used(1), used(2));
         let before = pages_in_use(of_sparse);
-        let mut heap = Heap::default();
+        let mut heap = Heap { waited: HEAP_IDLE, ..Heap::default() };
         if !is_allowed() || !make_huge(of_dense) {
             assert!(!is_allowed() || heap.step().is_some());
             return;

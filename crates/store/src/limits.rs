@@ -70,10 +70,13 @@ pub const AHEAD_IDLE: Duration = Duration::from_secs(1);
 /// 31st then.
 pub const HEAP_PAGES_MIN: usize = FRAME_PAGES as usize / 32 * 31;
 
-/// How often is looked what of the heap is in use. To read the list of mappings takes some 10 ms for a heap of a gigabyte.
+/// How often is looked whether the process has more memory than before, or less.
 pub const HEAP_PAUSE: Duration = Duration::from_secs(5);
 
-/// The same while the kernel has no huge pages, or does not make any.
+/// By how much that has to change for a look at what of the heap is in use, which takes some 10 ms for a gigabyte.
+pub const HEAP_CHANGE_BYTES_MIN: u64 = 32 << 20;
+
+/// After which time it is looked at all the same, or again where the kernel had no huge pages.
 pub const HEAP_IDLE: Duration = Duration::from_mins(10);
 
 /// Between two frames of the heap that become huge pages: who touches one meanwhile, or maps memory, waits for
