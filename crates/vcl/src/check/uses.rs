@@ -106,7 +106,6 @@ impl Checker<'_> {
         reached
     }
 
-    #[expect(clippy::type_complexity, reason = "a mistake with the calls that lead there")]
     fn walk(
         &self,
         sub: u32,

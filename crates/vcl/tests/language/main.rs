@@ -1,6 +1,10 @@
 //! The language as a whole: texts are compiled and run over messages in memory, through the
 //! interface the node uses.
-#![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
+#![allow(
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "all of it is tests, helpers included"
+)]
 
 mod actions;
 mod bounds;

@@ -105,7 +105,7 @@ pub(crate) fn standing(
     let places = ramps.iter().map(Some).chain(std::iter::repeat(None));
     Some(DirectorStanding {
         turn: turn(&director),
-        is_healthy: super::health_by_members(policy, index, &director, now, 0, &health).0,
+        is_healthy: super::health_by_members(policy, index, &director, now, 0, health).0,
         said: director.said(),
         members: director.members().iter().zip(places).map(member).collect(),
     })
