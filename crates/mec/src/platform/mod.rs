@@ -36,7 +36,7 @@ use crate::problem::Problem;
 use crate::radio::Radio;
 use crate::table::Table;
 use crate::token::Verified;
-use crate::tree::{Changed, Tree};
+use crate::tree::{Change, Changed, Tree};
 use offers::Offers;
 use pace::Pace;
 use serde_json::Value;
@@ -191,19 +191,12 @@ impl Platform {
             events.iter().flat_map(|event| event::notices(&self.tree, event, &self.setup.url));
         let (mut notices, spent) = self.pace.admit(&self.tree, notices.collect(), now_ms);
         changes.extend(spent);
-        if !changes.is_empty()
-            && let Some(journal) = &mut self.journal
-        {
-            journal.append(self.tree.version() + changes.len() as u64, changes.clone())?;
-        }
+        let changed = self.make(changes)?;
         match told {
             Some(Told::Radio(radio)) => self.radio = radio,
             Some(Told::Other(name, report)) => drop(self.reports.insert(name, report)),
             Some(Told::Claim { .. }) | None => {}
         }
-        let changed: Vec<Changed> =
-            changes.into_iter().map(|change| self.tree.apply(change)).collect();
-        changed.iter().for_each(|change| self.offers.follow(change, &self.setup));
         // All is done by now: a journal that stays long is no reason to refuse it.
         if let Some(journal) = &mut self.journal
             && let Err(error) = journal.compact(&self.tree)
@@ -213,8 +206,26 @@ impl Platform {
         let url = &self.setup.url;
         notices.extend(event::first_notices(&self.table, &changed, url));
         let events = changed.iter().flat_map(|one| api::events(self.stand(), one, now_ms));
-        notices.extend(events.flat_map(|event| event::notices(&self.tree, &event, url)));
+        let found = events.flat_map(|event| event::notices(&self.tree, &event, url)).collect();
+        let (found, spent) = self.pace.admit(&self.tree, found, now_ms);
+        notices.extend(found);
+        if let Err(error) = self.make(spent) {
+            tracing::warn!(%error, "subscriptions that were told often enough are kept");
+        }
         Ok((answer, notices))
+    }
+
+    /// Makes changes: they are on the disk when this returns.
+    fn make(&mut self, changes: Vec<Change>) -> io::Result<Vec<Changed>> {
+        if !changes.is_empty()
+            && let Some(journal) = &mut self.journal
+        {
+            journal.append(self.tree.version() + changes.len() as u64, changes.clone())?;
+        }
+        let changed: Vec<Changed> =
+            changes.into_iter().map(|change| self.tree.apply(change)).collect();
+        changed.iter().for_each(|change| self.offers.follow(change, &self.setup));
+        Ok(changed)
     }
 
     /// What there is.
