@@ -362,7 +362,8 @@ mod tests {
 
     #[test]
     fn what_sites_have_alike_is_kept_once() {
-        let site = |host: &str, more: &str| format!("[[site]]\nhosts = [\"{host}\"]\n{more}{ORIGIN}");
+        let site =
+            |host: &str, more: &str| format!("[[site]]\nhosts = [\"{host}\"]\n{more}{ORIGIN}");
         let negative = "[site.cache]\nnegative = \"9s\"\n";
         let named = "[[site.parent]]\nurl = \"http://p\"\n";
         let text = "[[header]]\nname = \"X-A\"\n".to_owned()
