@@ -29,7 +29,9 @@ const MADV_COLLAPSE: libc::c_int = 25;
 /// # Errors
 /// There is no thread for it.
 pub fn use_huge_pages() -> io::Result<Idle> {
-    let mut heap = Heap::default();
+    // What there is before anything is stored is little.
+    let resident_bytes = resident_bytes().unwrap_or_default();
+    let mut heap = Heap { resident_bytes, ..Heap::default() };
     Idle::start("heap", move || heap.step())
 }
 
