@@ -533,7 +533,7 @@ variables! {
     }
     RespDoEsi "resp.do_esi" Bool From41 {
         get DS = |run| run.resp_do_esi();
-        set DELIVER, DELIVER = |run, value| run.set_resp_do_esi(value);
+        set DS, DS = |run, value| run.set_resp_do_esi(value);
     }
     RespFilters "resp.filters" String Any {
         get DS = |run| run.resp_filters();

@@ -327,6 +327,12 @@ fn mistakes_are_told_in_the_order_in_which_varnish_finds_them() {
 }
 
 #[test]
+fn a_page_of_the_policy_may_be_said_to_be_one_of_parts() {
+    let report = check("sub vcl_synth { set resp.do_esi = true; }");
+    assert!(!report.has_errors(), "{}", report.render(false));
+}
+
+#[test]
 fn what_is_broken_off_is_no_mistake_of_another_kind() {
     for (text, wanted) in [
         ("sub vcl_recv { std.log(\"a\" }", "Expected ',' got '}'"),
