@@ -82,7 +82,8 @@ async fn fails_over(node: &TestNode, mut first: Packager, second: &Packager) {
             (answer.field("etag"), answer.field("x-by")),
             (Some("\"first-20\""), Some("first"))
         );
-        assert_eq!(node.count("media_behind"), times);
+        // Where a policy has an old one served while it asks, the answer is here before the packager's.
+        node.counted("media_behind", times).await;
     }
     // It lives on as the one that is behind would have, for every way to ask for it.
     second.max_age.store(50, SeqCst);
