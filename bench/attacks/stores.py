@@ -75,10 +75,13 @@ def full_disk(bed):
         written = of_store("written_admitted_bytes")
         logged = (folder / "access.log").stat().st_size
         wait_for(lambda: of_store("healthy") == 1, 45, "the store is not healthy again with room")
-        # What is new is written once it has been asked for again: the log is no longer new.
-        for _ in range(3):
+        # What is new is written once it has been asked for again: the log is no longer new. How often before, is the store's
+        # to judge by what it has seen.
+        def goes_on():
             read("after", 60)
-        wait_for(lambda: of_store("written_admitted_bytes") > written + 10e6, 20, "nothing is written although there is room")
+            return of_store("written_admitted_bytes") > written + 10e6
+
+        wait_for(goes_on, 30, "nothing is written although there is room")
         wait_for(lambda: (folder / "access.log").stat().st_size > logged, 10, "no line is logged although there is room")
         bed.end_victim()
         bed.expect_memory(connections=8)
