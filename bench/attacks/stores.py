@@ -81,7 +81,7 @@ def full_disk(bed):
             read("after", 60)
             return of_store("written_admitted_bytes") > written + 10e6
 
-        wait_for(goes_on, 30, "nothing is written although there is room")
+        wait_for(goes_on, 20, "nothing is written although there is room")
         wait_for(lambda: (folder / "access.log").stat().st_size > logged, 10, "no line is logged although there is room")
         bed.end_victim()
         bed.expect_memory(connections=8)
