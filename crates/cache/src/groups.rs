@@ -13,7 +13,7 @@ use crate::census::TagCounts;
 use crate::copies::{Copying, Lately};
 use crate::error::CacheError;
 use crate::key::{Key, Secret};
-use crate::lookup::{Lookup, Use};
+use crate::lookup::{Asker, Lookup, Use};
 use crate::lower::LowerStats;
 use crate::object::{Object, ObjectSpec};
 use crate::observe::Learned;
@@ -141,7 +141,7 @@ impl Groups {
         {
             return Lookup::Hit { object, refresh: None };
         }
-        self.all[home].lookup_with(key, keys(), now, classify)
+        self.all[home].lookup_with(key, keys(), Asker::Client, now, classify)
     }
 
     /// Begins to copy an object that was found from a group, where it is of another one and this is the

@@ -97,6 +97,15 @@ impl MissWhy {
     }
 }
 
+/// Who asks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Asker {
+    /// A client does.
+    Client,
+    /// Nobody yet; somebody will.
+    Foresight,
+}
+
 impl Cache {
     /// Looks `key` up for `request` at `now`. `classify` is asked what to do with each stored
     /// variant the request selects, newest first (RFC 9111 §4.1), until it says other than
@@ -115,7 +124,7 @@ impl Cache {
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
-        self.lookup_with(key, RequestKeys::new(request), now, classify)
+        self.lookup_with(key, RequestKeys::new(request), Asker::Client, now, classify)
     }
 
     /// As [`Cache::lookup`], for a request that is foreseen: to find what is stored is no use of it, and what the
@@ -128,20 +137,7 @@ impl Cache {
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
-        let shard = self.shard(key);
-        let mut keys = RequestKeys::new(request);
-        if let Some(resource) = shard.find(key.hash())
-            && let (Some((object, Use::Serve | Use::ServeAndRefresh)), _) =
-                select(resource, &mut keys, classify)
-        {
-            return Lookup::Hit { object, refresh: None };
-        }
-        drop(shard);
-        let mut found = self.lookup_with(key, RequestKeys::new(request), now, classify);
-        if let Lookup::Miss { ticket, .. } = &mut found {
-            ticket.is_ahead = true;
-        }
-        found
+        self.lookup_with(key, RequestKeys::new(request), Asker::Foresight, now, classify)
     }
 
     /// As [`Cache::lookup`], with every variant of the resource selected, the newest first, whatever
@@ -154,22 +150,29 @@ impl Cache {
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
-        self.lookup_with(key, RequestKeys::taking_any(request), now, classify)
+        self.lookup_with(key, RequestKeys::taking_any(request), Asker::Client, now, classify)
     }
 
     pub(crate) fn lookup_with(
         self: &Arc<Self>,
         key: &Key,
         mut keys: RequestKeys<'_>,
+        asker: Asker,
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
         let mut shard = self.shard(key);
-        shard.counters.lookups += 1;
         let (found, why) = match shard.find(key.hash()) {
             Some(resource) => select(resource, &mut keys, classify),
             None => (None, MissWhy::UriMiss),
         };
+        let found = match (found, asker) {
+            (Some((object, Use::Serve | Use::ServeAndRefresh)), Asker::Foresight) => {
+                return Lookup::Hit { object, refresh: None };
+            }
+            (found, _) => found,
+        };
+        shard.counters.lookups += 1;
         let stale = match found {
             Some((object, Use::Serve)) => {
                 object.touch();
@@ -209,13 +212,14 @@ impl Cache {
             }
             pending => {
                 shard.counters.count_miss(why);
-                let ticket = match pending {
+                let mut ticket = match pending {
                     Some(_) => self.begin_shared(key, now),
                     None => {
                         let selector = expected(&shard, key, stale.as_deref(), &mut keys);
                         self.begin(&mut shard, key, selector, now)
                     }
                 };
+                ticket.is_ahead = asker == Asker::Foresight;
                 Lookup::Miss { ticket, stale, why }
             }
         }
