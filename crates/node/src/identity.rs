@@ -6,6 +6,9 @@ use freshet_limits::Place;
 use freshet_tokens::Grant;
 use std::sync::Arc;
 
+/// A field that a service has given to a request: its name and value.
+pub(crate) type Said = (Box<str>, Vec<u8>);
+
 /// Whom a request was let in as, by a password, a service or a token.
 #[derive(Debug, Default)]
 pub struct Identity {
@@ -14,7 +17,7 @@ pub struct Identity {
     /// What a token says.
     pub(crate) token: Option<Arc<Grant>>,
     /// Fields of the request that say so, as a service gave them.
-    pub(crate) fields: Vec<Arc<str>>,
+    pub(crate) fields: Arc<[Said]>,
     /// Where its request goes, as a service has said.
     pub(crate) places: Option<Arc<Places>>,
     /// What it is counted with.

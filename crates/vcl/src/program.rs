@@ -60,6 +60,8 @@ pub enum BackendRef {
     Backend(u32),
     /// A director, by the place of its object in the policy.
     Director(u32),
+    /// Where a service that let the request in has said that it goes.
+    Told,
 }
 
 #[derive(Debug)]
@@ -383,7 +385,7 @@ impl Program {
             BackendRef::Backend(index) => {
                 self.backends.get(index as usize).is_none_or(|backend| backend.endpoint.is_none())
             }
-            BackendRef::Director(_) => false,
+            BackendRef::Director(_) | BackendRef::Told => false,
         }
     }
 
@@ -397,6 +399,7 @@ impl Program {
             BackendRef::Director(index) => {
                 self.objects.get(index as usize).map_or("", |object| &object.name)
             }
+            BackendRef::Told => "told",
         }
     }
 }

@@ -108,7 +108,7 @@ impl Platform {
             }
             None => format!("private, max-age={left_s}"),
         };
-        Ok(answer.with("Cache-Control", lifetime))
+        Ok(answer.with("Mec-Scope", scope).with("Cache-Control", lifetime))
     }
 
     /// Which version of what gateways rest on this is: another one after each change.

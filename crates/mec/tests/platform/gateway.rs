@@ -46,6 +46,7 @@ fn a_request_goes_on_with_a_scope_for_a_service_that_is_offered() {
     let good = ask(&mut world, "viewer", "GET", "/services/detector/faces?x=/services/other/");
     assert_eq!((good.status, good.field("Mec-Client")), (204, Some("viewer")));
     assert_eq!(good.field("Mec-App"), Some("viewer"));
+    assert_eq!(good.field("Mec-Scope"), Some("services:detector:read"));
     for (who, method, uri, status) in [
         ("viewer", "HEAD", "/services/detector", 204),
         ("viewer", "POST", "/services/detector/faces", 403),

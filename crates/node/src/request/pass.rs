@@ -96,22 +96,27 @@ impl Machine<'_> {
         }
         let mut record = self.pipe_record();
         let fetch = Rc::clone(&record.transcript);
-        let connected = match &choice {
-            OriginChoice::Exactly(origin) => {
+        let chosen = match &choice {
+            OriginChoice::Exactly(origin) => Some(origin),
+            OriginChoice::Among(places) => places.choose(&[], self.task.now),
+            OriginChoice::Director | OriginChoice::Nobody(_) => None,
+        };
+        let connected = match chosen {
+            Some(origin) => {
                 let percent = self.task.site.settings.limits.origin_network_percent;
                 let party = self.task.client.network.party(percent);
                 Some((origin, connect_raw(&worker.pool, origin, Some(party)).await))
             }
-            OriginChoice::Among(_) | OriginChoice::Director | OriginChoice::Nobody(_) => None,
+            None => None,
         };
         let Some((origin, Ok(connection))) = connected else {
-            let text = match &choice {
-                OriginChoice::Exactly(origin) => {
+            let text = match (chosen, &choice) {
+                (Some(origin), _) => {
                     let name = &origin.settings.name;
                     format!("backend {name}: fail errno 111 (Connection refused)")
                 }
-                OriginChoice::Nobody(why) => why.to_string(),
-                OriginChoice::Among(_) | OriginChoice::Director => "No backend".to_owned(),
+                (None, OriginChoice::Nobody(why)) => why.to_string(),
+                (None, _) => "No backend".to_owned(),
             };
             fetch.note(Tag::FetchError, format_args!("{text}"));
             self.task.client.end.set(End::Unsent);

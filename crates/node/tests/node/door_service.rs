@@ -296,6 +296,59 @@ fn a_policy_in_vcl_is_asked_after_the_service() {
     });
 }
 
+#[test]
+fn a_policy_in_vcl_knows_what_the_service_says_and_where_it_sends_a_request() {
+    run(async {
+        let own = Origin::serve(|_: &Request| fresh("own"));
+        let told = Origin::serve(|asked: &Request| {
+            let is_first = asked.field("x-again").is_none();
+            Reply::from(match is_first && asked.target().contains("again") {
+                true => response("503 Busy", &[], ""),
+                false => response("200 OK", &["Cache-Control: max-age=60"], asked.target()),
+            })
+        });
+        let place = format!("X-Go: {}/api", told.url());
+        let service = Origin::serve(move |asked: &Request| {
+            let uri = asked.field("x-forwarded-uri").unwrap_or_default();
+            let fields = ["Mec-Client: partner", "Mec-Group: press", &place];
+            let fields = if uri.contains("nowhere") { &fields[..2] } else { &fields[..] };
+            Reply::from(response("204 No Content", fields, ""))
+        });
+        let rest = format!(
+            "[[access]]\npath = \"/in/\"\nservice = \"{}/check\"\nservice_origin = \"X-Go\"\n\
+             service_fields = [\"Mec-Client\", \"Mec-Group\"]\n[[access]]\npath = \"/\"\n",
+            service.url()
+        );
+        let vcl = "import access; import mec;
+            sub vcl_recv {
+                if (req.url ~ \"who\") { return (synth(200, mec.client() + \",\" + mec.group() + \",\" + mec.app())); }
+                if (access.backend()) { set req.backend_hint = access.backend(); }
+                if (req.http.Upgrade) { return (pipe); }
+            }
+            sub vcl_backend_response {
+                if (beresp.status == 503) { set bereq.http.X-Again = \"1\"; return (retry); }
+            }
+            sub vcl_deliver { set resp.http.X-Backend = req.backend_hint; }";
+        let governed = governed_with(&own, vcl, &rest);
+        let node = &governed.node;
+        for (path, body, backend) in [
+            ("/in/a", "/api/in/a", "told"),
+            ("/in/a", "/api/in/a", "told"),
+            ("/in/again", "/api/in/again", "told"),
+            ("/in/nowhere", "own", "origin"),
+            ("/out", "own", "origin"),
+        ] {
+            let answer = get(node, path).await;
+            assert_eq!((answer.status, answer.text()), (200, body.to_owned()), "{path}");
+            assert_eq!(answer.field("x-backend"), Some(backend), "{path}");
+        }
+        assert_eq!((told.count(), own.count()), (3, 2));
+        // What a client says itself is no word of the service.
+        let answer = get_with(node, "/in/who", &["Mec-App: mine", "Mec-Group: other"]).await;
+        assert!(answer.text().contains("partner,press,\n"), "{}", answer.text());
+    });
+}
+
 /// A service that says yes with these fields, counts what it is asked, and has a version.
 fn counted(fields: &'static [&'static str]) -> (Origin, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let (asked, version) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(1)));

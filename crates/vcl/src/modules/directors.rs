@@ -216,6 +216,8 @@ fn health_for(
 ) -> (bool, f64) {
     match backend {
         BackendRef::None => (false, 0.0),
+        // Which of its places can be reached is seen when one is asked.
+        BackendRef::Told => (true, 0.0),
         BackendRef::Backend(index) => {
             let is_none = policy
                 .program()

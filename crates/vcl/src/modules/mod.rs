@@ -111,6 +111,7 @@ pub(crate) const MODULES: &[Module] = &[
     directors::MODULE,
     geoip2::MODULE,
     header::MODULE,
+    access::MEC,
     proxy::MODULE,
     purge::MODULE,
     saintmode::MODULE,

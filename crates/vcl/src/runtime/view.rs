@@ -106,12 +106,22 @@ pub struct AccessFacts {
     pub token_id: String,
     /// What it claims, by name.
     pub claims: Vec<(Box<str>, Box<str>)>,
+    /// What a service says of who it is, by the field's name.
+    pub said: Vec<(Box<str>, Box<str>)>,
+    /// Whether it says where the request goes.
+    pub has_place: bool,
 }
 
 impl AccessFacts {
     /// What the token claims under a name.
     pub fn claim(&self, name: &str) -> Option<&str> {
         self.claims.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    /// What a service says in a field of this name.
+    pub fn said(&self, name: &str) -> Option<&str> {
+        let mut all = self.said.iter();
+        all.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 }
 

@@ -458,16 +458,29 @@ fn ends_of_connections_are_told() {
 #[test]
 fn who_was_let_in_is_told() {
     let expression = "\"\" + access.user() + access.has_token() + access.token_id() + \
-                      access.claim(\"tier\") + access.claim(\"nothing\") + access.claim(\"\")";
+                      access.claim(\"tier\") + access.claim(\"nothing\") + access.claim(\"\") + \
+                      access.said(\"x-who\") + access.said(\"\") + access.backend()";
+    let platform = "mec.client() + mec.app() + mec.group() + mec.service() + mec.scope()";
     assert_eq!(shown("import access;", expression), "false");
+    assert_eq!(shown("import mec;", platform), "");
     let mut scene = Scene::default();
     scene.session.access = Some(std::sync::Arc::new(freshet_vcl::AccessFacts {
         user: "ann".into(),
         has_token: true,
         token_id: "j1".into(),
         claims: vec![("tier".into(), "gold".into())],
+        said: [("X-Who", "a"), ("Mec-Client", "partner"), ("Mec-Scope", "services:d:read")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into(),
+        has_place: true,
     }));
-    assert_eq!(shown_in(State::Recv, "import access;", expression, &mut scene), "anntruej1gold");
+    let found = shown_in(State::Recv, "import access;", expression, &mut scene);
+    assert_eq!(found, "anntruej1goldatold");
+    let found = shown_in(State::Recv, "import mec;", platform, &mut scene);
+    assert_eq!(found, "partnerservices:d:read");
+    let policy = "import access; sub vcl_recv { set req.backend_hint = access.backend(); \
+                  if (req.backend_hint != access.backend()) { return (synth(500)); } return (pass); }";
+    assert_eq!(scene.run(&compile(policy), State::Recv), Outcome::Pass(None));
 }
 
 #[test]

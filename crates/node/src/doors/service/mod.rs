@@ -9,7 +9,7 @@ pub use places::Places;
 use super::{Answer, Refused};
 use crate::calls::Call;
 use crate::client::Client;
-use crate::identity::Identity;
+use crate::identity::{Identity, Said};
 use crate::policy::Synthetic;
 use crate::sites::SiteRef;
 use crate::worker::Worker;
@@ -91,7 +91,7 @@ type Yes = Arc<Given>;
 struct Given {
     /// Whom it comes from.
     user: Option<Box<str>>,
-    fields: Vec<(Arc<str>, Vec<u8>)>,
+    fields: Arc<[Said]>,
     /// Where it goes, where the service says so.
     places: Option<Arc<Places>>,
     /// What it is counted with.
@@ -216,14 +216,13 @@ impl Service {
             count(worker, *key, rate).map_err(counted)?;
         }
         let share = given.claim.map(|claim| place(worker, claim)).transpose().map_err(counted)?;
-        for (name, value) in &given.fields {
+        for (name, value) in &*given.fields {
             head.fields.set(&**name, value);
         }
-        let fields = given.fields.iter().map(|(name, _)| Arc::clone(name)).collect();
         Ok(Identity {
             name: given.user.clone(),
             token: None,
-            fields,
+            fields: Arc::clone(&given.fields),
             places: given.places.clone(),
             call: given.call.clone(),
             share,

@@ -4,7 +4,7 @@ use super::deliver::object_view;
 use super::host::NodeHost;
 use super::{FAILED, VclPolicy, fetch::FetchState, seconds, span};
 use crate::client::Client;
-use crate::identity::Identity;
+use crate::identity::{Identity, Said};
 use crate::policy::{ClientTask, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv};
 use crate::shares::Loan;
 use crate::site::Site;
@@ -190,6 +190,7 @@ fn session(
             fingerprint: shown.fingerprint.to_string(),
         }),
     });
+    let asks_who = ["access", "mec"].iter().any(|name| program.modules.contains(name));
     Session {
         xid: client.id,
         client: client.address,
@@ -199,7 +200,7 @@ fn session(
         endpoint: client.path.as_deref().filter(|_| reads_endpoint).unwrap_or_default().to_owned(),
         socket: if named { client.listener.to_string() } else { String::new() },
         tls,
-        access: identity.filter(|_| program.modules.contains(&"access")).map(access),
+        access: identity.filter(|_| asks_who).map(access),
         front: client.front.as_deref().filter(|_| asks).map(front_facts),
         ..Session::default()
     }
@@ -207,11 +208,14 @@ fn session(
 
 fn access(identity: &Identity) -> Arc<AccessFacts> {
     let claims = identity.token.as_ref().map(|token| token.claims.clone());
+    let said = |(name, value): &Said| (name.clone(), String::from_utf8_lossy(value).into());
     Arc::new(AccessFacts {
         user: identity.user().to_owned(),
         has_token: identity.token.is_some(),
         token_id: identity.token_id().to_owned(),
         claims: claims.unwrap_or_default(),
+        said: identity.fields.iter().map(said).collect(),
+        has_place: identity.places.is_some(),
     })
 }
 
@@ -578,6 +582,7 @@ pub(super) fn begin_fetch(
             session: Session { identity: state.knobs.identity.clone(), ..state.session.clone() },
             begun: false,
             asked: freshet_vcl::BackendRef::None,
+            told: task.origin(),
             key: policy.passes.key(&state.parts),
         }
     })

@@ -38,6 +38,8 @@ pub(super) struct FetchState {
     pub(super) begun: bool,
     /// The backend that was asked.
     pub(super) asked: BackendRef,
+    /// Where the request would go if nobody chose a backend.
+    pub(super) told: OriginChoice,
 }
 
 /// What a state works on besides the request itself.
@@ -66,6 +68,7 @@ impl FetchState {
             key: 0,
             begun: false,
             asked: BackendRef::None,
+            told: OriginChoice::default(),
         }
     }
 
@@ -139,6 +142,10 @@ impl FetchState {
         let other = self.other.clone();
         let policy = other.as_deref().unwrap_or(policy);
         let backend = self.knobs.backend;
+        if backend == BackendRef::Told {
+            self.asked = backend;
+            return self.told.clone();
+        }
         let view = View {
             fetch: Some(&mut self.knobs),
             bereq: Some(request),
