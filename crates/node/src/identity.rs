@@ -16,8 +16,8 @@ pub struct Identity {
     pub(crate) name: Option<Box<str>>,
     /// What a token says.
     pub(crate) token: Option<Arc<Grant>>,
-    /// Fields of the request that say so, as a service gave them.
-    pub(crate) fields: Arc<[Said]>,
+    /// Fields of the request that say so, as one service after the other gave them.
+    pub(crate) fields: Vec<Arc<[Said]>>,
     /// Where its request goes, as a service has said.
     pub(crate) places: Option<Arc<Places>>,
     /// What it is counted with.
@@ -35,6 +35,11 @@ impl Identity {
             && self.places.is_none()
             && self.call.is_none()
             && self.share.is_none()
+    }
+
+    /// What services have said, the first one's first.
+    pub(crate) fn said(&self) -> impl DoubleEndedIterator<Item = &Said> {
+        self.fields.iter().flat_map(|of_one| of_one.iter())
     }
 
     /// The name of who has the password, or whom the token is for; empty where nobody is named.

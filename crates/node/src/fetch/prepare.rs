@@ -128,7 +128,7 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
         (forwards_cmcd && unkeyed::is_cmcd(name)) || is_kept(name)
     });
     // Who this client is is nothing that others get an answer for.
-    let own = task.identity.iter().flat_map(|identity| &*identity.fields);
+    let own = task.identity.iter().flat_map(|identity| identity.said());
     for (name, _) in own.filter(|(name, _)| !is_kept(name.as_bytes())) {
         request.fields.remove(&**name);
     }

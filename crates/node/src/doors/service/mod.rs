@@ -222,7 +222,11 @@ impl Service {
         Ok(Identity {
             name: given.user.clone(),
             token: None,
-            fields: Arc::clone(&given.fields),
+            fields: Some(&given.fields)
+                .filter(|said| !said.is_empty())
+                .cloned()
+                .into_iter()
+                .collect(),
             places: given.places.clone(),
             call: given.call.clone(),
             share,

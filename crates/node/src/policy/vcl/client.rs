@@ -214,7 +214,8 @@ fn access(identity: &Identity) -> Arc<AccessFacts> {
         has_token: identity.token.is_some(),
         token_id: identity.token_id().to_owned(),
         claims: claims.unwrap_or_default(),
-        said: identity.fields.iter().map(said).collect(),
+        // The last word counts, as in the request.
+        said: identity.said().rev().map(said).collect(),
         has_place: identity.places.is_some(),
     })
 }
