@@ -96,6 +96,7 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
     fs::write(at("wrong.vcl"), "vcl 4.1;\nbackend b { .host = \"127.0.0.1\"; }\nnonsense\n")
         .unwrap();
     fs::write(at("foreign"), vec![7; 8 << 20]).unwrap();
+    fs::write(at("diary"), "my diary\n").unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     let tls = "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n[[certificate]]\n";
@@ -126,6 +127,36 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         (format!("[[listen]]\naddress = \"{taken}\"\n"), 2, "cannot listen", "ss -ltnp"),
         ("[[listen]]\naddress = \"192.0.2.1:80\"\n".to_owned(), 2, "cannot listen", "ip address"),
         ("[[listen]]\naddress = \"127.0.0.1:7\"\n".repeat(2), 4, "is given twice", "one of them"),
+        (
+            "[[listen]]\naddress = \":7\"\n[[listen]]\naddress = \"127.0.0.1:7\"\n".to_owned(),
+            4,
+            "have clients in common",
+            "one of them",
+        ),
+        (
+            format!("[[listen]]\naddress = \"unix:{}\"\n", at(&"n".repeat(120))),
+            2,
+            "cannot listen",
+            "",
+        ),
+        (format!("[[listen]]\naddress = \"unix:{}\"\n", at("foreign/x")), 2, "cannot listen", ""),
+        (format!("[admin]\nlisten = \"unix:{}\"\n", at("foreign/x")), 2, "the admin interface", ""),
+        (
+            format!("[[store]]\npath = \"{}\"\nsize = \"64MiB\"\n", at("diary")),
+            2,
+            "less than a block",
+            "",
+        ),
+        (
+            format!(
+                "[log]\naccess = \"{}\"\n[[store]]\npath = \"{}\"\nsize = \"64MiB\"\n",
+                at("a.log"),
+                at("./a.log")
+            ),
+            4,
+            "is given twice",
+            "a file of its own",
+        ),
         (
             format!("[[store]]\npath = \"{}\"\nsize = \"64MiB\"\n", at("no/store")),
             2,

@@ -17,7 +17,7 @@ use super::values::{MEMORY_BYTES_MIN, count, memory, parse_address};
 use crate::bans::BanSettings;
 use freshet_base::units::format_bytes;
 use freshet_net::address::Address;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -206,6 +206,7 @@ impl Settings {
             document: Arc::new(document.clone()),
         };
         settings.check_addresses(&mut wrong);
+        settings.check_files(&mut wrong);
         settings.check_groups(&mut wrong);
         settings.check_classes(&mut wrong);
         settings.check_sites(&mut wrong);
@@ -228,13 +229,34 @@ impl Settings {
     fn check_addresses(&self, wrong: &mut Vec<Mistake>) {
         let listeners = self.listeners.iter().map(|listener| (&listener.address, listener.place));
         let admin = self.admin_listen.iter().map(|admin| (admin, self.document.at("admin.listen")));
-        let mut known = Vec::new();
+        let mut known: Vec<&Address> = Vec::new();
         for (address, place) in listeners.chain(admin).filter(|(each, _)| each.port() != Some(0)) {
-            if known.contains(&address) {
-                let message = format!("the address {address} is given twice");
+            let other = known.iter().find(|other| address.is_in_way_of(other));
+            if let Some(other) = other {
+                let message = match *other == address {
+                    true => format!("the address {address} is given twice"),
+                    false => format!("the addresses {other} and {address} have clients in common"),
+                };
                 wrong.push(Mistake::error(place, message).help("change or remove one of them"));
             }
             known.push(address);
+        }
+    }
+
+    /// What two write to is of use to neither.
+    fn check_files(&self, wrong: &mut Vec<Mistake>) {
+        let mut known: Vec<&Path> = match &self.log.access {
+            LogTarget::File(path) => vec![path],
+            _ => Vec::new(),
+        };
+        for store in &self.stores {
+            // By components, so that `./` makes no difference.
+            if known.iter().any(|other| other.components().eq(store.path.components())) {
+                let message = format!("store.path: {} is given twice", store.path.display());
+                wrong
+                    .push(Mistake::error(store.place, message).help("give each a file of its own"));
+            }
+            known.push(&store.path);
         }
     }
 

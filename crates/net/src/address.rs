@@ -32,6 +32,17 @@ impl Address {
             Self::Unix(_) => None,
         }
     }
+
+    /// Whether nobody can listen on both: the same, or one of them is all addresses of the machine, where `[::]` takes
+    /// IPv4 as well. Any two of port 0 go together.
+    pub fn is_in_way_of(&self, other: &Self) -> bool {
+        let (Self::Tcp(one), Self::Tcp(other)) = (self, other) else { return self == other };
+        let (here, there) = (one.ip().to_canonical(), other.ip().to_canonical());
+        let takes = |all: IpAddr, one: IpAddr| {
+            all == one || (all.is_unspecified() && (all.is_ipv6() || one.is_ipv4()))
+        };
+        one.port() != 0 && one.port() == other.port() && (takes(here, there) || takes(there, here))
+    }
 }
 
 impl PeerAddress {
@@ -132,6 +143,28 @@ mod tests {
             for address in [Address::Tcp((ip, port).into()), Address::Unix(path.into())] {
                 prop_assert_eq!(address.to_string().parse(), Ok(address));
             }
+        }
+    }
+
+    #[test]
+    fn who_listens_for_all_is_in_the_way_of_each() {
+        let at = |text: &str| text.parse::<Address>().unwrap();
+        for (one, other, is_in_way) in [
+            ("127.0.0.1:80", "127.0.0.1:80", true),
+            ("127.0.0.1:80", "127.0.0.1:81", false),
+            ("127.0.0.1:80", "127.0.0.2:80", false),
+            ("0.0.0.0:80", "127.0.0.1:80", true),
+            ("0.0.0.0:80", "[::1]:80", false),
+            ("[::]:80", "0.0.0.0:80", true),
+            ("[::]:80", "[::1]:80", true),
+            ("[::]:80", "127.0.0.1:80", true),
+            ("[::ffff:127.0.0.1]:80", "127.0.0.1:80", true),
+            ("[::]:0", "0.0.0.0:0", false),
+            ("unix:/a", "unix:/a", true),
+            ("unix:/a", "[::]:80", false),
+        ] {
+            assert_eq!(at(one).is_in_way_of(&at(other)), is_in_way, "{one} {other}");
+            assert_eq!(at(other).is_in_way_of(&at(one)), is_in_way, "{other} {one}");
         }
     }
 }

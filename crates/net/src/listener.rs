@@ -362,9 +362,9 @@ fn examine_unix(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path).is_ok() && !is_stale(path) {
         return Err(io::ErrorKind::AddrInUse.into());
     }
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or_else(|| Path::new("."));
-    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)?;
+    SockAddr::unix(path)?;
+    let folder = path.parent().unwrap_or_else(|| Path::new("")).join(".");
+    rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK)?;
     Ok(())
 }
 

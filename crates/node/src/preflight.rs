@@ -173,7 +173,7 @@ pub(crate) fn no_store(settings: &Settings, path: &str, error: &DiskError) -> Mi
     let mistake = Mistake::error(place, format!("store {path}: {error}"));
     let folder = folder_of(Path::new(path));
     match error {
-        DiskError::DeviceOpen(_) if !folder.is_dir() => {
+        DiskError::DeviceOpen(_) if !folder.exists() => {
             mistake.help(format!("make its folder: mkdir -p {}", folder.display()))
         }
         DiskError::ConfigDeviceBytes { bytes: 0 } => {
@@ -358,13 +358,11 @@ fn examined_stores(settings: &Settings) -> Vec<(&Store, Result<Examined, DiskErr
 
 fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
     let examined = examined_stores(settings);
-    let is_away = |store: &Store, error: &DiskError| {
-        matches!(error, DiskError::DeviceOpen(_)) && store.path.exists()
+    let is_any_right = examined.iter().any(|(_, examined)| examined.is_ok());
+    let later = |mistake: Mistake| {
+        Mistake::warning(mistake.place, mistake.message)
+            .help("a node starts without it and tries again by and by")
     };
-    let is_any_right = examined.iter().any(|(store, examined)| match examined {
-        Ok(_) => true,
-        Err(error) => is_away(store, error),
-    });
     let mut wanted: HashMap<u64, u64> = HashMap::new();
     for (store, examined) in examined {
         let path = store.path.display().to_string();
@@ -372,16 +370,15 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
             Ok(examined) => examined,
             Err(error) => {
                 let mistake = no_store(settings, &path, &error);
-                let goes_on = is_away(store, &error) || (is_any_right && error.is_of_one_drive());
-                found.push(if goes_on {
-                    Mistake::warning(mistake.place, mistake.message)
-                        .help("a node starts without it and tries again by and by")
-                } else {
-                    mistake
-                });
+                let goes_on = is_any_right && error.is_of_one_drive();
+                found.push(if goes_on { later(mistake) } else { mistake });
                 continue;
             }
         };
+        if let Some(error) = examined.away {
+            found.push(later(no_store(settings, &path, &DiskError::DeviceOpen(error))));
+            continue;
+        }
         let all = wanted.entry(examined.file_system).or_default();
         *all = all.saturating_add(examined.makes_bytes);
         if *all > examined.free_bytes {

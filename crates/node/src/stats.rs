@@ -261,7 +261,7 @@ counters! {
     quic_ack_frequency_asked,
     /// Wishes of clients of QUIC, of how often to acknowledge, that are done.
     quic_ack_frequency_obeyed,
-    /// Access log records lost because the writer was behind.
+    /// Access log records lost: the writer was behind, or could not write them.
     log_lost,
 }
 

@@ -269,9 +269,7 @@ impl Worker {
 
     /// Adds a line to the access log.
     pub fn log(&self, record: &Record<'_>) {
-        if !self.log.add(record) {
-            self.stats.log_lost.increment();
-        }
+        self.stats.log_lost.add(self.log.add(record));
     }
 }
 
@@ -329,9 +327,7 @@ pub(crate) async fn run(
             Some(Command::Stop) | None => break,
         }
     }
-    if !worker.log.flush() {
-        worker.stats.log_lost.increment();
-    }
+    worker.stats.log_lost.add(worker.log.flush());
 }
 
 /// Begins to probe each origin, where probes are configured.
@@ -416,9 +412,7 @@ async fn tick(worker: Rc<Worker>, is_first: bool) {
         if is_first {
             worker.shared.limiter.sweep(TICK);
         }
-        if !worker.log.flush() {
-            worker.stats.log_lost.increment();
-        }
+        worker.stats.log_lost.add(worker.log.flush());
     }
 }
 

@@ -16,6 +16,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -66,6 +67,8 @@ impl Recent {
 pub struct AccessLog {
     queue: SyncSender<Message>,
     recent: Arc<Mutex<Recent>>,
+    /// Records that could not be written since somebody last asked.
+    lost: Arc<AtomicU64>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -79,10 +82,12 @@ impl AccessLog {
         let recent = Arc::<Mutex<Recent>>::default();
         let sink = open(target)?;
         let kept = Arc::clone(&recent);
+        let lost = Arc::<AtomicU64>::default();
+        let lost_here = Arc::clone(&lost);
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || run(&messages, sink, (format, geo), &kept))?;
-        Ok(Arc::new(Self { queue, recent, thread: Mutex::new(Some(thread)) }))
+            .spawn(move || run(&messages, sink, (format, geo), &kept, &lost_here))?;
+        Ok(Arc::new(Self { queue, recent, lost, thread: Mutex::new(Some(thread)) }))
     }
 
     /// Writes to the same target, opened anew.
@@ -134,23 +139,30 @@ impl LogBuffer {
         Self { log, buffer: RefCell::new(Vec::with_capacity(BUFFER_BYTES)) }
     }
 
-    /// Adds a record. Returns false when records had to be dropped.
-    pub fn add(&self, record: &Record<'_>) -> bool {
+    /// Adds a record. Returns how many records are newly known to be lost.
+    #[must_use]
+    pub fn add(&self, record: &Record<'_>) -> u64 {
         let mut buffer = self.buffer.borrow_mut();
         record.encode(&mut buffer);
         let full = buffer.len() >= BUFFER_BYTES;
         drop(buffer);
-        !full || self.flush()
+        if full { self.flush() } else { 0 }
     }
 
-    /// Hands over what there is. Returns false when it had to be dropped.
-    pub fn flush(&self) -> bool {
+    /// Hands over what there is. Returns how many records are newly known to be lost: these where the
+    /// writer is behind, and what it could not write.
+    #[must_use]
+    pub fn flush(&self) -> u64 {
         let mut buffer = self.buffer.borrow_mut();
+        let lost = self.log.lost.swap(0, Relaxed);
         if buffer.is_empty() {
-            return true;
+            return lost;
         }
         let full = std::mem::replace(&mut *buffer, Vec::with_capacity(BUFFER_BYTES));
-        !matches!(self.log.queue.try_send(Message::Records(full)), Err(TrySendError::Full(_)))
+        match self.log.queue.try_send(Message::Records(full)) {
+            Err(TrySendError::Full(Message::Records(bytes))) => lost + count(&bytes),
+            _ => lost,
+        }
     }
 }
 
@@ -185,31 +197,39 @@ fn open(target: &LogTarget) -> io::Result<Sink> {
     })
 }
 
+/// Records in a buffer.
+fn count(mut bytes: &[u8]) -> u64 {
+    std::iter::from_fn(|| decode(&mut bytes).map(drop)).count() as u64
+}
+
 fn run(
     messages: &Receiver<Message>,
-    mut sink: Sink,
+    sink: Sink,
     (mut format, mut geo): (Format, Arc<Geo>),
     recent: &Mutex<Recent>,
+    lost: &AtomicU64,
 ) {
-    let mut lines = String::new();
+    let mut output = Output { sink, is_torn: false };
+    let (mut lines, mut ends) = (String::new(), Vec::new());
     for message in messages {
         match message {
             Message::Records(bytes) => {
                 keep(&bytes, recent);
-                if !matches!(sink, Sink::None) {
-                    lines.clear();
+                if !matches!(output.sink, Sink::None) {
+                    (lines.clear(), ends.clear());
                     let mut input = &bytes[..];
                     while let Some(record) = decode(&mut input) {
                         format.write(&record, &geo, &mut lines);
+                        ends.push(lines.len());
                     }
-                    write(&mut sink, lines.as_bytes());
+                    lost.fetch_add(output.write(lines.as_bytes(), &ends), Relaxed);
                 }
             }
             Message::Reopen(opened, new_format, new_geo) => {
                 (format, geo) = (new_format, new_geo);
-                sink = opened.0;
+                output = Output { sink: opened.0, is_torn: false };
             }
-            Message::Rotate(opened) => sink = opened.0,
+            Message::Rotate(opened) => output = Output { sink: opened.0, is_torn: false },
             Message::Stop => return,
         }
     }
@@ -238,19 +258,54 @@ fn keep(bytes: &[u8], recent: &Mutex<Recent>) {
     }
 }
 
-fn write(sink: &mut Sink, bytes: &[u8]) {
-    let result = match sink {
-        Sink::None => Ok(()),
-        Sink::Stdout => io::stdout().lock().write_all(bytes),
-        Sink::Stderr => io::stderr().lock().write_all(bytes),
-        Sink::File(file) => file.write_all(bytes),
-    };
-    // A disk stays full for a while, and takes no line of many.
-    static LIMIT: LogLimit = LogLimit::new();
-    if let Err(error) = result
-        && let Some(held_back) = LIMIT.admit(UnixMillis::now(), FAILURE_PERIOD)
-    {
-        tracing::error!(%error, held_back, "the access log could not be written");
+/// Where lines go, and whether the last one there lacks its end.
+struct Output {
+    sink: Sink,
+    is_torn: bool,
+}
+
+impl Output {
+    /// Writes lines, of which each ends at one of `ends`, as far as that goes; returns how many are not there.
+    /// What comes behind a part of a line begins a line of its own.
+    fn write(&mut self, lines: &[u8], ends: &[usize]) -> u64 {
+        let (mut written, mut result) = (0, Ok(()));
+        if self.is_torn {
+            result = self.put(b"\n").1;
+            self.is_torn = result.is_err();
+        }
+        if result.is_ok() {
+            (written, result) = self.put(lines);
+        }
+        let whole = ends.partition_point(|end| *end <= written);
+        self.is_torn |= ends[..whole].last().copied().unwrap_or(0) < written;
+        // A disk stays full for a while, and takes no line of many.
+        static LIMIT: LogLimit = LogLimit::new();
+        if let Err(error) = result
+            && let Some(held_back) = LIMIT.admit(UnixMillis::now(), FAILURE_PERIOD)
+        {
+            tracing::error!(%error, held_back, "the access log could not be written");
+        }
+        (ends.len() - whole) as u64
+    }
+
+    /// Writes bytes, and says how many of them.
+    fn put(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
+        let mut written = 0;
+        while written < bytes.len() {
+            let result = match &mut self.sink {
+                Sink::None => Ok(bytes.len() - written),
+                Sink::Stdout => io::stdout().lock().write(&bytes[written..]),
+                Sink::Stderr => io::stderr().lock().write(&bytes[written..]),
+                Sink::File(file) => file.write(&bytes[written..]),
+            };
+            match result {
+                Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return (written, Err(error)),
+            }
+        }
+        (written, Ok(()))
     }
 }
 
@@ -266,9 +321,10 @@ mod tests {
             AccessLog::start(&target, Format::parse("%m %U").unwrap(), Arc::default()).unwrap();
         let buffer = LogBuffer::new(Arc::clone(&log));
         for id in 0..RECENT_RECORDS_MAX as u64 + 5 {
-            assert!(buffer.add(&Record { id, method: "GET", target: "/x", ..Record::default() }));
+            let lost = buffer.add(&Record { id, method: "GET", target: "/x", ..Record::default() });
+            assert_eq!(lost, 0);
         }
-        assert!(buffer.flush());
+        assert_eq!(buffer.flush(), 0);
         log.stop();
         let text = std::fs::read_to_string(dir.path().join("access.log")).unwrap();
         assert_eq!(text.lines().count(), RECENT_RECORDS_MAX + 5);
@@ -282,6 +338,34 @@ mod tests {
         assert_eq!(decode(&mut &new[1][..]).unwrap().id, seen - 1);
         assert_eq!(log.since(0).0.len(), RECENT_RECORDS_MAX, "what is gone is skipped");
         assert!(log.since(seen).0.is_empty());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted_and_spoils_no_later_line() {
+        use std::io::Read;
+        let (mut reader, writer) = io::pipe().unwrap();
+        let writer = File::from(std::os::fd::OwnedFd::from(writer));
+        rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
+        let mut output = Output { sink: Sink::File(writer), is_torn: false };
+        const LINE: &str = "a line of a length that no page is a multiple of\n";
+        let lines = LINE.repeat(10_000);
+        let ends: Vec<_> = (1..=10_000).map(|at| at * LINE.len()).collect();
+        // A pipe takes so much and no more, as a full disk does.
+        let lost = output.write(lines.as_bytes(), &ends);
+        assert!((1..10_000).contains(&lost), "{lost}");
+        assert!(output.is_torn);
+        assert_eq!(output.write(lines.as_bytes(), &ends), 10_000);
+        let mut taken = vec![0; 32 << 10];
+        reader.read_exact(&mut taken).unwrap();
+        assert_eq!(output.write(LINE.as_bytes(), &[LINE.len()]), 0);
+        drop(output);
+        let mut rest = String::new();
+        reader.read_to_string(&mut rest).unwrap();
+        let text = String::from_utf8(taken).unwrap() + &rest;
+        let whole = text.lines().filter(|line| *line == LINE.trim_end()).count();
+        assert_eq!(whole as u64, 10_000 - lost + 1);
+        assert_eq!(text.lines().count(), whole + 1, "one is torn");
+        assert!(text.ends_with(LINE));
     }
 
     #[test]

@@ -455,24 +455,34 @@ pub struct Examined {
     pub file_system: u64,
     /// Bytes that are free there.
     pub free_bytes: u64,
+    /// Why it cannot be opened now. A start goes on without it, and tries again.
+    pub away: Option<IoError>,
 }
 
 /// Looks at the place of a disk as [`Disks::open`] does, without making or changing anything, also
 /// while another process has it.
 ///
 /// # Errors
-/// What is wrong there. A start goes on without a device that cannot be opened
-/// ([`DiskError::DeviceOpen`]), unless it is a file that could not be made.
+/// What is wrong there.
 pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
     let failed =
         |error: rustix::io::Errno| DiskError::DeviceOpen(IoError::Failed(error.raw_os_error()));
     let device = match FileDevice::peek(&spec.path) {
+        // What is there is left alone, however short.
+        Ok(device)
+            if device.bytes() == 0 && spec.path.metadata().is_ok_and(|file| file.len() > 0) =>
+        {
+            return Err(DiskError::DeviceShort);
+        }
         Ok(device) => Some(device).filter(|device| device.bytes() > 0),
         Err(IoError::Failed(2)) if spec.bytes.is_some() => None,
-        Err(error) => return Err(DiskError::DeviceOpen(error)),
+        Err(error) => return Ok(Examined { away: Some(error), ..Examined::default() }),
     };
     if let Some(device) = device {
-        rustix::fs::access(&spec.path, Access::WRITE_OK).map_err(failed)?;
+        if let Err(error) = rustix::fs::access(&spec.path, Access::WRITE_OK) {
+            let away = Some(IoError::Failed(error.raw_os_error()));
+            return Ok(Examined { away, ..Examined::default() });
+        }
         let set = match Superblock::read(&device) {
             Ok(superblock) => Some(superblock.set),
             Err(error @ DiskError::DeviceForeign { .. }) => match contents(&device)? {
@@ -493,7 +503,7 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
         return Err(DiskError::DeviceNoSpace { bytes });
     }
     let file_system = rustix::fs::stat(folder).map_err(failed)?.st_dev;
-    Ok(Examined { set: None, makes_bytes: bytes, file_system, free_bytes })
+    Ok(Examined { makes_bytes: bytes, file_system, free_bytes, ..Examined::default() })
 }
 
 /// The length of a file that is to be made, where it is in bounds.
