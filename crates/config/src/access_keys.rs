@@ -9,7 +9,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Text,
         "/",
         "What the path of a request begins with, as `/admin/`, however it is spelt. The first that \
-         fits counts; of a path that can be read in several ways, all that fit one of them.",
+         fits counts; of a path that can be read in several ways, the first for each of them.",
     ),
     per_site(
         "access[].allow",

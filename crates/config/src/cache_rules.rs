@@ -153,9 +153,9 @@ impl Name {
 }
 
 impl CacheRule {
-    /// Whether it is for a target.
-    pub fn is_for(&self, target: &str) -> bool {
-        fits(target, &self.path, &self.suffixes)
+    /// Whether it is for a reading of a path.
+    pub(super) fn is_for(&self, path: &[u8]) -> bool {
+        path::is_below(path, &self.path) && ends(path, &self.suffixes)
     }
 
     /// Whether a request with these `Cookie` lines goes past the cache.
@@ -207,15 +207,14 @@ impl CacheRule {
     }
 }
 
-/// Whether the path of a target begins with this, and ends with one of these, in capitals or not; with
-/// anything where there are none.
-pub(super) fn fits(target: &str, beginning: &str, suffixes: &[String]) -> bool {
-    let path = path::path_of(target);
+/// Whether a path ends with one of these, in capitals or not; with anything where there are none.
+pub(super) fn ends(path: &[u8], suffixes: &[String]) -> bool {
     let ends = |suffix: &String| {
         let at = path.len().checked_sub(suffix.len());
-        at.and_then(|at| path.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+        let end = at.and_then(|at| path.get(at..));
+        end.is_some_and(|end| end.eq_ignore_ascii_case(suffix.as_bytes()))
     };
-    path.starts_with(beginning) && (suffixes.is_empty() || suffixes.iter().any(ends))
+    suffixes.is_empty() || suffixes.iter().any(ends)
 }
 
 /// What is wrong with the ends of paths that `key` gives, where something is.
@@ -369,7 +368,7 @@ mod tests {
             ("/img/é", false),
             ("*", false),
         ] {
-            assert_eq!(rule.is_for(target), is_for, "{target}");
+            assert_eq!(rule.is_for(path::path_of(target).as_bytes()), is_for, "{target}");
         }
     }
 

@@ -2,12 +2,13 @@
 //! requests and responses beyond what HTTP says.
 
 use super::access::Statuses;
-use super::cache_rules::{CacheRule, cache_rules, fits, wrong_suffix};
+use super::cache_rules::{CacheRule, cache_rules, ends, wrong_suffix};
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
 use super::template::{Template, Value};
 use super::values::optional;
-use freshet_http::fields::is_token;
+use freshet_http::fields::{Fields, is_token};
+use freshet_http::path::{self, Firsts, Readings};
 use std::time::Duration;
 
 /// The rules of one site, each list in the order of the file.
@@ -45,7 +46,8 @@ pub struct FieldRule {
 impl FieldRule {
     /// Whether it is for a target.
     pub fn is_for(&self, target: &str) -> bool {
-        fits(target, &self.path, &self.suffixes)
+        let path = path::path_of(target);
+        path.starts_with(&self.path) && ends(path.as_bytes(), &self.suffixes)
     }
 
     /// Whether it is for responses of a status.
@@ -155,9 +157,28 @@ impl Rules {
         self.redirects.iter().any(|rule| rule.from == "/*" && rule.scheme.is_none())
     }
 
-    /// The first `[[cache_rule]]` that is for a target, and which it is.
-    pub fn caching_for(&self, target: &str) -> Option<(usize, &CacheRule)> {
-        self.caching.iter().enumerate().find(|(_, rule)| rule.is_for(target))
+    /// The first `[[cache_rule]]` that is for a target; none where origins may take its path for one of
+    /// another rule, so that nothing is kept for longer than is meant for what it turns out to be.
+    pub fn caching_for(&self, target: &str) -> Option<&CacheRule> {
+        match self.first_caching(target) {
+            Firsts::Same(place) => self.caching.get(place?),
+            Firsts::Differ(_) => None,
+        }
+    }
+
+    /// Whether a request for a target with these fields goes past the cache, whichever reading of its
+    /// path makes it so.
+    pub fn leads_past_cache(&self, target: &str, fields: &Fields) -> bool {
+        let mut rules =
+            self.first_caching(target).places().filter_map(|place| self.caching.get(place));
+        rules.any(|rule| rule.is_past_cache(fields.get_all("cookie")))
+    }
+
+    fn first_caching(&self, target: &str) -> Firsts {
+        if self.caching.is_empty() {
+            return Firsts::Same(None);
+        }
+        Readings::of(target).firsts(&self.caching, |rule, path| rule.is_for(path))
     }
 
     /// Whether there is nothing to do.

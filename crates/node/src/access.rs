@@ -7,7 +7,7 @@ use freshet_config::Mistake;
 use freshet_config::tokens::{TokenKind, TokenRule};
 use freshet_geo::{Code, Geo};
 use freshet_http::message::{Method, RequestHead, Scheme as UrlScheme};
-use freshet_http::path;
+use freshet_http::path::{self, Firsts, Readings};
 use freshet_http::reason::Reason;
 use freshet_tokens::{
     Cat, CloudFront, Denied, EdgeAuth, Granted, Jwt, Keys, Places, Question, Scheme, SecureLink,
@@ -57,7 +57,7 @@ pub(crate) fn admit(
     now_s: u64,
 ) -> Result<Option<Granted>, Refusal> {
     let tokens = &*site.tokens;
-    let Some(first) = first_for(tokens, head) else { return Ok(None) };
+    let Some((first, is_clear)) = first_for(tokens, head) else { return Ok(None) };
     let places = Whereabouts(&site.node().geo);
     let mut last = None;
     let mut asks = false;
@@ -76,7 +76,7 @@ pub(crate) fn admit(
             used: Some(used),
             now_s,
         };
-        let denied = match question.has_one_meaning().then(|| verifier.verify(&question)) {
+        let denied = match is_clear.then(|| verifier.verify(&question)) {
             Some(Ok(granted)) => {
                 if !token.rule.forward {
                     without_token(head, &verifier.parts());
@@ -119,15 +119,15 @@ impl Places for Whereabouts<'_> {
 
 /// What lets a request in, as `freshet explain` says it.
 pub(crate) fn explain(tokens: &[SiteToken], head: &RequestHead) -> Option<String> {
-    let first = first_for(tokens, head)?;
+    let (first, _) = first_for(tokens, head)?;
     let same = tokens.iter().filter(|token| token.rule.path == first.rule.path);
     let kinds: Vec<_> = same.map(|token| kind(token.rule.kind)).collect();
     Some(format!("{} is let in by: {}", first.rule.path, kinds.join(", or ")))
 }
 
-/// The first rule whose path fits. A request whose path can be read in several ways is of the first
-/// rule that asks for a token at all.
-fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<&'a SiteToken> {
+/// The first rule whose path fits, and whether it is clear which one that is. A request whose path can
+/// be read in several ways is of the first rule that asks for a token at all.
+fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<(&'a SiteToken, bool)> {
     if tokens.is_empty() {
         return None;
     }
@@ -138,12 +138,14 @@ fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<&'a Site
         // Browsers send none with it (Fetch Standard §4.8), and it gives nothing away.
         return None;
     }
-    let plain = path::plain(path::path_of(&head.target));
-    let is_plain = Question::get("", "", &head.target, 0).has_one_meaning();
-    tokens.iter().find(|token| match token.verifier {
-        None => is_plain && plain.starts_with(&token.rule.path),
-        Some(_) => !is_plain || plain.starts_with(&token.rule.path),
-    })
+    let asks = |token: &&SiteToken| token.verifier.is_some();
+    let fits = |token: &SiteToken, path: &[u8]| path::is_below(path, &token.rule.path);
+    if let Ok(path) = Question::get("", "", &head.target, 0).decoded_path()
+        && let Firsts::Same(place) = Readings::of_path(&path).firsts(tokens, fits)
+    {
+        return Some((tokens.get(place?)?, true));
+    }
+    Some((tokens.iter().find(asks)?, false))
 }
 
 fn refusal(denied: Denied, asks: bool) -> Refusal {

@@ -11,7 +11,8 @@ use crate::sites::{SiteName, SiteRef};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, Object, Peek, Use};
+use freshet_cache::{Key, Object, Peek, Selecting, Use};
+use freshet_config::cache_rules::CacheRule;
 use freshet_http::freshness::Reuse;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
@@ -72,7 +73,7 @@ pub fn preview(
     let mut task = task(site.clone(), request, now);
     let recv = site.policy.recv(&mut task);
     let rule = site.settings.rules.caching_for(&task.request.target);
-    let caching = rule.map(|(_, rule)| rule.sentence());
+    let caching = rule.map(CacheRule::sentence);
     let key = key(shared, &mut task);
     task.name_coding();
     let peek = shared.cache.peek(&key);

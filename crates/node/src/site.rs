@@ -204,7 +204,7 @@ impl Site {
     pub fn freshness(&self, target: &str) -> freshness::Settings {
         let site = freshness_settings(&self.settings.cache, self.semantics);
         match self.settings.rules.caching_for(target) {
-            Some((_, rule)) => freshness_by(rule, site),
+            Some(rule) => freshness_by(rule, site),
             None => site,
         }
     }

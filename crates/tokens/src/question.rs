@@ -119,14 +119,13 @@ impl<'a> Question<'a> {
         Ok(found)
     }
 
-    /// Whether its path can be read in one way only.
-    pub fn has_one_meaning(&self) -> bool {
-        self.decoded_path().is_ok()
-    }
-
     /// The path with its encoding taken off, where it can be read in one way only: without `//`, `.`
-    /// and `..`, and without anything encoded that has a meaning in a path.
-    pub(crate) fn decoded_path(&self) -> Result<Cow<'a, [u8]>, Denied> {
+    /// and `..`, also where those have parameters (`..;x`), and without anything encoded that has a
+    /// meaning in a path.
+    ///
+    /// # Errors
+    /// [`Denied::Path`].
+    pub fn decoded_path(&self) -> Result<Cow<'a, [u8]>, Denied> {
         let path = self.path();
         if !path.starts_with('/') || path.contains("//") || path.contains('\\') {
             return Err(Denied::Path);
@@ -134,7 +133,10 @@ impl<'a> Question<'a> {
         let decoded = crate::text::decode(path).ok_or(Denied::Path)?;
         let says_more = |byte: &u8| matches!(byte, b'%' | b'\\' | 0);
         let slashes = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'/').count();
-        let is_dots = |segment: &[u8]| matches!(segment, b"." | b"..");
+        let is_dots = |segment: &[u8]| {
+            let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+            matches!(name, b"." | b"..") || (name.is_empty() && !segment.is_empty())
+        };
         if decoded.iter().any(says_more)
             || slashes(&decoded) != slashes(path.as_bytes())
             || decoded.split(|byte| *byte == b'/').any(is_dots)
@@ -291,6 +293,7 @@ mod tests {
         let path =
             |target| Question::get("http", "h", target, 0).decoded_path().map(Cow::into_owned);
         assert_eq!(path("/caf%C3%A9/a%20b?x=%2e"), Ok("/café/a b".into()));
+        assert_eq!(path("/a;v=1/b;c"), Ok("/a;v=1/b;c".into()));
         for target in [
             "//a",
             "/a//b",
@@ -309,6 +312,10 @@ mod tests {
             "*",
             "/..",
             "/a/%2e",
+            "/a/..;/b",
+            "/a/..;x=1/b",
+            "/a/.%3b/b",
+            "/;x/a",
         ] {
             assert_eq!(path(target), Err(Denied::Path), "{target}");
         }

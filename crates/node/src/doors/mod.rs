@@ -19,7 +19,7 @@ use freshet_config::access::{AccessRule, Maintenance};
 use freshet_config::geo::Clients;
 use freshet_geo::Geo;
 use freshet_http::message::{Method, RequestHead};
-use freshet_http::path;
+use freshet_http::path::{self, Readings};
 use freshet_http::reason::Reason;
 use freshet_origin::definition::Timeouts;
 use freshet_tokens::passwords::{Credentials, Users};
@@ -183,19 +183,15 @@ pub(crate) fn explain(site: &Site, head: &RequestHead) -> Vec<String> {
     maintenance.into_iter().chain(rules).collect()
 }
 
-/// The first rule whose path fits; of a path that can be read in several ways, all that fit one of
-/// them, as nobody knows which of them its origin sees.
+/// The first rule whose path fits; of a path that can be read in several ways, the first of each, as
+/// nobody knows which of them its origin sees.
 fn for_path<'a>(
     all: &'a [SiteAccess],
     target: &str,
 ) -> impl Iterator<Item = &'a SiteAccess> + use<'a> {
-    let most = if path::is_plain(path::path_of(target)) { 1 } else { usize::MAX };
-    let fitting: Vec<_> = all
-        .iter()
-        .filter(|access| path::begins_with(target, &access.rule.path))
-        .take(most)
-        .collect();
-    fitting.into_iter()
+    let fits = |access: &SiteAccess, path: &[u8]| path::is_below(path, &access.rule.path);
+    let firsts = Readings::of(target).firsts(all, fits);
+    firsts.places().filter_map(|place| all.get(place))
 }
 
 fn list<T: ToString>(all: &[T]) -> String {

@@ -71,10 +71,9 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
 /// it wants it.
 pub(super) fn leads_past_cache(task: &mut ClientTask) -> bool {
     let site = task.site.clone();
-    let Some((_, rule)) = site.settings.rules.caching_for(&task.request.target) else {
-        return false;
-    };
-    if rule.is_past_cache(task.request.fields.get_all("cookie")) {
+    let (rules, request) = (&site.settings.rules, &task.request);
+    if rules.leads_past_cache(&request.target, &request.fields) {
+    let Some(rule) = rules.caching_for(&request.target) else { return false };
         return true;
     }
     if let Some(target) = rule.query.changed(&task.request.target) {

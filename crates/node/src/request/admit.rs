@@ -208,7 +208,7 @@ impl Check<'_> {
         Some(match by {
             By::Client => limiter.key(rule, &self.request.client.network.to_bytes()),
             By::Site => limiter.key(rule, b""),
-            By::Path => limiter.key(rule, path::plain(path::path_of(&head.target)).as_bytes()),
+            By::Path => limiter.key(rule, &path::plain(path::path_of(&head.target))),
             By::Header(name) => limiter.key(rule, &head.fields.joined(name)?),
         })
     }

@@ -72,6 +72,34 @@ fn a_lifetime_is_for_silence_or_takes_the_place_of_what_the_origin_says() {
 }
 
 #[test]
+fn a_part_is_kept_out_however_it_is_spelt() {
+    run(async {
+        let origin = speaking();
+        let rules = "[[cache_rule]]\npath = \"/cart/\"\nbypass = true\n\
+             [[cache_rule]]\npath = \"/shop/\"\nttl = \"1h\"\nbypass_cookies = [\"session\"]\n\
+             [[cache_rule]]\npath = \"/img/\"\nttl = \"1h\"\noverride = \"everything\"\n\
+             [[cache_rule]]\npath = \"/own/\"\nttl = \"0s\"\n\
+             [[cache_rule]]\nttl = \"1h\"\n";
+        let node = Setup::of(&origin).and(rules).start();
+        for target in
+            ["/cart/a", "//cart/a", "/%63art/a", "/a/../cart/a", "/img/..%2fcart/a", "/a/..;/cart/"]
+        {
+            assert!(!is_kept(&node, target, &[]).await, "{target}");
+        }
+        for target in ["/shop/a", "//shop/a", "/%73hop/a", "/a/../shop/a"] {
+            assert!(!is_kept(&node, target, &["Cookie: session=1"]).await, "{target}");
+        }
+        // What may be of another rule has none of their lifetimes.
+        for target in ["/img/../own/a;no-store", "/img/%2e%2e/x;private", "/img/..%2fown/a;x"] {
+            assert!(!is_kept(&node, target, &[]).await, "{target}");
+        }
+        for target in ["/img/a%20b;no-store", "/img//a;private", "/x/../img/a;public,+max-age=9"] {
+            assert!(is_kept(&node, target, &[]).await, "{target}");
+        }
+    });
+}
+
+#[test]
 fn some_requests_go_past_the_cache() {
     run(async {
         let origin = speaking();

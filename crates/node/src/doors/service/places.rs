@@ -1,7 +1,7 @@
 //! Origins that a service names in its answers: the one place that knows where a request goes.
 
 use freshet_base::clock::UnixMillis;
-use freshet_http::path;
+use freshet_http::path::{self, Readings};
 use freshet_origin::base_path::BasePath;
 use freshet_origin::definition::Timeouts;
 use freshet_origin::director::{Director, Member};
@@ -114,13 +114,18 @@ impl Known {
 /// `/services/detector/faces?x=1`. `None` where there are fewer, or where others may read the path otherwise.
 pub(super) fn beginning(target: &str, segments: usize) -> Option<&str> {
     let path = path::path_of(target);
-    if !path.starts_with('/') || !path::is_plain(path) {
+    if !path.starts_with('/') {
         return None;
     }
     let mut slashes = path.match_indices('/').map(|(at, _)| at).skip(segments);
     let end = slashes.next().unwrap_or(path.len());
     let begun = path.get(..end)?;
-    (begun.matches('/').count() == segments && !begun.ends_with('/')).then_some(begun)
+    let is_whole = begun.matches('/').count() == segments && !begun.ends_with('/');
+    let begins = |read: &[u8]| {
+        let rest = read.strip_prefix(begun.as_bytes());
+        rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
+    };
+    (is_whole && Readings::of(path).all(begins)).then_some(begun)
 }
 
 #[cfg(test)]
@@ -140,6 +145,9 @@ mod tests {
             ("/services//detector", None),
             ("/services/detector/../other", None),
             ("/services/%64etector/faces", None),
+            ("/services/detector;x/faces", None),
+            ("/services/detector/..;/other", None),
+            ("/services/detector/a%20face;x=1", Some("/services/detector")),
         ] {
             assert_eq!(beginning(target, 2), found, "{target}");
         }
