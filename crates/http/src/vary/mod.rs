@@ -2,9 +2,10 @@
 //!
 //! A response with `Vary` leaves a [`VaryRule`]: the names of the selecting fields. The rule turns
 //! a request into a [`VaryKey`]; the stored response fits a request where both keys are equal.
-//! Values are brought to one form first, so that requests that mean the same have the same key:
-//! lines are combined, white space around commas goes, and for `Accept-Language` and
-//! `Accept-Encoding` case, order and the spelling of weights do not count.
+//! Values are brought to one form first, so that requests that mean the same have the same key: lines
+//! are combined, and for `Accept-Language` and `Accept-Encoding` case, white space, empty members and the
+//! spelling of weights do not count, nor does the order of codings and of languages with other weights.
+//! What other fields mean is not known here, so nothing in them is left out.
 
 mod normalise;
 
@@ -121,8 +122,8 @@ impl VaryRule {
                 b"accept-language" => {
                     normalise::languages(request, self.language.as_deref(), out);
                 }
-                b"accept-encoding" => normalise::weighted(request, "accept-encoding", out),
-                name => normalise::list(request.get_all(name), out),
+                b"accept-encoding" => normalise::codings(request, out),
+                name => normalise::joined(request.get_all(name), out),
             }
             // The length makes keys unambiguous whatever bytes the values have.
             let len = u32::try_from(out.len() - start - 5).unwrap_or(u32::MAX);
@@ -291,10 +292,13 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_combined_and_white_space_goes() {
+    fn lines_are_combined_and_all_in_them_counts() {
         let rule = rule(&[("Vary", "Foo")]);
         assert!(same(&rule, &[("Foo", "1, 2")], &[("Foo", "1"), ("foo", "2")]));
-        assert!(same(&rule, &[("Foo", "1,2")], &[("Foo", " 1 , 2 ")]));
+        assert!(!same(&rule, &[("Foo", "1,2")], &[("Foo", "1, 2")]));
+        assert!(!same(&rule, &[("Foo", "https://a")], &[("Foo", ",https://a")]));
+        assert!(!same(&rule, &[("Foo", "a")], &[("Foo", "a,")]));
+        assert!(!same(&rule, &[("Foo", "")], &[("Foo", ",")]));
         assert!(!same(&rule, &[("Foo", "1, 2")], &[("Foo", "2, 1")]));
         assert!(!same(&rule, &[("Foo", "a b")], &[("Foo", "a  b")]));
         assert!(!same(&rule, &[("Foo", "\"1, 2\"")], &[("Foo", "\"1,2\"")]));
@@ -302,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn languages_and_codings_have_no_order_case_or_spelling() {
+    fn languages_and_codings_have_no_case_or_spelling() {
         for name in ["Accept-Language", "Accept-Encoding"] {
             let rule = rule(&[("Vary", name)]);
             let stored = [(name, "en, de;q=0.5")];
@@ -311,7 +315,19 @@ mod tests {
             assert!(!same(&rule, &stored, &[(name, "en, de")]));
             assert!(!same(&rule, &stored, &[(name, "en")]));
             assert!(!same(&rule, &stored, &[]));
-            assert!(same(&rule, &[(name, "en;q=x, de")], &[(name, "en;q=x,de")]));
+            // What cannot be understood stays as it is.
+            assert!(!same(&rule, &[(name, "en;q=x, de")], &[(name, "en;q=x,de")]));
+            assert!(same(&rule, &[(name, "en;q=x, de")], &[(name, "en;q=x"), (name, "de")]));
+        }
+    }
+
+    #[test]
+    fn the_order_of_codings_does_not_count_and_that_of_languages_does() {
+        for (name, is_same) in [("Accept-Encoding", true), ("Accept-Language", false)] {
+            let rule = rule(&[("Vary", name)]);
+            assert_eq!(same(&rule, &[(name, "en, de")], &[(name, "de, en")]), is_same, "{name}");
+            let (one, other) = ("fr;q=0.5, en, de;q=0.7, it", "en, it, de;q=0.7, fr;q=0.5");
+            assert!(same(&rule, &[(name, one)], &[(name, other)]));
         }
     }
 
@@ -326,8 +342,11 @@ mod tests {
     #[test]
     fn a_language_that_is_liked_best_selects_the_response_in_it() {
         let rule = rule(&[("Vary", "Accept-Language"), ("Content-Language", "de")]);
-        let stored = [("Accept-Language", "en, de")];
+        let stored = [("Accept-Language", "de, en")];
         assert!(same(&rule, &stored, &[("Accept-Language", "fr;q=0.5, de;q=1.0")]));
+        assert!(same(&rule, &stored, &[("Accept-Language", "fr;q=0.5, de, fr")]));
+        // Whoever ranks by order would have had the other page.
+        assert!(!same(&rule, &stored, &[("Accept-Language", "en, de")]));
         assert!(same(&rule, &stored, &[("Accept-Language", "DE")]));
         assert!(!same(&rule, &stored, &[("Accept-Language", "en")]));
         assert!(!same(&rule, &stored, &[("Accept-Language", "fr, de;q=0.9")]));

@@ -3,7 +3,7 @@
 use crate::coding::weight_of;
 use crate::fields::Fields;
 
-/// Members of a weighted list that are sorted; longer lists keep their order, which costs hits and
+/// Members of a weighted list that are sorted; longer lists stay as they are, which costs hits and
 /// nothing else.
 const WEIGHTED_MEMBERS_MAX: usize = 24;
 
@@ -13,45 +13,53 @@ const FULL_WEIGHT: u16 = 1000;
 /// Marks a key as "the language of the response". No language range begins so.
 const SELECTED: &[u8] = b"=";
 
-/// All lines as one list, without white space around its commas and without empty members. Commas
-/// inside quoted strings are left alone.
-pub(super) fn list<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
-    for (at, member) in lines.flat_map(|line| Members { rest: line }).enumerate() {
+/// All lines as one (RFC 9110 §5.3), with all that is in them.
+pub(super) fn joined<'a>(lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
+    for (at, line) in lines.enumerate() {
         if at > 0 {
-            out.push(b',');
+            out.extend_from_slice(b", ");
         }
-        out.extend_from_slice(member);
+        out.extend_from_slice(line);
     }
 }
 
-/// A list whose order does not matter, with weights, such as `Accept-Encoding`.
-pub(super) fn weighted(request: &Fields, name: &str, out: &mut Vec<u8>) {
+/// `Accept-Encoding`, whose order does not matter.
+pub(super) fn codings(request: &Fields, out: &mut Vec<u8>) {
     let mut members = [Member::default(); WEIGHTED_MEMBERS_MAX];
-    match collect(request, name, &mut members) {
-        Some(members) => write_sorted(members, out),
-        None => list(request.get_all(name), out),
-    }
+    let Some(members) = collect(request, "accept-encoding", &mut members) else {
+        return joined(request.get_all("accept-encoding"), out);
+    };
+    let lower = |name: &[u8], at: usize| name.get(at).map(u8::to_ascii_lowercase);
+    members.sort_unstable_by(|a, b| {
+        let a_bytes = (0..a.name.len()).map(|at| lower(a.name, at));
+        let b_bytes = (0..b.name.len()).map(|at| lower(b.name, at));
+        a_bytes.cmp(b_bytes).then(a.weight.cmp(&b.weight))
+    });
+    write(members, out);
 }
 
 /// `Accept-Language`, where the response may be in a known language: then all requests that like
-/// that language best have the same form.
+/// that language best have the same form. Of languages with the same weight the first may be meant
+/// (RFC 9110 §12.5.4), so their order stays.
 pub(super) fn languages(request: &Fields, language: Option<&[u8]>, out: &mut Vec<u8>) {
     let mut members = [Member::default(); WEIGHTED_MEMBERS_MAX];
     let Some(members) = collect(request, "accept-language", &mut members) else {
-        return list(request.get_all("accept-language"), out);
+        return joined(request.get_all("accept-language"), out);
     };
-    let best = members.iter().map(|member| member.weight).max().unwrap_or(0);
-    let selected = language.filter(|language| {
-        members.iter().any(|member| {
-            member.weight == best && best > 0 && member.name.eq_ignore_ascii_case(language)
-        })
-    });
+    // An insertion sort: it is stable, in place, and lists are short.
+    for at in 1..members.len() {
+        let place = members[..at].partition_point(|known| known.weight >= members[at].weight);
+        members[place..=at].rotate_right(1);
+    }
+    let best = members.first().filter(|member| member.weight > 0);
+    let selected =
+        language.filter(|language| best.is_some_and(|it| it.name.eq_ignore_ascii_case(language)));
     match selected {
         Some(language) => {
             out.extend_from_slice(SELECTED);
             out.extend_from_slice(language);
         }
-        None => write_sorted(members, out),
+        None => write(members, out),
     }
 }
 
@@ -85,13 +93,7 @@ fn parse_member(text: &[u8]) -> Option<Member<'_>> {
     Some(Member { name: name.trim_ascii_end(), weight: weight_of(value)? })
 }
 
-fn write_sorted(members: &mut [Member<'_>], out: &mut Vec<u8>) {
-    let lower = |name: &[u8], at: usize| name.get(at).map(u8::to_ascii_lowercase);
-    members.sort_unstable_by(|a, b| {
-        let a_bytes = (0..a.name.len()).map(|at| lower(a.name, at));
-        let b_bytes = (0..b.name.len()).map(|at| lower(b.name, at));
-        a_bytes.cmp(b_bytes).then(a.weight.cmp(&b.weight))
-    });
+fn write(members: &[Member<'_>], out: &mut Vec<u8>) {
     for (at, member) in members.iter().enumerate() {
         if at > 0 {
             out.push(b',');
@@ -102,33 +104,5 @@ fn write_sorted(members: &mut [Member<'_>], out: &mut Vec<u8>) {
             let digits = [member.weight / 100, member.weight / 10 % 10, member.weight % 10];
             out.extend(digits.map(|digit| b'0' + u8::try_from(digit).unwrap_or(0)));
         }
-    }
-}
-
-/// Members of a comma-separated list that may have quoted strings in it; empty ones left out.
-struct Members<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Iterator for Members<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        while !self.rest.is_empty() {
-            let (mut quoted, mut escaped) = (false, false);
-            let end = self.rest.iter().position(|byte| {
-                let ends = *byte == b',' && !quoted;
-                quoted ^= *byte == b'"' && !escaped;
-                escaped = *byte == b'\\' && quoted && !escaped;
-                ends
-            });
-            let (member, rest) = self.rest.split_at(end.unwrap_or(self.rest.len()));
-            self.rest = rest.split_first().map_or(rest, |(_, rest)| rest);
-            let member = member.trim_ascii();
-            if !member.is_empty() {
-                return Some(member);
-            }
-        }
-        None
     }
 }
