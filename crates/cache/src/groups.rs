@@ -20,10 +20,9 @@ use crate::observe::Learned;
 use crate::order::Order;
 use crate::purge::Purge;
 use crate::restore::Past;
-use crate::selector::RequestKeys;
+use crate::selector::{RequestKeys, Selecting};
 use crate::stats::{PAGE_OBJECTS_MAX, Page, Peek, Stats};
 use freshet_base::clock::UnixMillis;
-use freshet_http::message::RequestHead;
 use freshet_store::{Arena, ArenaStats};
 use std::sync::Arc;
 
@@ -103,7 +102,7 @@ impl Groups {
     pub fn lookup(
         &self,
         key: &Key,
-        request: &RequestHead,
+        request: &dyn Selecting,
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
@@ -114,7 +113,7 @@ impl Groups {
     pub fn lookup_ahead(
         &self,
         key: &Key,
-        request: &RequestHead,
+        request: &dyn Selecting,
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
@@ -127,7 +126,7 @@ impl Groups {
         &self,
         group: usize,
         key: &Key,
-        (request, takes_any): (&RequestHead, bool),
+        (request, takes_any): (&dyn Selecting, bool),
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {

@@ -105,7 +105,7 @@ pub use object::{Form, Object, ObjectSpec, StoredHead, tag};
 pub use observe::{Learned, LearnedCurve};
 pub use purge::Purge;
 pub use restore::Past;
-pub use selector::Variation;
+pub use selector::{Selecting, Variation};
 pub use stats::{Counters, Page, Peek, Stats};
 pub use ticket::Ticket;
 pub use variants::VARIANTS_MAX;

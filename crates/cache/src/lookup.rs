@@ -3,12 +3,11 @@
 use crate::cache::Cache;
 use crate::key::Key;
 use crate::object::Object;
-use crate::selector::{RequestKeys, Selector};
+use crate::selector::{RequestKeys, Selecting, Selector};
 use crate::shard::{Resource, Shard};
 use crate::ticket::Ticket;
 use crate::waiting::{Pending, Waiter};
 use freshet_base::clock::UnixMillis;
-use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
 use freshet_store::prefetch;
 use std::ops::ControlFlow;
@@ -120,7 +119,7 @@ impl Cache {
     pub fn lookup(
         self: &Arc<Self>,
         key: &Key,
-        request: &RequestHead,
+        request: &dyn Selecting,
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
@@ -133,7 +132,7 @@ impl Cache {
     pub fn lookup_ahead(
         self: &Arc<Self>,
         key: &Key,
-        request: &RequestHead,
+        request: &dyn Selecting,
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
@@ -146,7 +145,7 @@ impl Cache {
     pub fn lookup_any_variant(
         self: &Arc<Self>,
         key: &Key,
-        request: &RequestHead,
+        request: &dyn Selecting,
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {

@@ -1,6 +1,5 @@
 //! Which requests a stored response, or a fetch under way, is for.
 
-use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, Scheme};
 use freshet_http::vary::{VaryKey, VaryRule};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -14,6 +13,24 @@ pub struct Variation {
     pub rule: Arc<VaryRule>,
     /// What the rule made of the request.
     pub key: VaryKey,
+}
+
+/// A request, as far as it selects a variant.
+pub trait Selecting {
+    /// Its scheme.
+    fn scheme(&self) -> Scheme;
+    /// What a rule makes of it.
+    fn key(&self, rule: &VaryRule) -> VaryKey;
+}
+
+impl Selecting for RequestHead {
+    fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    fn key(&self, rule: &VaryRule) -> VaryKey {
+        rule.key(&self.fields)
+    }
 }
 
 /// What a request must be like; by default any request will do.
@@ -106,7 +123,7 @@ fn hash(key: Option<&VaryKey>, scheme: Option<Scheme>) -> u64 {
 
 /// What is asked of one request, with the key of each rule computed once.
 pub(crate) struct RequestKeys<'a> {
-    fields: &'a Fields,
+    request: &'a dyn Selecting,
     scheme: Scheme,
     /// Whether any variant will do.
     takes_any: bool,
@@ -115,13 +132,12 @@ pub(crate) struct RequestKeys<'a> {
 
 impl<'a> RequestKeys<'a> {
     /// Nothing computed yet; allocates nothing.
-    pub(crate) fn new(request: &'a RequestHead) -> Self {
-        let (fields, scheme) = (&request.fields, request.scheme);
-        Self { fields, scheme, takes_any: false, computed: Vec::new() }
+    pub(crate) fn new(request: &'a dyn Selecting) -> Self {
+        Self { request, scheme: request.scheme(), takes_any: false, computed: Vec::new() }
     }
 
     /// The same, with every variant selected whatever `Vary` says.
-    pub(crate) fn taking_any(request: &'a RequestHead) -> Self {
+    pub(crate) fn taking_any(request: &'a dyn Selecting) -> Self {
         Self { takes_any: true, ..Self::new(request) }
     }
 
@@ -133,7 +149,7 @@ impl<'a> RequestKeys<'a> {
     fn key(&mut self, rule: &Arc<VaryRule>) -> &VaryKey {
         let known = self.computed.iter().position(|(other, _)| Arc::ptr_eq(other, rule));
         let at = known.unwrap_or_else(|| {
-            self.computed.push((Arc::clone(rule), rule.key(self.fields)));
+            self.computed.push((Arc::clone(rule), self.request.key(rule)));
             self.computed.len() - 1
         });
         &self.computed[at].1

@@ -52,6 +52,7 @@ pub mod preflight;
 pub mod preview;
 mod quic_ports;
 mod request;
+mod selecting;
 pub mod semantics;
 pub mod session;
 pub mod shares;

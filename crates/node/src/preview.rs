@@ -7,6 +7,7 @@ use crate::doors;
 use crate::media;
 use crate::policy::{ClientTask, Recv, Shaping};
 use crate::request::{limits_of, use_of};
+use crate::selecting::Selection;
 use crate::sites::{SiteName, SiteRef};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
@@ -77,7 +78,8 @@ pub fn preview(
     let key = key(shared, &mut task);
     task.name_coding();
     let peek = shared.cache.peek(&key);
-    let selected = peek.variants.iter().find(|object| selects(object, &task.request)).cloned();
+    let selected =
+        peek.variants.iter().find(|object| selects(object, &Selection::of(&task))).cloned();
     let reason = match recv {
         Recv::Hash => looked_up(&task, shared.cache.fenced_below(now), &peek, selected.as_deref()),
         Recv::Pass if task.reason == Reason::Miss => Reason::PassPolicy,
@@ -149,12 +151,11 @@ fn key(shared: &Shared, task: &mut ClientTask) -> Key {
 }
 
 /// Whether a stored variant is for this request (RFC 9111 §4.1).
-fn selects(object: &Object, request: &RequestHead) -> bool {
-    let varies_alike = object
-        .variation()
-        .is_none_or(|variation| variation.rule.key(&request.fields) == variation.key);
+fn selects(object: &Object, selection: &Selection<'_>) -> bool {
+    let varies_alike =
+        object.variation().is_none_or(|variation| selection.key(&variation.rule) == variation.key);
     let bound = object.with_head(|head| head.scheme_bound);
-    varies_alike && bound.is_none_or(|scheme| scheme == request.scheme)
+    varies_alike && bound.is_none_or(|scheme| scheme == selection.scheme())
 }
 
 fn looked_up(task: &ClientTask, fence: u64, peek: &Peek, selected: Option<&Object>) -> Reason {

@@ -235,8 +235,8 @@ fn a_fence_and_the_end_of_trust_hold_in_all_groups() {
             true => Use::Validate,
             false => Use::Serve,
         };
-        let request = (&RequestHead::default(), false);
-        let found = groups.lookup_from(from, &key, request, START, &mut classify);
+        let request = RequestHead::default();
+        let found = groups.lookup_from(from, &key, (&request, false), START, &mut classify);
         let Lookup::Miss { stale: Some(stale), .. } = found else { panic!("{found:?}") };
         assert!(!stale.is_copy());
     }
@@ -306,8 +306,8 @@ fn no_group_finds_what_another_would_not() {
                 5 => groups.all().iter().for_each(|cache| _ = cache.reclaim(200_000)),
                 _ => {
                     let classify = &mut |object: &Object| by_freshness(object, START);
-                    let request = (&RequestHead::default(), false);
-                    match groups.lookup_from(from, &key, request, START, classify) {
+                    let request = RequestHead::default();
+                    match groups.lookup_from(from, &key, (&request, false), START, classify) {
                         Lookup::Hit { object, .. } => {
                             let newest = versions.get(&key.hash());
                             let shown = object.head().fetch_id;

@@ -5,9 +5,8 @@ use super::source::OnDisk;
 use crate::keepers::{Restored, Wanted, objective_of};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::ObjectSpec;
+use freshet_cache::{ObjectSpec, Selecting};
 use freshet_http::freshness::Freshness;
-use freshet_http::message::RequestHead;
 use freshet_store::disk::purges::Soft;
 use freshet_store::disk::{Disks, Stored};
 use freshet_store::{Arena, Body, Standing};
@@ -24,12 +23,12 @@ pub(super) async fn restore(
     worker: &Worker,
     wanted: Wanted<'_>,
 ) -> Option<Restored> {
-    let (shared, Wanted { key, request, whole }) = (&worker.shared, wanted);
+    let (shared, Wanted { key, request, selection, whole }) = (&worker.shared, wanted);
     let arena = shared.cache.arena_of(key);
     let found = find(disks, key.hash(), whole, arena).await;
     let selected = found.into_iter().find_map(|stored| {
         let meta = meta::read(&stored.meta).filter(|meta| *meta.key == *key.text())?;
-        selects(&meta, request).then_some((stored, meta))
+        selects(&meta, selection).then_some((stored, meta))
     });
     let (mut stored, mut meta) = selected?;
     let (head, now) = ((key, &meta.head, stored.born), UnixMillis::now());
@@ -103,11 +102,10 @@ async fn put_payload(body: &Arc<Body>, stored: &mut Stored) {
     }
 }
 
-fn selects(meta: &Meta, request: &RequestHead) -> bool {
-    meta.head.scheme_bound.is_none_or(|scheme| scheme == request.scheme)
-        && meta.variation.as_ref().is_none_or(|variation| {
-            variation.rule.matches(&variation.key, &request.fields, &mut Vec::new())
-        })
+fn selects(meta: &Meta, selection: &dyn Selecting) -> bool {
+    let variation = meta.variation.as_ref();
+    meta.head.scheme_bound.is_none_or(|scheme| scheme == selection.scheme())
+        && variation.is_none_or(|variation| selection.key(&variation.rule) == variation.key)
 }
 
 /// What a soft purge leaves of a response's life, which is never more than it has.

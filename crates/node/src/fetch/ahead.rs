@@ -21,6 +21,7 @@ use crate::media::{Belongs, Wanted, key_of};
 use crate::policy::{ClientTask, Miss, Recv, key_authority};
 use crate::preview;
 use crate::request::use_of;
+use crate::selecting::Selection;
 use crate::sites::SiteRef;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -235,7 +236,8 @@ fn begin(worker: &Rc<Worker>, task: &mut ClientTask, key: Arc<Key>, errand: Erra
     }
     let fence = cache.fenced_below(now);
     let classify = &mut |object: &Object| use_of(task, fence, object);
-    match cache.lookup_ahead(&key, &task.request, now, classify) {
+    let lookup = cache.lookup_ahead(&key, &Selection::of(task), now, classify);
+    match lookup {
         Lookup::Miss { ticket, stale: None, .. } => {
             let site = task.site.clone();
             if Arc::clone(&site.policy).miss(task) != Miss::Fetch {

@@ -87,8 +87,8 @@ impl Answered {
         if place.total.is_some_and(|total| total > bytes_max) {
             return Verdict::LetThrough(Reason::TooLarge, place);
         }
-        let client = &asked.plan.client.fields;
-        match entry::variation(&answer.head.fields, self.incoming.form, client) {
+        let selecting = asked.plan.selecting();
+        match entry::variation(&answer.head.fields, self.incoming.form, selecting) {
             Ok(variation) => Verdict::Keep(place, variation),
             Err(reason) => Verdict::Give(reason),
         }
@@ -107,8 +107,8 @@ impl Answered {
             return None;
         }
         let head = asked.stored_head(&answer.head, answer.freshness.clone(), form, false);
-        let client = &asked.plan.client.fields;
-        let variation = entry::variation(&answer.head.fields, form, client).ok()?;
+        let selecting = asked.plan.selecting();
+        let variation = entry::variation(&answer.head.fields, form, selecting).ok()?;
         let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
         let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
         asked.worker.shared.keepers.let_through(&candidate, place.total)

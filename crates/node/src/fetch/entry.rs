@@ -94,7 +94,7 @@ impl Asked {
             head,
             variation,
             tags,
-            request: &self.plan.client.fields,
+            request: self.plan.selecting(),
             born: self.born,
             storage,
         }
@@ -149,14 +149,15 @@ impl Asked {
     }
 }
 
-/// Which requests of the resource an answer is for, by its `Vary`; `None` where it is for all.
+/// Which requests of the resource an answer is for, by its `Vary` and the `selecting` fields of the
+/// request it came for; `None` where it is for all.
 ///
 /// # Errors
 /// It is for none but the one it came for.
 pub(super) fn variation(
     fields: &Fields,
     form: Form,
-    client: &Fields,
+    selecting: &Fields,
 ) -> Result<Option<Variation>, Reason> {
     let too_long = |name: &[u8]| name.len() > VARY_NAME_BYTES_MAX;
     match meta::rule(fields, form) {
@@ -164,7 +165,7 @@ pub(super) fn variation(
         Vary::Any => Err(Reason::VaryAny),
         Vary::On(_) if fields.tokens("vary").any(too_long) => Err(Reason::VaryAny),
         Vary::On(rule) => {
-            let key = rule.key(client);
+            let key = rule.key(selecting);
             Ok(Some(Variation { rule: Arc::new(rule), key }))
         }
     }

@@ -6,10 +6,12 @@ use crate::body::RequestBody;
 use crate::exchange::Interim;
 use crate::ledger::requests::Charge;
 use crate::policy::{ClientTask, FetchKind, OriginChoice};
+use crate::selecting;
 use crate::sites::SiteRef;
 use crate::transcript::Transcript;
 use freshet_cache::{Key, Object, Ticket};
 use freshet_http::coding::Coding;
+use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
 use std::any::Any;
@@ -28,8 +30,10 @@ pub(crate) struct Plan {
     pub(super) state: Option<Box<dyn Any>>,
     /// The request for the origin.
     pub(super) request: RequestHead,
-    /// The client's, whose fields decide storability and variant.
+    /// The client's, whose fields decide storability.
     pub(super) client: RequestHead,
+    /// Those that decide which variant an answer is, where they are others.
+    selecting: Option<Fields>,
     /// Whether the origin hears of who the client is, so that its answer is nothing for others.
     pub(super) names_client: bool,
     pub(super) client_address: Option<SocketAddr>,
@@ -102,6 +106,11 @@ impl Plan {
         Self { errand: Some(errand), ..self }
     }
 
+    /// Fields that decide which variant an answer is.
+    pub(super) fn selecting(&self) -> &Fields {
+        self.selecting.as_ref().unwrap_or(&self.client.fields)
+    }
+
     /// Whether nobody has asked for it yet.
     pub(super) fn is_ahead(&self) -> bool {
         self.errand.is_some()
@@ -144,6 +153,8 @@ impl Plan {
                 FetchKind::Pass => task.request.clone(),
                 FetchKind::Miss | FetchKind::Background => prepare::for_all(task),
             },
+            selecting: (kind != FetchKind::Pass && !site.semantics.forwards_as_it_is)
+                .then(|| selecting::sent(task)),
             names_client: kind == FetchKind::Pass && prepare::names_client(task),
             client_address: task.client.address,
             server_address: task.client.local_address,

@@ -199,7 +199,7 @@ fn for_one(task: &ClientTask) -> RequestHead {
 
 /// Says who asked, and through whom (RFC 9110 §7.6.3, RFC 8586 §2). A policy may have said so by
 /// itself.
-fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
+pub(crate) fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
     if task.site.semantics.forwards_as_it_is {
         return request;
     }

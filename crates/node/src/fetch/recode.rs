@@ -6,8 +6,9 @@ use super::entry;
 use super::fill::Flow;
 use crate::keepers::{self, objective_of};
 use crate::policy::ClientTask;
+use crate::selecting::Selection;
 use crate::worker::Worker;
-use freshet_cache::{Key, Object, ObjectSpec, StoredHead, Ticket, Use};
+use freshet_cache::{Key, Object, ObjectSpec, Selecting, StoredHead, Ticket, Use};
 use freshet_content::chain::{Chain, Stage};
 use freshet_content::heads::{forbids_change, note_other_bytes};
 use freshet_http::coding::Coding;
@@ -39,7 +40,10 @@ pub(crate) fn recode(
         return Err(ticket);
     };
     let head = recoded(&stored, coding);
-    let Ok(variation) = entry::variation(&head.fields, head.form, &task.request.fields) else {
+    let selection = Selection::of(task);
+    let Some(kept) = object.variation() else { return Err(ticket) };
+    let selecting = selection.fields(&kept.rule);
+    let Ok(variation) = entry::variation(&head.fields, head.form, selecting) else {
         return Err(ticket);
     };
     let stats = &worker.stats;
@@ -83,7 +87,7 @@ pub(crate) fn recode(
 fn differs_in_coding_only(object: &Object, task: &ClientTask) -> bool {
     let Some(variation) = object.variation() else { return false };
     let rule = &variation.rule;
-    let wanted = rule.key(&task.request.fields);
+    let wanted = Selection::of(task).key(rule);
     let body = object.body();
     rule.differs_in_coding_only(&variation.key, &wanted)
         && !body.is_transit()

@@ -400,7 +400,7 @@ impl Asked {
         if !matches!(reason, Reason::HitRevalidated | Reason::MediaBehind) {
             self.worker.shared.cache.forget(&object);
         } else if kept {
-            let (site, request, born) = (&self.plan.site, &self.plan.client.fields, self.born);
+            let (site, request, born) = (&self.plan.site, self.plan.selecting(), self.born);
             let renewed = Renewed { site, object: &object, request, born, was_fresh };
             self.worker.shared.keepers.renewed(renewed);
         }

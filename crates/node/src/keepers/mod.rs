@@ -21,7 +21,9 @@ pub(crate) use missing::{fill, response_body};
 use crate::sites::SiteRef;
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, Object, ObjectSpec, Objective, Purge, StoredHead, Ticket, Variation};
+use freshet_cache::{
+    Key, Object, ObjectSpec, Objective, Purge, Selecting, StoredHead, Ticket, Variation,
+};
 use freshet_config::SiteSettings;
 use freshet_config::storage::Storage;
 use freshet_http::fields::Fields;
@@ -134,6 +136,8 @@ pub(crate) struct Renewed<'a> {
 pub(crate) struct Wanted<'a> {
     pub(crate) key: &'a Key,
     pub(crate) request: &'a RequestHead,
+    /// Which variant that selects.
+    pub(crate) selection: &'a dyn Selecting,
     /// Whether its first bytes are wanted too.
     pub(crate) whole: bool,
 }

@@ -7,7 +7,8 @@ use super::{
     Recv,
 };
 use crate::request::is_peer;
-use crate::snapshot::Snapshot;
+use crate::site::Site;
+use crate::sites::SiteRef;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_content::heads::{Wish, filters_for, forbids_change};
 use freshet_http::cdn_loop::{self, CdnLoop};
@@ -122,6 +123,14 @@ impl Policy for Builtin {
     fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {
         let sent = rules::begin_fetch(task, kind)?;
         Some(Box::new(sent))
+    }
+
+    fn writes(&self, site: &Site, name: &[u8]) -> bool {
+        rules::writes(&site.settings.rules, name)
+    }
+
+    fn write(&self, task: &ClientTask, fields: &mut Fields) {
+        rules::write(task, fields);
     }
 
     fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch {

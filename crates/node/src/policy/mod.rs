@@ -18,7 +18,9 @@ pub use task::{
 };
 
 use crate::semantics::{self, Semantics};
+use crate::site::Site;
 use freshet_cache::{KeyBuilder, Object};
+use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use std::any::Any;
@@ -71,6 +73,16 @@ pub trait Policy: Send + Sync {
     fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {
         let _ = (task, kind);
         None
+    }
+    /// Whether it has a word on a field of requests that are for all, by its name in small letters.
+    fn writes(&self, site: &Site, name: &[u8]) -> bool {
+        let _ = (site, name);
+        false
+    }
+    /// Brings fields in line as it does for an origin that is asked for all, as far as that is known of
+    /// a request before it goes there: by them, `Vary` selects.
+    fn write(&self, task: &ClientTask, fields: &mut Fields) {
+        let _ = (task, fields);
     }
     /// What the machine does beside it.
     fn semantics(&self) -> Semantics {

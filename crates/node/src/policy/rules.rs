@@ -2,7 +2,7 @@
 
 use super::task::{ClientTask, FetchKind, FetchTask};
 use super::values::{self, Moment};
-use freshet_config::rules::{Cors, FieldAction, FieldRule, Redirect};
+use freshet_config::rules::{Cors, FieldAction, FieldRule, Redirect, Rules};
 use freshet_config::template::Template;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead, Scheme};
@@ -116,13 +116,37 @@ pub(super) fn fetch(task: &mut FetchTask) {
     if rules.is_empty() {
         return;
     }
-    if rules.cors.is_some() && task.kind != FetchKind::Pass {
-        // What the origin would say to one page's origin is kept for all.
-        task.request.fields.remove("origin");
-    }
+    let is_for_all = task.kind != FetchKind::Pass;
     let FetchTask { state, request, .. } = task;
     let sent = state.as_deref().and_then(|state| state.downcast_ref::<Sent>());
-    let target = sent.map_or(request.target.as_str(), |sent| &sent.target);
+    change_request(rules, sent, is_for_all, &request.target, &mut request.fields);
+}
+
+/// Whether a rule changes a field of requests that are for all.
+pub(super) fn writes(rules: &Rules, name: &[u8]) -> bool {
+    let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    (rules.cors.is_some() && is("origin")) || rules.request_fields.iter().any(|rule| is(&rule.name))
+}
+
+/// Changes fields as [`fetch`] does where it is for all.
+pub(super) fn write(task: &ClientTask, fields: &mut Fields) {
+    let sent = begin_fetch(task, FetchKind::Miss);
+    let rules = &task.site.settings.rules;
+    change_request(rules, sent.as_ref(), true, &task.request.target, fields);
+}
+
+fn change_request(
+    rules: &Rules,
+    sent: Option<&Sent>,
+    is_for_all: bool,
+    target: &str,
+    fields: &mut Fields,
+) {
+    if rules.cors.is_some() && is_for_all {
+        // What the origin would say to one page's origin is kept for all.
+        fields.remove("origin");
+    }
+    let target = sent.map_or(target, |sent| &sent.target);
     for (index, rule) in rules.request_fields.iter().enumerate() {
         if rule.is_for(target) {
             let value = sent.and_then(|sent| sent.values.get(index)?.as_deref());

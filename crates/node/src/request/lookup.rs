@@ -10,10 +10,11 @@ use crate::fetch::{self, Cause, Plan};
 use crate::keepers::{Used, Wanted};
 use crate::media::id_of;
 use crate::policy::{ClientTask, Hit, Miss};
+use crate::selecting::Selection;
 use crate::shares::TRANSIENT;
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Ticket, Use, WaitOutcome};
+use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Selecting, Ticket, Use, WaitOutcome};
 use freshet_http::cache_control::{CacheControl, RequestCacheControl};
 use freshet_http::freshness::Reuse;
 use freshet_http::message::Method;
@@ -64,7 +65,7 @@ impl Machine<'_> {
             // Where the fence came down meanwhile, what was purged is gone.
             let fence = cache.fenced_below(self.task.now).min(came);
             let asked = Asked::new(&self.task, fence, collapsed);
-            let (request, now) = (&self.task.request, self.task.now);
+            let (selection, now) = (Selection::of(&self.task), self.task.now);
             let is_outgrown = |object: &Object| {
                 length_min > 0 && object.body().total().is_some_and(|total| total < length_min)
             };
@@ -72,7 +73,7 @@ impl Machine<'_> {
                 true => Use::Ignore,
                 false => asked.classify(object),
             };
-            let request = (request, self.task.hash_ignore_vary);
+            let request = (&selection as &dyn Selecting, self.task.hash_ignore_vary);
             match cache.lookup_from(group, &key, request, now, classify) {
                 Lookup::Hit { object, refresh } => {
                     if self.forget_banned(&object) {
@@ -88,8 +89,12 @@ impl Machine<'_> {
                         self.keep_body().await;
                         self.refresh(ticket, &object);
                     }
-                    let (site, request) = (&self.task.site, &self.task.request.fields);
-                    let original = object.original();
+                    let (site, original) = (&self.task.site, object.original());
+                    let selection = Selection::of(&self.task);
+                    let request = match object.variation() {
+                        Some(variation) => selection.fields(&variation.rule),
+                        None => &self.task.request.fields,
+                    };
                     self.worker.shared.keepers.used(Used { site, object: original, request });
                     copies::note_use(self.worker, &object);
                     if let Some(taking) = self.worker.shared.taking.get() {
@@ -189,7 +194,8 @@ impl Machine<'_> {
         let key = self.key();
         let request = &self.task.request;
         let whole = request.method != Method::Head && !request.fields.contains("range");
-        let wanted = Wanted { key: &key, request, whole };
+        let selection = Selection::of(&self.task);
+        let wanted = Wanted { key: &key, request, selection: &selection, whole };
         self.worker.shared.keepers.restore(self.worker, wanted, ticket).await
     }
 

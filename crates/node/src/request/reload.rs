@@ -4,6 +4,7 @@ use super::lookup::Asked;
 use super::{Found, Machine, State};
 use crate::media::{Directives, Known, Reload, id_of};
 use crate::policy::ClientTask;
+use crate::selecting::Selection;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Lookup, Object};
 use freshet_http::reason::Reason;
@@ -37,7 +38,8 @@ impl Machine<'_> {
         let shared = &self.worker.shared;
         let usable = Asked::new(&self.task, shared.cache.usable_from(self.task.now), false);
         let classify = &mut |object: &Object| usable.classify(object);
-        let lookup = shared.cache.lookup(&newest, &self.task.request, self.task.now, classify);
+        let lookup =
+            shared.cache.lookup(&newest, &Selection::of(&self.task), self.task.now, classify);
         let Lookup::Hit { object, refresh: None } = lookup else { return None };
         if self.forget_banned(&object) {
             return None;

@@ -1,8 +1,8 @@
 //! Variants of one resource.
 
-use crate::client::{get, get_with};
-use crate::harness::{TestNode, run};
-use crate::origin::{Origin, response};
+use crate::client::{Answer, Client, get, get_with};
+use crate::harness::{Setup, TestNode, proxied, run};
+use crate::origin::{Origin, Request, response};
 
 fn varying(vary: &'static str, by: &'static str) -> Origin {
     Origin::serve(move |asked| {
@@ -91,5 +91,97 @@ fn another_host_is_another_resource() {
             assert_eq!(answer.text(), wanted, "{host}");
         }
         assert_eq!(origin.count(), 2);
+    });
+}
+
+/// An origin that says it varies by the field its path names, and answers with what that was.
+fn varying_by_path() -> Origin {
+    Origin::serve(|asked: &Request| {
+        let name = asked.target().trim_matches('/').to_owned();
+        let value = asked.field(&name).unwrap_or("none").to_owned();
+        response("200 OK", &["Cache-Control: max-age=60", &format!("Vary: {name}")], value)
+    })
+}
+
+async fn from(node: &TestNode, address: &str, target: &str, fields: &[&str]) -> Answer {
+    let mut client = Client::to(node).await;
+    client.send(proxied(address)).await;
+    client.get_with(target, fields).await
+}
+
+#[test]
+fn what_the_node_says_of_a_client_selects_where_an_origin_varies_by_it() {
+    run(async {
+        let origin = varying_by_path();
+        let rules = "[[header]]\non = \"request\"\nname = \"X-Real-IP\"\nvalue = \"{client}\"\n\
+             [[header]]\non = \"request\"\nname = \"X-Edge\"\nvalue = \"here\"";
+        let node = Setup::of(&origin).behind_proxy().and(rules).start();
+        let (one, other) = ("192.0.2.1", "192.0.2.2");
+        for name in ["x-forwarded-for", "x-real-ip"] {
+            let target = format!("/{name}");
+            // What a client says of itself is in the place of nothing.
+            let lie = format!("{name}: {one}");
+            assert_eq!(from(&node, one, &target, &[]).await.text(), one);
+            assert_eq!(from(&node, other, &target, &[&lie]).await.text(), other);
+            for (address, fields) in [(one, vec![]), (one, vec![&*lie]), (other, vec![&*lie])] {
+                let again = from(&node, address, &target, &fields).await;
+                assert!(again.cache().contains("; hit"), "{name}: {}", again.cache());
+                assert_eq!(again.text(), address);
+            }
+            assert_eq!(node.variants(&target), 2, "{name}");
+        }
+        for (name, value) in [("x-forwarded-proto", "http"), ("x-edge", "here")] {
+            let target = format!("/{name}");
+            assert_eq!(from(&node, one, &target, &[]).await.text(), value);
+            let again = from(&node, other, &target, &[&format!("{name}: else")]).await;
+            assert!(again.cache().contains("; hit"), "{name}: {}", again.cache());
+            assert_eq!((again.text().as_str(), node.variants(&target)), (value, 1));
+        }
+    });
+}
+
+#[test]
+fn what_an_origin_never_hears_makes_no_variants() {
+    run(async {
+        let origin = varying_by_path();
+        let rules = "[cors]\norigins = [\"*\"]\n[[header]]\non = \"request\"\n\
+             name = \"Accept-Language\"\naction = \"remove\"";
+        let node = Setup::of(&origin).and(rules).start();
+        for (name, values) in [
+            ("origin", ["https://a.example", "https://b.example"]),
+            ("accept-language", ["de", "en"]),
+        ] {
+            let target = format!("/{name}");
+            for value in values {
+                let answer = get_with(&node, &target, &[&format!("{name}: {value}")]).await;
+                assert_eq!(answer.text(), "none");
+            }
+            assert_eq!(node.variants(&target), 1, "{name}");
+        }
+        assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn nothing_in_a_field_is_taken_for_nothing() {
+    run(async {
+        let origin = varying_by_path();
+        let node = TestNode::before(&origin);
+        for value in [",https://a.example", "https://a.example", "https://a.example,"] {
+            let answer = get_with(&node, "/origin", &[&format!("Origin: {value}")]).await;
+            assert_eq!(answer.text(), value);
+        }
+    });
+}
+
+#[test]
+fn the_order_of_languages_may_say_which_is_liked_best() {
+    run(async {
+        let origin = varying_by_path();
+        let node = TestNode::before(&origin);
+        for value in ["de, en", "en, de"] {
+            let field = format!("Accept-Language: {value}");
+            assert_eq!(get_with(&node, "/accept-language", &[&field]).await.text(), value);
+        }
     });
 }
