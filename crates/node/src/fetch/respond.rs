@@ -438,7 +438,7 @@ impl Asked {
         }
         for (authority, target) in method::invalidated(client, head.status, &head.fields) {
             let key = self.plan.site.name.key(shared.cache.secret());
-            forget(&resource(key, self.plan.site.node(), &authority, &target).build());
+            forget(&resource(key, &self.plan.site, &authority, &target).build());
         }
         self.kept_from = is_current.then_some(place);
     }

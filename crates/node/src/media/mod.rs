@@ -69,7 +69,7 @@ fn folders(text: &str) -> impl Iterator<Item = &str> {
 
 /// The key a resource of a site has in [`Channels`], whatever key its policy gives it in the cache.
 pub(crate) fn key_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) -> Key {
-    resource(site.name.key(secret), site.node(), authority, target).build()
+    resource(site.name.key(secret), site, authority, target).build()
 }
 
 /// The same for what was asked for, whatever directives stand in its query.

@@ -72,7 +72,7 @@ impl Policy for Builtin {
     }
 
     fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
-        resource(key, task.site.node(), &task.request.authority, &task.request.target)
+        resource(key, &task.site, &task.request.authority, &task.request.target)
     }
 
     fn hit(&self, _: &mut ClientTask, _: &Object) -> Hit {
@@ -217,15 +217,17 @@ pub(crate) fn allows_upgrade(allowed: &[String], protocol: &[u8]) -> bool {
     allowed.iter().any(|known| is(protocol, known) || is(name, known))
 }
 
-/// The key of a resource, by what a request for it says.
+/// The key of a resource, by what a request for it says, and by what rules make of its query.
 pub(crate) fn resource<'a>(
     key: KeyBuilder<'a>,
-    node: &Snapshot,
+    site: &SiteRef,
     authority: &str,
     target: &str,
 ) -> KeyBuilder<'a> {
-    let target = target::key_target(target);
-    let authority = key_authority(authority, &node.own_ports);
+    let rule = site.settings.rules.caching_for(target);
+    let changed = rule.and_then(|rule| rule.query.changed(target));
+    let target = target::key_target(changed.as_deref().unwrap_or(target));
+    let authority = key_authority(authority, &site.node().own_ports);
     key.parts([authority.as_bytes(), target.as_bytes()])
 }
 

@@ -33,38 +33,36 @@ enum Local {
     Preflight,
 }
 
-/// What the rules answer by themselves, as a status; otherwise the target is as they want it.
+/// What the rules answer by themselves, as a status. The target is as they want it then.
 pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
     let site = task.site.clone();
     let rules = &site.settings.rules;
     if rules.is_empty() {
         return None;
     }
-    let request = &task.request;
+    let request = &mut task.request;
     let location = rules.redirects.iter().find_map(|rule| {
         let to = location(rule, request.scheme, &request.authority, &request.target)?;
         Some((rule.status, to))
     });
-    if let Some((status, to)) = location {
-        task.state = Some(Box::new(Ruled { local: Some(Local::Redirect(to)), ..Ruled::default() }));
-        return Some(status);
-    }
     let is_preflight = request.method == Method::Options
         && request.fields.contains("origin")
         && request.fields.contains("access-control-request-method");
-    if rules.cors.is_some() && is_preflight {
-        task.state = Some(Box::new(Ruled { local: Some(Local::Preflight), ..Ruled::default() }));
-        return Some(204);
-    }
+    let (status, local) = match location {
+        Some((status, to)) => (Some(status), Some(Local::Redirect(to))),
+        None if rules.cors.is_some() && is_preflight => (Some(204), Some(Local::Preflight)),
+        None => (None, None),
+    };
+    // Also of what is answered here: what is purged by its URL has a key.
     let rewritten = rules.paths.iter().find_map(|rule| {
         let rest = request.target.strip_prefix(&rule.prefix)?;
         Some(format!("{}{rest}", rule.replace))
     });
-    if let Some(target) = rewritten {
-        let sent = std::mem::replace(&mut task.request.target, target);
-        task.state = Some(Box::new(Ruled { sent_target: Some(sent), local: None }));
+    let sent_target = rewritten.map(|target| std::mem::replace(&mut request.target, target));
+    if local.is_some() || sent_target.is_some() {
+        task.state = Some(Box::new(Ruled { sent_target, local }));
     }
-    None
+    status
 }
 
 /// Whether a rule has a GET or HEAD go to the origin by itself. Otherwise its query is as the rule for
@@ -73,9 +71,9 @@ pub(super) fn leads_past_cache(task: &mut ClientTask) -> bool {
     let site = task.site.clone();
     let (rules, request) = (&site.settings.rules, &task.request);
     if rules.leads_past_cache(&request.target, &request.fields) {
-    let Some(rule) = rules.caching_for(&request.target) else { return false };
         return true;
     }
+    let Some(rule) = rules.caching_for(&request.target) else { return false };
     if let Some(target) = rule.query.changed(&task.request.target) {
         let sent = std::mem::replace(&mut task.request.target, target);
         if ruled(task).is_none() {
@@ -152,7 +150,7 @@ fn change_request(
             let value = sent.and_then(|sent| sent.values.get(index)?.as_deref());
             // What begins a fetch by itself asks for nobody.
             let value = value.or_else(|| rule.action.template()?.plain());
-            change(rule, value, &mut request.fields);
+            change(rule, value, fields);
         }
     }
 }

@@ -5,6 +5,8 @@ use crate::harness::{Setup, TestNode, run};
 use crate::origin::{Origin, fresh, head, response};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Purge;
+use freshet_http::message::{RequestHead, Scheme};
+use freshet_node::preview;
 
 /// An origin that numbers its answers; PUT and POST answer what `more` says.
 fn numbering(more: &'static [&'static str]) -> Origin {
@@ -248,5 +250,47 @@ fn an_answer_to_post_that_was_purged_on_its_way_is_not_kept() {
             let want = if is_kept { "before" } else { "after" };
             assert_eq!(client.answer("GET").await.text(), want, "{target}");
         }
+    });
+}
+
+#[test]
+fn what_rules_make_of_a_query_is_purged_and_invalidated_as_it_is_asked_for() {
+    run(async {
+        let origin = numbering(&["Location: /page?a=1&b=2&utm_x=1"]);
+        let rules = "[[cache_rule]]\nquery_drop = [\"utm_*\"]\nquery_sort = true\n";
+        let node = Setup::of(&origin).and(rules).start();
+        for target in ["/page?b=2&a=1", "/page?utm_source=x"] {
+            let before = get(&node, target).await.text();
+            assert_eq!(get(&node, target).await.text(), before, "{target}");
+            assert_eq!(request(&node, "POST", target, &[]).await.text(), "done");
+            let after = get(&node, target).await.text();
+            assert_ne!(after, before, "{target}");
+            assert_eq!(request(&node, "PURGE", target, &[]).await.status, 200, "{target}");
+            assert_ne!(get(&node, target).await.text(), after, "{target}");
+        }
+        // What it names is found as well.
+        let before = get(&node, "/page?b=2&a=1").await.text();
+        request(&node, "POST", "/other", &[]).await;
+        assert_ne!(get(&node, "/page?b=2&a=1").await.text(), before);
+    });
+}
+
+#[test]
+fn a_url_is_purged_by_its_key_also_where_its_scheme_is_led_elsewhere() {
+    run(async {
+        let origin = numbering(&[]);
+        let rules = "[[redirect]]\nscheme = \"https\"\nto = \"http://{host}/{rest}\"\n\
+             [[path]]\nprefix = \"/assets/\"\nreplace = \"/v7/\"\n";
+        let node = Setup::of(&origin).and(rules).start();
+        get(&node, "/assets/a").await;
+        let (shared, snapshot) = (&node.node.shared, node.node.snapshot());
+        let request = RequestHead {
+            scheme: Scheme::Https,
+            authority: crate::client::HOST.into(),
+            target: "/assets/a".into(),
+            ..RequestHead::default()
+        };
+        let key = preview::key_of(shared, &snapshot, request, UnixMillis::now()).unwrap();
+        assert_eq!(shared.cache.peek(&key).variants.len(), 1);
     });
 }
