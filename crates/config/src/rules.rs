@@ -321,6 +321,12 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
         let message =
             format!("redirect.to `{to}` has {{rest}}, which is what `*` in from stands for");
         refuse("to", message);
+    } else if has_rest_in_authority(&to) {
+        let message = format!(
+            "redirect.to `{to}` has {{rest}} in the place of a host, which clients would choose then: \
+             write `/{{rest}}`"
+        );
+        refuse("to", message);
     } else if !matches!(status, 301 | 302 | 303 | 307 | 308) {
         let message = format!("redirect.status is 301, 302, 303, 307 or 308, not {status}");
         refuse("status", message);
@@ -329,6 +335,13 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
         return Some(Redirect { from, scheme, to, status, place: row.at("redirect[].to") });
     }
     None
+}
+
+/// Whether what a client asks for would be a part of the authority, as in `https://a.example{rest}`.
+fn has_rest_in_authority(to: &str) -> bool {
+    let behind = to.split_once("://").map(|(_, behind)| behind);
+    let authority = behind.and_then(|behind| behind.split(['/', '?', '#']).next());
+    authority.is_some_and(|authority| authority.contains("{rest}"))
 }
 
 /// A word in braces that stands for nothing.
@@ -425,6 +438,8 @@ mod tests {
             ("[[redirect]]\nto = \"//evil\"\n", "redirect.to"),
             ("[[redirect]]\nto = \"javascript:x\"\n", "redirect.to"),
             ("[[redirect]]\nfrom = \"/a\"\nto = \"/{rest}\"\n", "{rest}"),
+            ("[[redirect]]\nto = \"https://a.example{rest}\"\n", "write `/{rest}`"),
+            ("[[redirect]]\nto = \"https://{host}{rest}/\"\n", "write `/{rest}`"),
             ("[[redirect]]\nto = \"/a\"\nstatus = 304\n", "redirect.status"),
             ("[[redirect]]\nto = \"https://{hostname}/\"\n", "what there is are {host}"),
             ("[[path]]\nprefix = \"a\"\n", "path.prefix"),
