@@ -2,7 +2,7 @@
 
 use super::document::{Document, Row};
 use super::key::{Key, Kind, per_site};
-use super::mistake::Mistake;
+use super::mistake::{Mistake, Place};
 use freshet_base::units;
 use freshet_http::path;
 use std::borrow::Cow;
@@ -106,6 +106,8 @@ pub struct CacheRule {
     pub bypass_cookies: Vec<Name>,
     /// What becomes of the query.
     pub query: QueryRule,
+    /// Where its path is written.
+    pub place: Place,
 }
 
 /// What an origin says that a rule's lifetime takes the place of.
@@ -294,6 +296,7 @@ fn cache_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<CacheRule> {
             drop: names("query_drop"),
             sort: value("query_sort").bool(),
         },
+        place: row.at(&key("path")),
     };
     if !rule.path.starts_with('/') {
         refuse("path", format!("cache_rule.path begins with `/`, as `/img/`, not `{}`", rule.path));

@@ -1,6 +1,7 @@
 //! The hosts a site is for.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 /// Longest name of a host (RFC 1035 §2.3.4).
@@ -30,15 +31,16 @@ impl FromStr for HostPattern {
             None => (lower.as_str(), false),
         };
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let is_address = host.starts_with('[')
-            && host.ends_with(']')
-            && host[1..host.len() - 1].parse::<std::net::Ipv6Addr>().is_ok();
+        if let Some(address) = ipv6(host).filter(|_| !is_below) {
+            // As requests have it (RFC 5952).
+            return Ok(Self::Exact(format!("[{address}]").into()));
+        }
         let is_host = !host.is_empty()
             && host.len() <= HOST_BYTES_MAX
             && !host.starts_with('.')
             && !host.ends_with('.')
             && host.bytes().all(is_name);
-        if !is_host && (is_below || !is_address) {
+        if !is_host {
             return Err(format!(
                 "`{text}` is no host: write `www.example`, `*.example` or `*`, without port, \
                  names beyond ASCII as `xn--`"
@@ -61,12 +63,32 @@ impl HostPattern {
     }
 }
 
+fn ipv6(host: &str) -> Option<Ipv6Addr> {
+    host.strip_prefix('[')?.strip_suffix(']')?.parse().ok()
+}
+
 impl fmt::Display for HostPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exact(host) => f.write_str(host),
             Self::Below(host) => write!(f, "*.{host}"),
             Self::Any => f.write_str("*"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_one_host_however_it_is_written() {
+        for text in ["[2001:db8:0::1]", "[2001:DB8::1]", "[2001:db8:0:0:0:0:0:1]"] {
+            let pattern: HostPattern = text.parse().expect(text);
+            assert!(pattern.covers("[2001:db8::1]"), "{text}: {pattern}");
+        }
+        for text in ["2001:db8::1", "[2001:db8::1", "*.[2001:db8::1]", "[::1]:80", "[a]"] {
+            assert!(text.parse::<HostPattern>().is_err(), "{text}");
         }
     }
 }

@@ -36,6 +36,7 @@ pub mod media;
 mod media_keys;
 pub mod mistake;
 mod node_keys;
+pub mod order;
 pub mod origins;
 pub mod parents;
 pub mod rate_limits;

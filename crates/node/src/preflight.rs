@@ -10,6 +10,7 @@ use crate::snapshot::{Draft, Snapshot};
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::format_bytes;
 use freshet_config::mistake::{Mistake, Place};
+use freshet_config::order;
 use freshet_config::settings::{LogTarget, Settings};
 use freshet_config::stores::Store;
 use freshet_config::values::machine_memory_bytes;
@@ -107,6 +108,7 @@ pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mi
     for listener in &settings.listeners {
         found.extend(examine_address(&listener.address, listener.place, &is_own));
     }
+    found.extend(settings.served().iter().flat_map(|site| order::never_counting(site)));
     stores(settings, &mut found);
     lower_memory(settings, &mut found);
     if let LogTarget::File(path) = &settings.log.access

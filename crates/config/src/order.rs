@@ -1,0 +1,67 @@
+//! Rules of which the first that fits counts, and that stand where they never do.
+
+use super::access::AccessRule;
+use super::cache_rules::CacheRule;
+use super::mistake::{Mistake, Place};
+use super::site::SiteSettings;
+
+/// Warns of those of a site.
+pub fn never_counting(site: &SiteSettings) -> Vec<Mistake> {
+    let covers_path = |one: &str, other: &str| other.starts_with(one);
+    let caching = |one: &CacheRule, other: &CacheRule| {
+        let covers_end = one.suffixes.is_empty() || one.suffixes == other.suffixes;
+        covers_path(&one.path, &other.path) && covers_end
+    };
+    let access = |one: &AccessRule, other: &AccessRule| covers_path(&one.path, &other.path);
+    let mut found = covered("cache_rule", &site.rules.caching, caching, |rule| rule.place);
+    found.extend(covered("access", &site.access, access, |rule| rule.place));
+    found
+}
+
+fn covered<R>(
+    table: &str,
+    rules: &[R],
+    covers: impl Fn(&R, &R) -> bool,
+    place: impl Fn(&R) -> Place,
+) -> Vec<Mistake> {
+    let warning = |(at, rule): (usize, &R)| {
+        let first = rules.iter().take(at).position(|earlier| covers(earlier, rule))?;
+        let message = format!(
+            "[[{table}]] number {} never counts: number {} is for all its paths, and the first that fits \
+             counts",
+            at + 1,
+            first + 1
+        );
+        Some(Mistake::warning(place(rule), message).help("put the rule for fewer paths first"))
+    };
+    rules.iter().enumerate().filter_map(warning).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::Document;
+    use crate::settings::Settings;
+
+    fn warned(rules: &str) -> Vec<String> {
+        let text = format!("[[origin]]\nurl = \"http://192.0.2.1\"\n{rules}");
+        let document = Document::parse(&text).expect("the text is well-formed");
+        let settings = Settings::from_document(&document).expect("a node starts with it");
+        let found = settings.served().iter().flat_map(|site| never_counting(site));
+        found.map(|mistake| mistake.message).collect()
+    }
+
+    #[test]
+    fn a_rule_behind_one_for_all_its_paths_is_told() {
+        let (all, cart) = ("[[cache_rule]]\nttl = \"1h\"\n", "[[cache_rule]]\npath = \"/cart/\"\n");
+        let some = "[[cache_rule]]\nsuffixes = [\".css\"]\nttl = \"1h\"\n";
+        let cart = format!("{cart}bypass = true\n");
+        assert_eq!(warned(&format!("{cart}{some}{all}")), [""; 0]);
+        let message = warned(&format!("{some}{all}{cart}")).remove(0);
+        assert!(message.starts_with("[[cache_rule]] number 3 never counts: number 2"), "{message}");
+        let (all, admin) =
+            ("[[access]]\ndeny = [\"192.0.2.0/24\"]\n", "[[access]]\npath = \"/a/\"\n");
+        assert_eq!(warned(&format!("{admin}{all}")), [""; 0]);
+        assert_eq!(warned(&format!("{all}{admin}")).len(), 1);
+    }
+}
