@@ -26,7 +26,8 @@ pub(super) const KEYS: &[Key] = &[
         "origin[].ca",
         Kind::File,
         "",
-        "PEM file of authorities to trust instead of the system's.",
+        "PEM file of authorities to trust instead of the system's, or the origin's own certificate, where it \
+         signs itself.",
     ),
     per_site(
         "origin[].certificate",

@@ -5,11 +5,15 @@ use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::tls::handshake::{self, Failure};
 use crate::tls::session::Session;
+use crate::tls::validity::Validity;
 use crate::tls::{ALPN_HTTP_1_1, pem, provider};
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme,
+};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +26,8 @@ pub const SYSTEM_AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// How to speak TLS to an origin.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct ClientOptions {
-    /// PEM file of the authorities to trust in place of [`SYSTEM_AUTHORITIES`].
+    /// PEM file of the authorities to trust in place of [`SYSTEM_AUTHORITIES`], and of certificates of
+    /// servers that sign themselves.
     pub ca: Option<PathBuf>,
     /// Whether the origin's certificate must be valid for the name. Without it anybody between
     /// here and the origin can read and change everything.
@@ -63,9 +68,14 @@ pub fn client_config(options: &ClientOptions) -> Result<Arc<ClientConfig>, NetEr
         let roots = pem::authorities(
             options.ca.as_deref().unwrap_or_else(|| Path::new(SYSTEM_AUTHORITIES)),
         )?;
-        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider()))
-            .build()
-            .map_err(|error| NetError::ConfigTls { why: error.to_string() })?
+        let authorities =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider()))
+                .build()
+                .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
+        match &options.ca {
+            Some(file) => Arc::new(Named { authorities, named: pem::certificates(file)? }),
+            None => authorities,
+        }
     } else {
         Arc::new(AcceptAny::new(provider()))
     };
@@ -107,6 +117,67 @@ pub async fn connect(
         }
         Ok(Err(failure)) => Err(NetError::OriginHandshake { why: failure.why() }),
         Err(_) => Err(NetError::OriginHandshakeTimeout),
+    }
+}
+
+/// Believes authorities, and a peer whose own certificate is named beside them: what `openssl req -x509`
+/// makes says of itself that it is an authority, as which it is no server's.
+#[derive(Debug)]
+struct Named {
+    authorities: Arc<WebPkiServerVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if !self.named.contains(end_entity) {
+            return self.authorities.verify_server_cert(
+                end_entity,
+                intermediates,
+                server_name,
+                ocsp_response,
+                now,
+            );
+        }
+        let validity = Validity::of(end_entity).ok_or(CertificateError::BadEncoding)?;
+        let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if now_s < validity.from_s {
+            return Err(CertificateError::NotValidYet.into());
+        }
+        if now_s > validity.until_s {
+            return Err(CertificateError::Expired.into());
+        }
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authorities.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authorities.supported_verify_schemes()
     }
 }
 

@@ -6,7 +6,9 @@ use freshet_net::tls::certificate::{CertificateSource, CertificateStore, Loaded}
 use freshet_net::tls::client::{ClientOptions, Identity, client_config};
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
 use freshet_net::tls::{self, ALPN_HTTP_1_1, ALPN_HTTP_2};
-use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+use rcgen::{
+    BasicConstraints, CertificateParams, IsCa, KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519,
+};
 use rustls::SignatureScheme;
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
@@ -205,6 +207,42 @@ fn a_minimum_version_refuses_older_clients() {
             handshake(&authority.client_of(&TLS12), &server, "localhost").await;
         assert!(client.is_err() && accepted.is_err());
         tls_pair(&authority.client_of(&TLS13), &server).await;
+    });
+}
+
+#[test]
+fn a_server_that_signs_itself_is_believed_where_its_certificate_is_named() {
+    run(async {
+        // As `openssl req -x509` makes them: an authority of itself.
+        let signed = |until: i32| {
+            let key = KeyPair::generate().unwrap();
+            let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(until, 1, 1);
+            let certificate = params.self_signed(&key).unwrap();
+            let directory = tempfile::tempdir().unwrap();
+            let source = CertificateSource {
+                certificate: directory.path().join("own.pem"),
+                key: directory.path().join("own.key"),
+                ..CertificateSource::default()
+            };
+            fs::write(&source.certificate, certificate.pem()).unwrap();
+            fs::write(&source.key, key.serialize_pem()).unwrap();
+            let ca = Some(source.certificate.clone());
+            let options = ClientOptions { ca, ..ClientOptions::default() };
+            let store = CertificateStore::load(vec![source]).unwrap();
+            let server = server_config(store, &ServerOptions::default()).unwrap();
+            (client_config(&options).unwrap(), server)
+        };
+        let refused = |result| matches!(result, Err(NetError::OriginCertificate { .. }));
+        let (client, server) = signed(2100);
+        handshake(&client, &server, "localhost").await.0.unwrap();
+        assert!(refused(handshake(&client, &server, "elsewhere.test").await.0), "wrong name");
+        let (other, _) = signed(2100);
+        assert!(refused(handshake(&other, &server, "localhost").await.0), "another's");
+        let (client, server) = signed(2002);
+        assert!(refused(handshake(&client, &server, "localhost").await.0), "over");
     });
 }
 
