@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::key::Key;
+use crate::marker::LeftBy;
 use crate::object::Object;
 use crate::selector::{RequestKeys, Selecting, Selector};
 use crate::shard::{Resource, Shard};
@@ -54,9 +55,11 @@ pub enum Lookup {
         /// As with [`Lookup::Miss`].
         stale: Option<Arc<Object>>,
     },
-    /// Fetch without waiting for others: responses of this resource were not fit to be shared
-    /// lately.
+    /// Fetch without waiting for others: the last response to such a request was not fit to be
+    /// shared.
     HitForMiss {
+        /// Which fetch found that.
+        left_by: LeftBy,
         /// Not exclusive; if the response turns out fit to be stored it may be inserted.
         ticket: Ticket,
         /// As with [`Lookup::Miss`].
@@ -193,12 +196,13 @@ impl Cache {
             Some((object, _)) => Some(object),
             None => None,
         };
-        if let Some(until) = shard.unsettled(key.hash()).and_then(|one| one.hit_for_miss_until) {
-            if until > now {
+        let unsettled = shard.unsettled(key.hash()).filter(|one| !one.markers.is_empty());
+        if let Some(unsettled) = unsettled {
+            if let Some(left_by) = unsettled.markers.find(&mut keys, now) {
                 shard.counters.hits_for_miss += 1;
-                return Lookup::HitForMiss { ticket: self.begin_shared(key, now), stale };
+                return Lookup::HitForMiss { left_by, ticket: self.begin_shared(key, now), stale };
             }
-            shard.unmark(key.hash(), until);
+            shard.unmark(key.hash(), |markers| markers.end_over(now));
         }
         match pending(&shard, key, &mut keys) {
             Some(pending) if why != MissWhy::Request => {
@@ -281,7 +285,8 @@ pub(crate) fn select(
 }
 
 /// Which other requests are likely to want the response to this one: those that select the object
-/// it is to replace, or else those that are the same to the newest variant's rule.
+/// it is to replace, or else those that are the same to the rule of the newest variant, or of what was
+/// not stored last.
 fn expected(
     shard: &Shard,
     key: &Key,
@@ -292,5 +297,11 @@ fn expected(
         return stale.selector().clone();
     }
     let newest = shard.find(key.hash()).and_then(|resource| resource.variants.newest());
-    newest.map(|newest| newest.selector().shape().selector_for(keys)).unwrap_or_default()
+    match newest {
+        Some(newest) => newest.selector().shape().selector_for(keys),
+        None => {
+            let marked = shard.unsettled(key.hash());
+            marked.and_then(|one| one.markers.expected(keys)).unwrap_or_default()
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::cache::{Cache, lock};
 use crate::key::Key;
+use crate::marker::Markers;
 use crate::object::Object;
 use crate::purge_log::Seq;
 use crate::shard::{SHARDS, Shard};
@@ -36,6 +37,10 @@ impl Cache {
         let found = shard.purge(key.hash(), how, &mut |_| true, &mut gone);
         // Fetches that have nothing stored yet are of this key as well.
         gone.pending.append(&mut shard.end_all(key.hash()));
+        if how == Purge::Hard {
+            // What says that nothing is kept of it goes with it.
+            shard.unmark(key.hash(), Markers::end_all);
+        }
         drop(shard);
         self.finish(gone);
         found

@@ -2,6 +2,7 @@
 
 use crate::census::Census;
 use crate::fetches::Fetches;
+use crate::marker::{Marker, Markers};
 use crate::object::Object;
 use crate::stats::Counters;
 use crate::variants::{Displaced, Variants};
@@ -11,7 +12,7 @@ use hashbrown::HashTable;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Hit-for-miss markers kept per shard, 65,536 in all. A marker is all that is left of a response
+/// Markers of what was not fit to be shared ([`Marker`]) kept per shard, 65,536 in all. A marker is all that is left of a response
 /// that was not stored, so without a bound a walk over made-up targets would fill the memory with
 /// them. A marker too few costs some requests a wait.
 const MARKERS_MAX: usize = 1024;
@@ -49,7 +50,7 @@ pub(crate) struct Resource {
 pub(crate) struct Unsettled {
     hash: u128,
     pub(crate) fetches: Fetches,
-    pub(crate) hit_for_miss_until: Option<UnixMillis>,
+    pub(crate) markers: Markers,
 }
 
 impl Shard {
@@ -89,10 +90,7 @@ impl Shard {
             census.came(&object);
         }
         let hash = object.key().hash();
-        if let Some(unsettled) = self.unsettled_mut(hash) {
-            unsettled.hit_for_miss_until = None;
-            self.settle(hash);
-        }
+        self.unmark(hash, |markers| markers.end_for(object.selector()));
         let resource = self.find_or_add(hash);
         let Displaced { mut replaced, crowded_out } = resource.variants.insert(object);
         self.objects += 1;
@@ -161,23 +159,21 @@ impl Shard {
         }
     }
 
-    /// Lets requests of this key fetch side by side until then.
-    pub(crate) fn mark_hit_for_miss(&mut self, hash: u128, until: UnixMillis) {
-        self.unsettle(hash).hit_for_miss_until = Some(until);
-        self.markers.push_back((hash, until));
+    /// Lets requests of this key fetch side by side.
+    pub(crate) fn mark(&mut self, hash: u128, marker: Marker) {
+        self.markers.push_back((hash, marker.until));
+        self.unsettle(hash).markers.set(marker);
         if self.markers.len() > MARKERS_MAX
             && let Some((oldest, until)) = self.markers.pop_front()
         {
-            self.unmark(oldest, until);
+            self.unmark(oldest, |markers| markers.end_until(until));
         }
     }
 
-    /// Removes the marker that was set with this end, where it is still that one.
-    pub(crate) fn unmark(&mut self, hash: u128, until: UnixMillis) {
-        if let Some(unsettled) = self.unsettled_mut(hash)
-            && unsettled.hit_for_miss_until == Some(until)
-        {
-            unsettled.hit_for_miss_until = None;
+    /// Takes markers of this key out.
+    pub(crate) fn unmark(&mut self, hash: u128, end: impl FnOnce(&mut Markers)) {
+        if let Some(unsettled) = self.unsettled_mut(hash) {
+            end(&mut unsettled.markers);
             self.settle(hash);
         }
     }
@@ -215,8 +211,8 @@ impl Shard {
     fn settle(&mut self, hash: u128) {
         let same = |unsettled: &Unsettled| unsettled.hash == hash;
         let Ok(found) = self.unsettled.find_entry(bucket(hash), same) else { return };
-        let Unsettled { fetches, hit_for_miss_until, .. } = found.get();
-        if fetches.is_empty() && hit_for_miss_until.is_none() {
+        let Unsettled { fetches, markers, .. } = found.get();
+        if fetches.is_empty() && markers.is_empty() {
             found.remove();
         }
     }

@@ -3,9 +3,9 @@
 use crate::cache::Cache;
 use crate::key::Key;
 use crate::lookup::MissWhy;
+use crate::marker::Marker;
 use crate::object::Object;
 use crate::shard::{SHARDS, shard_of};
-use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
 
 /// The most objects one page of a listing has: some milliseconds of work and a MiB of text.
@@ -163,8 +163,8 @@ pub struct Peek {
     pub fetches: usize,
     /// Requests that wait for them.
     pub waiters: usize,
-    /// Until when requests fetch side by side.
-    pub hit_for_miss_until: Option<UnixMillis>,
+    /// Notes of responses that were not fit to be shared, some of them over.
+    pub markers: Vec<Marker>,
 }
 
 impl Cache {
@@ -196,7 +196,7 @@ impl Cache {
                 .map_or_else(Vec::new, |found| found.variants.iter().cloned().collect()),
             fetches: fetches().count(),
             waiters: fetches().map(|pending| pending.waiters()).sum(),
-            hit_for_miss_until: unsettled.and_then(|one| one.hit_for_miss_until),
+            markers: unsettled.into_iter().flat_map(|one| one.markers.iter()).collect(),
         }
     }
 

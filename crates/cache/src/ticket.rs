@@ -3,12 +3,12 @@
 use crate::cache::{Cache, lock};
 use crate::copies::Original;
 use crate::key::Key;
+use crate::marker::Marker;
 use crate::object::{Object, ObjectSpec, StoredHead, charge_bytes, head_heap_bytes};
 use crate::purge_log::Seq;
 use crate::selector::Selector;
 use crate::shard::Shard;
 use crate::waiting::{Failure, Pending, WaitOutcome};
-use freshet_base::clock::UnixMillis;
 use std::fmt;
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Ticket {
     }
 
     /// Makes a response visible, as a rule while its body is still being filled, and wakes those
-    /// that wait. It replaces the variant of equal key, and any hit-for-miss marker.
+    /// that wait. It replaces the variant of equal key, and markers about the requests it answers.
     ///
     /// Where there is no room for the head, or a purge came meanwhile, the object is not indexed
     /// ([`Object::is_indexed`]): it serves its own request and nobody else, best in transit. May
@@ -80,11 +80,11 @@ impl Ticket {
         indexed
     }
 
-    /// Notes that the response was not fit to be shared: until `until` requests of this key fetch
-    /// side by side. Wakes those that wait. A marker does not survive a later insertion, and
-    /// there may be fewer than wanted where very many are set.
-    pub fn hit_for_miss(mut self, until: UnixMillis) {
-        self.cache.shard(&self.key).mark_hit_for_miss(self.key.hash(), until);
+    /// Notes that the response was not fit to be shared: requests it would have been for fetch side by
+    /// side for a while. Wakes those that wait. A marker does not survive the insertion of an object
+    /// that answers such requests, and there may be fewer than wanted where very many are set.
+    pub fn hit_for_miss(mut self, marker: Marker) {
+        self.cache.shard(&self.key).mark(self.key.hash(), marker);
         self.end(WaitOutcome::TryAgain);
     }
 

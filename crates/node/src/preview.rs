@@ -12,7 +12,7 @@ use crate::sites::{SiteName, SiteRef};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, Object, Peek, Selecting, Use};
+use freshet_cache::{Key, Object, Peek, Selecting, Use, Variation};
 use freshet_config::cache_rules::CacheRule;
 use freshet_http::freshness::Reuse;
 use freshet_http::message::{Method, RequestHead};
@@ -129,6 +129,7 @@ pub(crate) fn task(site: SiteRef, request: RequestHead, now: UnixMillis) -> Clie
         hash_always_miss: false,
         hash_ignore_busy: false,
         hash_ignore_vary: false,
+        left_by: None,
         ttl_max: None,
         grace_max: None,
         spared: Vec::new(),
@@ -152,14 +153,20 @@ fn key(shared: &Shared, task: &mut ClientTask) -> Key {
 
 /// Whether a stored variant is for this request (RFC 9111 §4.1).
 fn selects(object: &Object, selection: &Selection<'_>) -> bool {
-    let varies_alike =
-        object.variation().is_none_or(|variation| selection.key(&variation.rule) == variation.key);
     let bound = object.with_head(|head| head.scheme_bound);
-    varies_alike && bound.is_none_or(|scheme| scheme == selection.scheme())
+    varies_alike(object.variation(), selection)
+        && bound.is_none_or(|scheme| scheme == selection.scheme())
+}
+
+fn varies_alike(variation: Option<&Variation>, selection: &Selection<'_>) -> bool {
+    variation.is_none_or(|variation| selection.key(&variation.rule) == variation.key)
 }
 
 fn looked_up(task: &ClientTask, fence: u64, peek: &Peek, selected: Option<&Object>) -> Reason {
-    let is_marked = peek.hit_for_miss_until.is_some_and(|until| task.now < until);
+    let selection = Selection::of(task);
+    let is_marked = peek.markers.iter().any(|marker| {
+        task.now < marker.until && varies_alike(marker.variation.as_ref(), &selection)
+    });
     let Some(object) = selected else {
         return match (is_marked, peek.variants.is_empty()) {
             (true, _) => Reason::HitForMiss,

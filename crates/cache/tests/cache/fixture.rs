@@ -2,8 +2,8 @@
 
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{
-    Cache, Key, Lookup, MissWhy, Object, ObjectSpec, Secret, Settings, StoredHead, Ticket, Use,
-    Variation, WaitOutcome, Waiter,
+    Cache, Key, LeftBy, Lookup, Marker, MissWhy, Object, ObjectSpec, Secret, Settings, StoredHead,
+    Ticket, Use, Variation, WaitOutcome, Waiter,
 };
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Reuse};
@@ -54,6 +54,12 @@ pub(crate) fn variation(vary: &str, request: &RequestHead) -> Option<Variation> 
         Vary::On(rule) => Some(Variation { key: rule.key(&request.fields), rule: Arc::new(rule) }),
         _ => None,
     }
+}
+
+/// A note for that many seconds that responses are not fit to be shared, to whatever request.
+pub(crate) fn marker(seconds: u64) -> Marker {
+    let left_by = LeftBy { fetch_id: seconds, fresh_until: after(seconds) };
+    Marker { variation: None, until: after(seconds), left_by }
 }
 
 pub(crate) fn spec(cache: &Cache, head: StoredHead, bytes: usize) -> ObjectSpec {

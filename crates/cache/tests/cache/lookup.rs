@@ -79,25 +79,26 @@ fn a_marker_lets_all_fetch_side_by_side_until_its_end() {
     let cache = cache(16 * MIB);
     let (ticket, _, _) = miss(get(&cache, "/a", START));
     let mut waiter = waiting(get(&cache, "/a", START));
-    ticket.hit_for_miss(after(5));
+    ticket.hit_for_miss(marker(5));
     assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
     let mut tickets = Vec::new();
     for _ in 0..3 {
-        let Lookup::HitForMiss { ticket, stale } = get(&cache, "/a", after(4)) else {
+        let Lookup::HitForMiss { left_by, ticket, stale } = get(&cache, "/a", after(4)) else {
             panic!("the marker is still good")
         };
         assert!(!ticket.is_exclusive() && stale.is_none());
+        assert_eq!(left_by, marker(5).left_by);
         tickets.push(ticket);
     }
     let (exclusive, _, _) = miss(get(&cache, "/a", after(5)));
     assert!(exclusive.is_exclusive());
-    assert_eq!(cache.peek(exclusive.key()).hit_for_miss_until, None);
+    assert!(cache.peek(exclusive.key()).markers.is_empty());
 }
 
 #[test]
 fn a_response_fit_to_be_stored_ends_a_marker() {
     let cache = cache(16 * MIB);
-    miss(get(&cache, "/a", START)).0.hit_for_miss(after(100));
+    miss(get(&cache, "/a", START)).0.hit_for_miss(marker(100));
     let Lookup::HitForMiss { ticket, .. } = get(&cache, "/a", START) else {
         panic!("there is a marker")
     };
@@ -110,12 +111,12 @@ fn a_response_fit_to_be_stored_ends_a_marker() {
 fn markers_are_bounded_and_leave_nothing_behind() {
     let cache = cache(16 * MIB);
     for number in 0..200_000 {
-        miss(get(&cache, &format!("/{number}"), START)).0.hit_for_miss(after(100));
+        miss(get(&cache, &format!("/{number}"), START)).0.hit_for_miss(marker(100));
     }
     let marked = (0..200_000)
         .filter(|number| {
             let key = key(&cache, &format!("/{number}"));
-            cache.peek(&key).hit_for_miss_until.is_some()
+            !cache.peek(&key).markers.is_empty()
         })
         .count();
     assert!((30_000..=65_536).contains(&marked), "{marked}");
@@ -277,7 +278,7 @@ fn peeking_changes_nothing() {
     assert_eq!((object.hits(), object.frequency()), (0, 0));
     assert_eq!(cache.stats(), before);
     let none = cache.peek(&key(&cache, "/never"));
-    assert!(none.variants.is_empty() && none.hit_for_miss_until.is_none());
+    assert!(none.variants.is_empty() && none.markers.is_empty());
 }
 
 #[test]

@@ -3,7 +3,8 @@
 use crate::fixture::*;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{
-    Cache, Key, Lookup, MissWhy, Object, ObjectSpec, Purge, StoredHead, Ticket, WaitOutcome, Waiter,
+    Cache, Key, Lookup, Marker, MissWhy, Object, ObjectSpec, Purge, StoredHead, Ticket,
+    WaitOutcome, Waiter,
 };
 use freshet_http::message::RequestHead;
 use freshet_store::Body;
@@ -20,7 +21,7 @@ enum Step {
     Look { key: u8, value: u8 },
     Insert { ticket: prop::sample::Index, varies: bool, seconds: u64, grace: u64, tag: u64 },
     Refresh { ticket: prop::sample::Index, seconds: u64, grace: u64 },
-    HitForMiss { ticket: prop::sample::Index, seconds: u64 },
+    HitForMiss { ticket: prop::sample::Index, varies: bool, seconds: u64 },
     Drop { ticket: prop::sample::Index },
     Purge { key: u8, soft: bool },
     PurgeTag { tag: u64, soft: bool },
@@ -41,8 +42,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (index(), 0u64..20, 0u64..20).prop_map(|(ticket, seconds, grace)| {
             Step::Refresh { ticket, seconds, grace }
         }),
-        1 => (index(), 0u64..10)
-            .prop_map(|(ticket, seconds)| Step::HitForMiss { ticket, seconds }),
+        1 => (index(), any::<bool>(), 0u64..10).prop_map(|(ticket, varies, seconds)| {
+            Step::HitForMiss { ticket, varies, seconds }
+        }),
         2 => index().prop_map(|ticket| Step::Drop { ticket }),
         1 => (0..KEYS, any::<bool>()).prop_map(|(key, soft)| Step::Purge { key, soft }),
         1 => (0..TAGS, any::<bool>()).prop_map(|(tag, soft)| Step::PurgeTag { tag, soft }),
@@ -89,7 +91,17 @@ struct World {
     objects: Vec<Arc<Object>>,
     turns: Vec<Turn>,
     tickets: u64,
-    markers: [Option<u64>; KEYS as usize],
+    /// The newest last.
+    markers: Vec<Marked>,
+}
+
+/// What says that responses were not fit to be shared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Marked {
+    key: u8,
+    /// As with [`Stored`].
+    value: Option<u8>,
+    until: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,7 +134,7 @@ impl World {
             objects: Vec::new(),
             turns: Vec::new(),
             tickets: 0,
-            markers: [None; KEYS as usize],
+            markers: Vec::new(),
         }
     }
 
@@ -147,10 +159,17 @@ impl World {
                 let Some(turn) = self.take_turn(ticket) else { return };
                 self.refresh(turn, seconds, grace);
             }
-            Step::HitForMiss { ticket, seconds } => {
+            Step::HitForMiss { ticket, varies, seconds } => {
                 let Some(turn) = self.take_turn(ticket) else { return };
-                self.markers[usize::from(turn.key)] = Some(self.now + seconds);
-                turn.ticket.hit_for_miss(after(self.now + seconds));
+                let (key, value) = (turn.key, varies.then_some(turn.value));
+                self.markers.retain(|other| (other.key, other.value) != (key, value));
+                self.markers.push(Marked { key, value, until: self.now + seconds });
+                let request = request_of(turn.value);
+                turn.ticket.hit_for_miss(Marker {
+                    variation: varies.then(|| variation("X-Value", &request)).flatten(),
+                    until: after(self.now + seconds),
+                    ..marker(0)
+                });
                 all_try_again(turn.waiters);
             }
             Step::Drop { ticket } => {
@@ -162,6 +181,7 @@ impl World {
                 let how = self.how(soft);
                 let found = self.cache.purge(&self.key(key), how);
                 assert_eq!(found, self.purge(soft, |stored| stored.key == key));
+                self.markers.retain(|marker| soft || marker.key != key);
                 self.turns.iter_mut().filter(|turn| turn.key == key).for_each(|turn| {
                     turn.purged_key = true;
                     turn.orphan();
@@ -240,11 +260,16 @@ impl World {
             .min_by_key(|at| self.turns[*at].number);
         let number = self.tickets;
         self.tickets += 1;
-        let marker = &mut self.markers[usize::from(key)];
         let is_hit = matches!(age, Some(Age::Fresh | Age::Grace));
-        if !is_hit && marker.is_some_and(|until| until <= now) {
-            *marker = None;
+        let is_marked = self.markers.iter().any(|marker| {
+            let is_for = marker.value.is_none_or(|own| own == value);
+            marker.key == key && marker.until > now && is_for
+        });
+        if !is_hit && !is_marked {
+            self.markers.retain(|marker| marker.key != key || marker.until > now);
         }
+        let marked_varies = self.markers.iter().rev().find(|marker| marker.key == key);
+        let marked_varies = marked_varies.is_some_and(|marker| marker.value.is_some());
         match lookup {
             Lookup::Hit { object, refresh } => {
                 let found = found.expect("the model has it too");
@@ -261,25 +286,25 @@ impl World {
                     ));
                 }
             }
-            Lookup::HitForMiss { ticket, stale } => {
-                assert!(!is_hit && marker.is_some());
+            Lookup::HitForMiss { ticket, stale, .. } => {
+                assert!(!is_hit && is_marked);
                 assert_eq!(stale.as_ref().map(|stale| stale.id()), found.map(|found| found.id));
                 self.turns.push(Turn::new(number, ticket, key, value, None, stale));
             }
             Lookup::Wait { waiter, stale } => {
-                assert!(!is_hit && marker.is_none());
+                assert!(!is_hit && !is_marked);
                 assert_eq!(stale.map(|stale| stale.id()), found.map(|found| found.id));
                 self.turns[pending.expect("the model knows for what")].waiters.push(waiter);
             }
             Lookup::Miss { ticket, stale, why } => {
-                assert!(!is_hit && marker.is_none() && pending.is_none() && ticket.is_exclusive());
+                assert!(!is_hit && !is_marked && pending.is_none() && ticket.is_exclusive());
                 assert_eq!(
                     stale.as_ref().map(|stale| stale.id()),
                     found.as_ref().map(|found| found.id)
                 );
                 let (expected, waits_for) = match (found, newest_varies) {
                     (Some(found), _) => (MissWhy::Stale, found.value),
-                    (None, None) => (MissWhy::UriMiss, None),
+                    (None, None) => (MissWhy::UriMiss, marked_varies.then_some(value)),
                     (None, Some(varies)) => (MissWhy::VaryMiss, varies.then_some(value)),
                 };
                 assert_eq!(why, expected);
@@ -305,7 +330,7 @@ impl World {
             return;
         }
         let value = varies.then_some(turn.value);
-        self.markers[usize::from(turn.key)] = None;
+        self.markers.retain(|marker| marker.key != turn.key || (varies && marker.value != value));
         self.stored.retain(|stored| stored.key != turn.key || stored.value != value);
         self.stored.push(Stored {
             id: object.id(),
@@ -358,8 +383,9 @@ impl World {
             assert_eq!(peek.fetches, self.turns.iter().filter(mine).count());
             let waiters = self.turns.iter().filter(mine).map(|turn| turn.waiters.len());
             assert_eq!(peek.waiters, waiters.sum::<usize>());
-            let until = self.markers[usize::from(key)].map(after);
-            assert_eq!(peek.hit_for_miss_until, until);
+            let until: Vec<_> = peek.markers.iter().map(|marker| marker.until).collect();
+            let marked = self.markers.iter().filter(|marker| marker.key == key);
+            assert_eq!(until, marked.map(|marker| after(marker.until)).collect::<Vec<_>>());
         }
         for object in &self.objects {
             let known = self.stored.iter().find(|stored| stored.id == object.id());

@@ -60,12 +60,20 @@ fn what_was_being_fetched_during_a_purge_is_not_kept() {
 #[test]
 fn fetches_side_by_side_are_subject_to_purges_too() {
     let cache = cache(16 * MIB);
-    miss(get(&cache, "/a", START)).0.hit_for_miss(after(100));
+    miss(get(&cache, "/a", START)).0.hit_for_miss(marker(100));
     let before = shared_ticket(get(&cache, "/a", START));
-    cache.purge(&key(&cache, "/a"), Purge::Hard);
+    cache.purge(&key(&cache, "/a"), Purge::Soft(START));
     let later = shared_ticket(get(&cache, "/a", START));
     assert!(!before.insert(spec(&cache, head(10), 10)).is_indexed());
     assert!(later.insert(spec(&cache, head(10), 10)).is_indexed());
+}
+
+#[test]
+fn what_says_that_nothing_is_kept_goes_with_a_purge() {
+    let cache = cache(16 * MIB);
+    miss(get(&cache, "/a", START)).0.hit_for_miss(marker(100));
+    cache.purge(&key(&cache, "/a"), Purge::Hard);
+    assert!(miss(get(&cache, "/a", START)).0.is_exclusive());
 }
 
 #[test]

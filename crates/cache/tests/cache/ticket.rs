@@ -24,7 +24,7 @@ fn without_room_for_its_head_an_object_serves_its_own_request_only() {
 #[test]
 fn of_two_side_by_side_the_later_insertion_stays() {
     let cache = cache(16 * MIB);
-    miss(get(&cache, "/a", START)).0.hit_for_miss(after(10));
+    miss(get(&cache, "/a", START)).0.hit_for_miss(marker(10));
     let tickets = [(); 2].map(|()| match get(&cache, "/a", START) {
         Lookup::HitForMiss { ticket, .. } => ticket,
         other => panic!("{other:?}"),

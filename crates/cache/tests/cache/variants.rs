@@ -1,6 +1,6 @@
 use crate::fixture::*;
 use freshet_cache::{
-    Cache, Lookup, MissWhy, Object, ObjectSpec, Ticket, Use, VARIANTS_MAX, WaitOutcome,
+    Cache, Lookup, Marker, MissWhy, Object, ObjectSpec, Ticket, Use, VARIANTS_MAX, WaitOutcome,
 };
 use freshet_http::message::{RequestHead, Scheme};
 use std::sync::Arc;
@@ -54,6 +54,67 @@ fn variants_of_a_known_rule_are_fetched_side_by_side() {
     assert!(poll(&mut waiter, &Arc::default()).is_pending());
     drop(english);
     assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
+}
+
+/// What says that the response to `request`, which varies by the language, was not kept.
+fn marker_for(request: &RequestHead, seconds: u64) -> Marker {
+    Marker { variation: variation("Accept-Language", request), ..marker(seconds) }
+}
+
+#[test]
+fn of_one_variant_that_is_not_kept_the_others_are_fetched_once_for_all() {
+    let cache = cache(16 * MIB);
+    miss(lookup(&cache, &spoken("de"))).0.hit_for_miss(marker_for(&spoken("de"), 100));
+    for _ in 0..2 {
+        assert!(matches!(lookup(&cache, &spoken("de")), Lookup::HitForMiss { .. }));
+    }
+    // Who is known to vary does not wait for others.
+    let (english, _, _) = miss(lookup(&cache, &spoken("en")));
+    let (french, _, _) = miss(lookup(&cache, &spoken("fr")));
+    assert!(english.is_exclusive() && french.is_exclusive());
+    let mut waiter = waiting(lookup(&cache, &spoken("en")));
+    let object = english.insert(varying(&cache, "Accept-Language", &spoken("en")));
+    assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
+    assert!(same(lookup(&cache, &spoken("en")), &object));
+    // What was kept of another says nothing of the first.
+    assert!(matches!(lookup(&cache, &spoken("de")), Lookup::HitForMiss { .. }));
+    drop(french);
+}
+
+#[test]
+fn an_object_ends_the_markers_about_the_requests_it_answers() {
+    let cache = cache(16 * MIB);
+    let mark = |request: &RequestHead| match lookup(&cache, request) {
+        Lookup::Miss { ticket, .. } | Lookup::HitForMiss { ticket, .. } => {
+            ticket.hit_for_miss(marker_for(request, 100));
+        }
+        other => panic!("{other:?}"),
+    };
+    let marked = || cache.peek(&key(&cache, "/a")).markers.len();
+    let ticket = |request: &RequestHead| match lookup(&cache, request) {
+        Lookup::HitForMiss { ticket, .. } => ticket,
+        other => panic!("{other:?}"),
+    };
+    mark(&spoken("de"));
+    mark(&spoken("en"));
+    mark(&spoken("de"));
+    assert_eq!(marked(), 2);
+    ticket(&spoken("de")).insert(varying(&cache, "Accept-Language", &spoken("de")));
+    assert_eq!(marked(), 1);
+    ticket(&spoken("en")).insert(spec(&cache, head(10), 10));
+    assert_eq!(marked(), 0);
+}
+
+#[test]
+fn markers_of_one_resource_are_bounded() {
+    let cache = cache(16 * MIB);
+    for number in 0..100 {
+        let request = spoken(&format!("l{number}"));
+        miss(lookup(&cache, &request)).0.hit_for_miss(marker_for(&request, 100));
+    }
+    assert_eq!(cache.peek(&key(&cache, "/a")).markers.len(), 32);
+    assert!(matches!(lookup(&cache, &spoken("l99")), Lookup::HitForMiss { .. }));
+    miss(lookup(&cache, &spoken("l0")));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::answered::Answered;
 use super::asked::{Asked, Step};
 use super::coded::Incoming;
+use super::entry;
 use super::failure::Cause;
 use super::fill::Flow;
 use super::{Fetched, Made};
@@ -10,6 +11,7 @@ use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::keepers::Passing;
 use crate::policy::{FetchKind, Synthetic};
+use freshet_cache::{LeftBy, Marker};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
@@ -70,7 +72,16 @@ impl Answered {
         if let Some(ticket) = asked.plan.ticket.take() {
             let span = asked.plan.site.settings.cache.hit_for_miss;
             let span = answer.hit_for_miss.unwrap_or(span);
-            ticket.hit_for_miss(asked.task.now.plus(span));
+            let selecting = asked.plan.selecting();
+            ticket.hit_for_miss(Marker {
+                // Of what varies by everything nothing is shared, whoever asks.
+                variation: entry::variation(&answer.head.fields, form, selecting).ok().flatten(),
+                until: asked.task.now.plus(span),
+                left_by: LeftBy {
+                    fetch_id: asked.task.id,
+                    fresh_until: answer.freshness.fresh_until(),
+                },
+            });
         }
         let reason = if asked.plan.kind == FetchKind::Pass {
             asked.plan.reason

@@ -14,7 +14,7 @@ use crate::sites::SiteRef;
 use crate::transcript::{Tag, Transcript};
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Form, Object};
+use freshet_cache::{Form, LeftBy, Object};
 use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::{Accepted, Coding};
@@ -62,6 +62,8 @@ pub struct ClientTask {
     pub hash_ignore_busy: bool,
     /// Look-up takes any variant of the resource (`req.hash_ignore_vary`).
     pub hash_ignore_vary: bool,
+    /// Which fetch says that requests like this do not wait for one another, where look-up found that.
+    pub left_by: Option<LeftBy>,
     /// Objects older than this are not fresh to this request (`req.ttl`).
     pub ttl_max: Option<Duration>,
     /// Objects are served stale no longer than this (`req.grace`).

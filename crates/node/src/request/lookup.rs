@@ -60,6 +60,7 @@ impl Machine<'_> {
         let mut may_recode = self.task.name_coding();
         let length_min = self.length_min();
         let came = cache.usable_from(self.task.now);
+        self.task.left_by = None;
         loop {
             self.hold = None;
             // Where the fence came down meanwhile, what was purged is gone.
@@ -138,8 +139,10 @@ impl Machine<'_> {
                     let stale = self.hold(stale);
                     return State::Miss(Box::new(Missed { ticket, stale }));
                 }
-                Lookup::HitForMiss { ticket, stale } => {
+                Lookup::HitForMiss { left_by, ticket, stale } => {
                     self.task.reason = Reason::HitForMiss;
+                    // Who looks for nothing finds no marker either.
+                    self.task.left_by = Some(left_by).filter(|_| !self.task.hash_always_miss);
                     let is_new = stale.is_none();
                     let ticket = match self.ask_keepers(ticket, is_new, &mut asked_keepers).await {
                         Ok(()) => continue,

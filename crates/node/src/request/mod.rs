@@ -150,6 +150,7 @@ pub(crate) async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         hash_always_miss: false,
         hash_ignore_busy: false,
         hash_ignore_vary: false,
+        left_by: None,
         ttl_max: None,
         grace_max: None,
         spared: Vec::new(),

@@ -9,6 +9,7 @@ use crate::policy::{ClientTask, FetchKind, Hit, Miss, Pass, Pipe, Purge, Recv};
 use crate::shares::Loan;
 use crate::site::Site;
 use crate::transcript::{Message, Tag};
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_content::chain::accepts_gzip;
 use freshet_http::fields::Fields;
@@ -383,7 +384,7 @@ fn finish_recv(
         Outcome::Hash if task.hash_always_miss => Recv::Hash,
         Outcome::Hash => match policy.passes.get(|| policy.passes.key(&state.parts), task.now) {
             Some(note) => {
-                note_marker(task, Tag::HitPass, note);
+                note_marker(task, Tag::HitPass, note.fetch, note.until);
                 state.knobs.is_hitpass = true;
                 task.reason = Reason::PassPolicy;
                 Recv::Pass
@@ -420,10 +421,10 @@ fn finish_recv(
 }
 
 /// Records that a marker was found in place of an object: which fetch left it, and for how long.
-fn note_marker(task: &ClientTask, tag: Tag, note: super::passes::Note) {
+fn note_marker(task: &ClientTask, tag: Tag, fetch: u64, until: UnixMillis) {
     // From when the request came, also where it was restarted since; more exactly than in milliseconds.
-    let left = seconds(note.until) - task.transcript.started_seconds();
-    task.transcript.note(tag, format_args!("{} {left:.6}", note.fetch));
+    let left = seconds(until) - task.transcript.started_seconds();
+    task.transcript.note(tag, format_args!("{fetch} {left:.6}"));
 }
 
 /// A key of parts that are each followed by a NUL.
@@ -480,13 +481,10 @@ pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) ->
 
 pub(super) fn miss(policy: &VclPolicy, task: &mut ClientTask) -> Miss {
     with_state(policy, task, |state, task| {
-        let key = || policy.passes.key(&state.parts);
-        // Who looks for nothing finds no marker either.
-        let note = (!task.hash_always_miss).then(|| policy.misses.recent(key, task.now)).flatten();
-        if let Some(note) = note {
-            note_marker(task, Tag::HitMiss, note);
+        if let Some(left_by) = task.left_by {
+            note_marker(task, Tag::HitMiss, left_by.fetch_id, left_by.fresh_until);
         }
-        state.knobs.is_hitmiss = task.reason == Reason::HitForMiss;
+        state.knobs.is_hitmiss = task.left_by.is_some();
         match state.run(policy, State::Miss, task, With::default()) {
             Outcome::Fetch => Miss::Fetch,
             Outcome::Pass(_) => {
@@ -542,9 +540,7 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
 pub(super) fn purge(policy: &VclPolicy, task: &mut ClientTask) -> Purge {
     with_state(policy, task, |state, task| {
         // What says that nothing is kept of it has gone with it.
-        let key = policy.passes.key(&state.parts);
-        policy.passes.forget(key);
-        policy.misses.forget(key);
+        policy.passes.forget(policy.passes.key(&state.parts));
         match state.run(policy, State::Purge, task, With::default()) {
             Outcome::Restart => Purge::Restart,
             Outcome::Synth(status, reason) => Purge::Synth(status, reason),

@@ -327,10 +327,6 @@ pub(super) fn backend_response(
         // As Varnish: what is wrong with a page is known before any of it is sent.
         answer.stream &= !knobs.do_esi;
         answer.uncacheable = knobs.uncacheable.then(|| reason.unwrap_or(Reason::PassPolicy));
-        if knobs.uncacheable && task.kind != FetchKind::Pass && task.transcript.is_on() {
-            let until = now.plus(span(knobs.ttl));
-            policy.misses.note(state.key, until, task.id, now);
-        }
         let gave_up = std::mem::take(&mut state.knobs.gave_up);
         match outcome {
             Outcome::Deliver | Outcome::Pass(_) if gave_up => {

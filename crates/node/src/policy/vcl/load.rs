@@ -108,7 +108,6 @@ impl VclPolicy {
             files: host::FileCache::default(),
             failures: LogLimit::new(),
             passes: super::passes::Passes::default(),
-            misses: super::passes::Passes::default(),
             identity,
             loaded: now,
             hostname,

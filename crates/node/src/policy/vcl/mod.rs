@@ -61,8 +61,6 @@ pub struct VclPolicy {
     /// Lines in the log about failures.
     failures: LogLimit,
     passes: passes::Passes,
-    /// Responses that were not kept, for those who watch: fetches do not wait for one another.
-    misses: passes::Passes,
     /// When it was loaded.
     loaded: UnixMillis,
     hostname: String,

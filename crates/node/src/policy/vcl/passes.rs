@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 /// Notes of one policy. Beyond, those that are over are dropped, and if that is not enough, all: a
 /// request too many that waits for another is better than memory without end.
@@ -17,9 +16,6 @@ pub(super) struct Note {
     pub(super) until: UnixMillis,
     pub(super) fetch: u64,
 }
-
-/// How long a note is remembered after it is over, for those who watch.
-const OVER_FOR: Duration = Duration::from_secs(10);
 
 /// What is passed, by what was hashed, and until when.
 #[derive(Debug, Default)]
@@ -56,17 +52,12 @@ impl Passes {
 
     /// The note about what has this number, while it holds.
     pub(super) fn get(&self, key: impl FnOnce() -> u64, now: UnixMillis) -> Option<Note> {
-        self.recent(key, now).filter(|note| note.until > now)
-    }
-
-    /// The note, also for a while after it is over.
-    pub(super) fn recent(&self, key: impl FnOnce() -> u64, now: UnixMillis) -> Option<Note> {
         if !self.any.load(Relaxed) {
             return None;
         }
         let key = key();
         let notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
-        notes.get(&key).copied().filter(|note| note.until.plus(OVER_FOR) > now)
+        notes.get(&key).copied().filter(|note| note.until > now)
     }
 }
 
@@ -83,8 +74,6 @@ mod tests {
         let note = Note { until: UnixMillis(10), fetch: 7 };
         assert_eq!(passes.get(|| a, UnixMillis(9)), Some(note));
         assert_eq!(passes.get(|| a, UnixMillis(10)), None);
-        assert_eq!(passes.recent(|| a, UnixMillis(10)), Some(note));
-        assert_eq!(passes.recent(|| a, UnixMillis(10_010)), None);
         assert_eq!(passes.get(|| b, UnixMillis(9)), None);
         passes.forget(a);
         assert_eq!(passes.get(|| a, UnixMillis(9)), None);
