@@ -234,24 +234,34 @@ fn wrong_returns(uses: &SubUses, state: State, _: bool) -> Vec<Finding> {
 }
 
 fn wrong_uses(uses: &SubUses, state: State, is_called: bool) -> Vec<Finding> {
-    let wrong = uses.uses.iter().filter(|one| !one.allowed.has(state));
-    wrong.map(|one| one.finding(state, is_called)).collect()
+    let mut wrong: Vec<_> = uses.uses.iter().filter(|one| !one.allowed.has(state)).collect();
+    // That something can be set nowhere is found before what else a subroutine does is judged.
+    wrong.sort_by_key(|one| one.constant(state).is_none());
+    wrong.into_iter().map(|one| one.finding(state, is_called)).collect()
 }
 
 impl Use {
+    /// What is said where it sets something that can be set nowhere, in a state that knows it.
+    fn constant(&self, state: State) -> Option<&'static str> {
+        match (self.access, self.allowed, self.readable) {
+            (Access::Write, States::NONE, States::NONE) => Some("Variable cannot be set."),
+            (Access::Write, States::NONE, readable) if readable.has(state) => {
+                Some("Variable is read only.")
+            }
+            _ => None,
+        }
+    }
+
     /// What is wrong with it in a state that does not allow it.
     fn finding(&self, state: State, is_called: bool) -> Finding {
-        let Self { name, access, allowed, readable, span } = self;
+        let Self { name, access, allowed, span, .. } = self;
         let subroutine = state.subroutine();
-        let is_write = *access == Access::Write && *allowed == States::NONE;
-        let message = if is_write && *readable == States::NONE {
-            format!("Variable cannot be set.\n'{name}'")
-        } else if is_write && readable.has(state) {
-            format!("Variable is read only.\n'{name}'")
+        let message = if let Some(said) = self.constant(state) {
+            format!("{said}\n'{name}'")
         } else {
             let what = match access {
                 Access::Read if ACTIONS.contains(&&**name) => "Not a valid action in",
-                Access::Write if !is_write => "Cannot be set in",
+                Access::Write if *allowed != States::NONE => "Cannot be set in",
                 Access::Unset => "Cannot be unset in",
                 _ => "Not available in",
             };

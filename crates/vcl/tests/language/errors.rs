@@ -321,6 +321,10 @@ fn mistakes_are_told_in_the_order_in_which_varnish_finds_them() {
         "Expected CSTR got '!'",
     ];
     assert_eq!(told(text), wanted);
+    // What can be set nowhere is found before what a state does not have.
+    let wanted =
+        ["Variable is read only.", "'bereq.http.A': Cannot be unset in subroutine 'vcl_hash'."];
+    assert_eq!(told("sub vcl_hash { unset bereq.http.A; set req.restarts = 1; }"), wanted);
     // A backend without a host is found at its end.
     let wanted = ["Expected CNUM got '\"1s\"'", "Expected .host or .path."];
     assert_eq!(told("backend c { .connect_timeout = \"1s\"; }")[..2], wanted);
