@@ -506,7 +506,9 @@ impl Session {
         if told_to_close && self.client.end.get() == End::ByClient {
             self.client.end.set(End::AsAnswered);
         }
+        // Varnish reads what is left of a request before it answers, and then knows whether to close.
         let keep_alive = keep_alive
+            && (!speaks_of_connection || self.request_body_ends(received.as_deref(), true).await)
             && !told_to_close
             && !self.worker.is_draining()
             && !self.io.is_worn()
@@ -551,17 +553,27 @@ impl Session {
             self.client.end.set(if is_part { End::PartUnsent } else { End::Unsent });
         }
         result?;
-        let ends = keep_alive && self.request_body_ends(received.as_deref()).await;
+        let ends = keep_alive && self.request_body_ends(received.as_deref(), false).await;
         Ok(if ends { Next::Again } else { Next::Close })
     }
 
-    /// Reads away what comes of the request's body after its response, if that is little; false where
-    /// the connection has to close instead.
-    async fn request_body_ends(&mut self, received: Option<&Progress>) -> bool {
+    /// Reads away what comes of the request's body that nobody wants, if that is little; false where the
+    /// connection has to close instead. A client that has no answer yet is waited for as long as one that
+    /// says nothing.
+    async fn request_body_ends(
+        &mut self,
+        received: Option<&Progress>,
+        is_before_answer: bool,
+    ) -> bool {
         let Some(received) = received else { return true };
         let snapshot = self.worker.snapshot();
+        let limits = &snapshot.settings.limits;
+        let limit = match is_before_answer {
+            true => self.client.timeouts.idle.get().unwrap_or(limits.idle_timeout),
+            false => limits.body_timeout,
+        };
         // For all of it, however slowly it comes.
-        let end = Instant::now() + snapshot.settings.limits.body_timeout;
+        let end = Instant::now() + limit;
         loop {
             match received.skip(&self.io) {
                 BodyState::Done => return true,
