@@ -11,6 +11,9 @@ pub struct BanSettings {
     pub lurker_sleep: Duration,
     /// Whether a ban takes the place of an older one that says the same.
     pub drops_duplicates: bool,
+    /// How many bans an object may be behind: the lurker drops what is behind more instead of testing it, so
+    /// that the list, and the tests of a request, have an end. `None` for any number.
+    pub behind_max: Option<usize>,
 }
 
 impl Default for BanSettings {
@@ -19,6 +22,7 @@ impl Default for BanSettings {
             lurker_age: Duration::from_secs(60),
             lurker_sleep: Duration::from_millis(10),
             drops_duplicates: true,
+            behind_max: None,
         }
     }
 }

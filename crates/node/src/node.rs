@@ -26,6 +26,7 @@ use crate::transcript::Scribe;
 use crate::versions::Versions;
 use crate::worker::{self, Command, Port, QuicPort, Shared};
 use freshet_base::clock::UnixMillis;
+use freshet_base::counter::SharedCounter;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Cache, CacheError, Groups, Secret};
 use freshet_config::Mistake;
@@ -244,6 +245,7 @@ impl Node {
             films: Films::default(),
             sessions: Sessions::default(),
             proxy_refusals: LogLimit::new(),
+            policy_purges: SharedCounter::default(),
             ids: Ids::default(),
             bans,
             readers: Arc::default(),

@@ -28,6 +28,7 @@ use crate::stats::WorkerStats;
 use crate::transcript::{Scribe, Side, Tag, Transcript};
 use crate::versions::Versions;
 use freshet_base::clock::UnixMillis;
+use freshet_base::counter::SharedCounter;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::Groups;
 use freshet_limits::Held;
@@ -110,6 +111,8 @@ pub struct Shared {
     pub ids: Ids,
     /// Bans.
     pub bans: Bans,
+    /// Purges that policies carried out by themselves, with the module `purge`.
+    pub policy_purges: SharedCounter,
     /// What responses keep in memory that wait for their clients.
     pub readers: Arc<ReaderMemory>,
     /// When objects leave that policies want to leave.

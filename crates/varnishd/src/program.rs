@@ -298,6 +298,7 @@ pub(crate) fn ban_settings(parameters: &Parameters) -> BanSettings {
         lurker_age: span("ban_lurker_age"),
         lurker_sleep: span("ban_lurker_sleep"),
         drops_duplicates: parameters.bool("ban_dups"),
+        behind_max: Some(parameters.integer("ban_cutoff") as usize).filter(|most| *most > 0),
     }
 }
 

@@ -51,10 +51,11 @@ pub(crate) async fn run(worker: Rc<Worker>) {
             continue;
         }
         let rest = settings.lurker_sleep.max(REST_MIN);
+        let kept_from = settings.behind_max.map_or(0, |most| bans.seq_at(most));
         for part in 0..Cache::PARTS {
             let objects = worker.shared.cache.objects_of_part(part);
             for batch in objects.chunks(BATCH) {
-                bans.work_off(&worker.shared.cache, batch, &due);
+                bans.work_off(&worker.shared.cache, batch, &due, kept_from);
                 tokio::time::sleep(rest.min(REST_MAX)).await;
             }
         }
@@ -95,11 +96,25 @@ impl Bans {
             .collect()
     }
 
-    fn work_off(&self, cache: &Groups, objects: &[Arc<Object>], due: &[Arc<Ban>]) {
+    /// The number of the ban that has so many newer ones; 0 where there are not so many.
+    fn seq_at(&self, newer: usize) -> u64 {
+        let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
+        list.get(newer).map_or(0, |ban| ban.seq)
+    }
+
+    /// Tests objects against bans that are due, newest first; those that were tested last against one before
+    /// `kept_from` leave without.
+    fn work_off(&self, cache: &Groups, objects: &[Arc<Object>], due: &[Arc<Ban>], kept_from: u64) {
         let now = UnixMillis::now();
         for object in objects {
             let seen = object.bans_seen();
-            for ban in due.iter().take_while(|ban| ban.seq > seen) {
+            if seen < kept_from {
+                self.counters.lurker_objects_cut_off.add(1);
+                cache.forget(object);
+                continue;
+            }
+            // The oldest first, as those that wait to leave are.
+            for ban in due.iter().rev().skip_while(|ban| ban.seq <= seen) {
                 let Some(spec) = &ban.spec else { continue };
                 let (head, freshness) = (object.head(), object.freshness());
                 let seen = Seen {

@@ -26,6 +26,7 @@ use freshet_cache::{Groups, Object};
 use freshet_config::bans::BanSettings;
 use freshet_http::message::RequestHead;
 use freshet_store::disk::Disks;
+pub(crate) use spec::plain_words;
 use spec::{Seen, Spec};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -88,6 +89,8 @@ pub struct BanCounters {
     pub lurker_conditions_tested: SharedCounter,
     /// Objects banned, found by the lurker.
     pub lurker_objects_banned: SharedCounter,
+    /// Objects the lurker dropped because they were behind too many bans.
+    pub lurker_objects_cut_off: SharedCounter,
 }
 
 /// A ban as it is listed.
@@ -186,7 +189,7 @@ impl Bans {
         }
     }
 
-    /// Adds a ban that is one text, as policies write it.
+    /// Adds a ban that is one text; what has space in it is quoted.
     ///
     /// # Errors
     /// What is wrong with it.

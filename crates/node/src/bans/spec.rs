@@ -309,6 +309,13 @@ pub(super) fn words(text: &str) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
+/// The words of a ban as policies write it: what has space around it. Quotes are signs like any other there, as
+/// with Varnish, and those of entity tags mean something.
+pub(crate) fn plain_words(text: &str) -> Vec<String> {
+    let is_space = |c: char| c.is_ascii_whitespace() || c == '\u{b}';
+    text.split(is_space).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
 /// A word as [`words`] reads it.
 fn quoted(word: &str) -> Cow<'_, str> {
     let is_plain =
@@ -363,6 +370,14 @@ mod tests {
         assert!(wrong("obj.age ~ 4d").starts_with("expected conditional (==, !=, >"));
         assert!(wrong("req.url ~ (").starts_with("Regex compile error"));
         assert_eq!(span_seconds("1.5h"), Some(5400.0));
+    }
+
+    #[test]
+    fn quotes_in_a_ban_of_a_policy_are_of_its_words() {
+        assert_eq!(
+            plain_words("obj.http.etag ==\u{b}\"a b\"  && x"),
+            ["obj.http.etag", "==", "\"a", "b\"", "&&", "x"]
+        );
     }
 
     #[test]

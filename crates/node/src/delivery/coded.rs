@@ -1,9 +1,11 @@
 //! A response's body that goes through a chain on its way to the client.
 
 use super::{BodyBroken, Chunk, Holding, ResponseBody};
+use crate::transcript::{Tag, Transcript};
 use bytes::Bytes;
-use freshet_content::chain::Chain;
+use freshet_content::chain::{Chain, CodingError};
 use std::ops::Range;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 /// A body with what is done to it.
@@ -20,6 +22,8 @@ pub struct Coded {
     /// Bytes of the outcome that are wanted after that.
     left: u64,
     ended: bool,
+    /// Who is told why it breaks off.
+    told: Option<Rc<Transcript>>,
 }
 
 impl Coded {
@@ -35,6 +39,26 @@ impl Coded {
             skip: range.start,
             left: range.end.saturating_sub(range.start),
             ended: false,
+            told: None,
+        }
+    }
+
+    /// The same, which tells why it breaks off, where the chain is the cause.
+    pub(crate) fn telling(mut self, transcript: &Rc<Transcript>) -> Self {
+        self.told = Some(Rc::clone(transcript));
+        self
+    }
+
+    /// Tells what is wrong with what the chain was given, as Varnish does.
+    fn tell(&self, error: CodingError) {
+        let Some(transcript) = &self.told else { return };
+        match error {
+            CodingError::Junk => {
+                let text = format_args!("G(un)zip error: 1 (junk after VGZ_END)");
+                transcript.note(Tag::Gzip, text);
+            }
+            // The number is zlib's for data that make no sense.
+            other => transcript.note(Tag::Gzip, format_args!("G(un)zip error: -3 ({other})")),
         }
     }
 
@@ -76,8 +100,12 @@ impl Coded {
             let mut out = Vec::new();
             let input = self.piece.as_ref().map_or(&[][..], AsRef::as_ref);
             let input = input.get(self.at..).unwrap_or(&[]);
-            let Ok(step) = self.chain.step(input, self.inner_ended, &mut out) else {
-                return Poll::Ready(Err(BodyBroken));
+            let step = match self.chain.step(input, self.inner_ended, &mut out) {
+                Ok(step) => step,
+                Err(error) => {
+                    self.tell(error);
+                    return Poll::Ready(Err(BodyBroken));
+                }
             };
             self.at += step.consumed;
             self.ended = step.ended;

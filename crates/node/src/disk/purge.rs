@@ -66,7 +66,7 @@ impl Shared {
         Purged { objects, durability }
     }
 
-    /// Bans what a text says, as policies write it, in memory and on the disks.
+    /// Bans what a text says, in memory and on the disks; what has space in it is quoted.
     ///
     /// # Errors
     /// What is wrong with it.

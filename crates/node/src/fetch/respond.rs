@@ -113,7 +113,14 @@ impl Asked {
         {
             let closing = self.closing_unread(&body);
             drop(body);
-            return self.contradicted(&why, closing).await;
+            return match outcome {
+                // A page of the policy's own is about nothing that the origin says.
+                BackendResponse::Error(status, reason) => {
+                    self.note_contradiction(&why, closing);
+                    self.made_up(status, reason).await
+                }
+                _ => self.contradicted(&why, closing).await,
+            };
         }
         match outcome {
             BackendResponse::Deliver => {
@@ -445,10 +452,14 @@ impl Asked {
 
     /// Ends a fetch whose answer is none to what was asked, for which its connection is closed like this.
     async fn contradicted(mut self: Box<Self>, why: &str, closing: Option<Closing>) -> Step {
+        self.note_contradiction(why, closing);
+        self.no_answer(Cause::Contradiction.failure(why)).await
+    }
+
+    fn note_contradiction(&mut self, why: &str, closing: Option<Closing>) {
         self.task.transcript.note(Tag::Error, format_args!("{why}"));
         self.note_closed(closing);
         self.worker.stats.fetches_failed.increment();
-        self.no_answer(Cause::Contradiction.failure(why)).await
     }
 
     /// No origin answered.

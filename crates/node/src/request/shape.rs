@@ -139,7 +139,8 @@ impl Machine<'_> {
                 return self.page(body, is_packed, out_packed);
             }
         };
-        ResponseBody::Coded(Box::new(Coded::new(body, Chain::new(stages), range)))
+        let coded = Coded::new(body, Chain::new(stages), range).telling(&self.task.transcript);
+        ResponseBody::Coded(Box::new(coded))
     }
 
     /// A page that is put together.

@@ -3,7 +3,7 @@
 use super::{Arguments, Function, Module, NOTHING, fault, function};
 use crate::calendar::write_http_date;
 use crate::program::{Text, Value};
-use crate::runtime::{Fault, Result, Run};
+use crate::runtime::{Fault, Result, Run, unwritable};
 
 pub(super) const MODULE: Module =
     Module { name: "cookie", classes: &[], functions: FUNCTIONS, is_test: false };
@@ -186,5 +186,8 @@ fn get_string(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
 
 fn format_date(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let at = arguments.real(0) + arguments.real(1);
-    run.write(|out| write_http_date(at, out)).map(Value::Text)
+    match unwritable(Value::Time(at)) {
+        Some(why) => Err(Fault::new(why)),
+        None => run.write(|out| write_http_date(at, out)).map(Value::Text),
+    }
 }

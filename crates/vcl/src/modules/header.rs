@@ -53,11 +53,7 @@ fn copy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some((from, source)) = named(run, arguments.at(0)) else { return NOTHING };
     let Some((to, target)) = named(run, arguments.at(1)) else { return NOTHING };
     writable(to)?;
-    let values: Vec<Vec<u8>> = run
-        .fields(from)
-        .map(|fields| fields.get_all(&source).map(<[u8]>::to_vec).collect())
-        .unwrap_or_default();
-    for value in values {
+    for value in run.field_lines(from, &source) {
         run.append_field(to, &target, &value)?;
     }
     NOTHING
@@ -73,12 +69,10 @@ fn get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Regex(regex) = arguments.at(1) else { return NOTHING };
     let Some(regex) = program.regexes.get(regex as usize) else { return NOTHING };
     let mut found = None;
-    if let Some(fields) = run.fields(message) {
-        for value in fields.get_all(&name) {
-            if regex.is_match(value).map_err(|why| exceeded(&why))? {
-                found = Some(value.to_vec());
-                break;
-            }
+    for value in run.field_lines(message, &name) {
+        if regex.is_match(&value).map_err(|why| exceeded(&why))? {
+            found = Some(value);
+            break;
         }
     }
     match found {

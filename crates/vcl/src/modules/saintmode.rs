@@ -4,7 +4,7 @@ use super::directors::{Director, Member, Rule, director, object_key};
 use super::{Arguments, Function, Module, NOTHING, fault, function, function_in};
 use crate::policy::{Object, Policy, lock};
 use crate::program::{BackendRef, Value};
-use crate::runtime::{Result, Run};
+use crate::runtime::{Event, Result, Run};
 use crate::types::{State, States};
 use std::sync::Arc;
 
@@ -16,16 +16,8 @@ pub(super) const MODULE: Module = Module {
 };
 
 const FUNCTIONS: &[Function] = &[
-    function_in(
-        States::of(&[State::BackendResponse, State::BackendError]),
-        "VOID denylist(DURATION expires)",
-        denylist,
-    ),
-    function_in(
-        States::of(&[State::BackendResponse, State::BackendError]),
-        "VOID blacklist(DURATION expires)",
-        denylist,
-    ),
+    function("VOID denylist(DURATION expires)", denylist),
+    function("VOID blacklist(DURATION expires)", denylist),
     function("STRING status()", status),
     function_in(
         States::of(&[State::Init]),
@@ -71,8 +63,13 @@ fn count(sick: &std::collections::HashMap<(u32, u128), f64>, saint: u32, now: f6
     i64::try_from(listed).unwrap_or(i64::MAX)
 }
 
-/// Lists the object under every saint that stands for the backend that answered.
+/// Lists the object under every saint that stands for the backend that answered. Where that cannot be, it is
+/// said, and nothing else comes of it.
 fn denylist(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if run.state != State::BackendResponse {
+        note(run, "saintmode.blacklist() called outside of vcl_backend_response");
+        return NOTHING;
+    }
     let used = run.view.answer.as_deref().map_or_else(|| run.current_backend(), |a| a.backend);
     let asked = run.current_backend();
     let key = object_key(run);
@@ -88,6 +85,10 @@ fn denylist(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
             _ => false,
         })
         .collect();
+    if saints.is_empty() {
+        note(run, "Error: saintmode.blacklist(): Saintmode not configured for this backend.");
+        return NOTHING;
+    }
     let mut sick = lock(&policy.sick);
     if sick.len() >= DENIED_MAX {
         sick.retain(|_, until| now < *until);
@@ -98,7 +99,20 @@ fn denylist(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     for saint in saints {
         sick.insert((saint, key), now + span.max(0.0));
     }
+    drop(sick);
+    if run.traced {
+        let name = run.program.backend_name(used);
+        let text =
+            format!("saintmode: object put on blacklist for backend {name} for {span:.2} seconds");
+        run.host.trace(Event::Log(text.as_bytes()));
+    }
     NOTHING
+}
+
+fn note(run: &mut Run<'_>, why: &str) {
+    if run.traced {
+        run.host.trace(Event::Error(why));
+    }
 }
 
 fn backend(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {

@@ -430,6 +430,9 @@ fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     if let (Message::Req, Some(client)) = (message, run.view.client.as_deref_mut()) {
         client.spared.clear();
     }
+    if message == Message::Req {
+        make_response_anew(run);
+    }
     // The answer belongs to the request that was sent, which this is not any more.
     if let (Message::Bereq, true, Some(fetch)) =
         (message, run.state == State::BackendResponse, run.view.fetch.as_deref_mut())
@@ -437,6 +440,21 @@ fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         fetch.gave_up = true;
     }
     NOTHING
+}
+
+/// Where there is a response already, it is that to the request as it came.
+fn make_response_anew(run: &mut Run<'_>) {
+    let (Some(response), Some(delivery)) =
+        (run.view.resp.as_deref_mut(), run.view.delivery.as_deref_mut())
+    else {
+        return;
+    };
+    let Some(original) = &delivery.original else { return };
+    response.clone_from(original);
+    delivery.filters = None;
+    if run.traced {
+        run.host.trace(Event::Response(response));
+    }
 }
 
 fn ban(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

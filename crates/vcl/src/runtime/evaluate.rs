@@ -133,6 +133,9 @@ impl Run<'_> {
                     (Value::Text(Text::Unset), Value::Text(_))
                     | (Value::Text(_), Value::Text(Text::Unset)) => Some(UNSET),
                     (Value::Text(a), Value::Text(b)) => Some(self.bytes(a).cmp(self.bytes(b))),
+                    (Value::Ip(None, _), _) | (_, Value::Ip(None, _)) => {
+                        return Err(Fault::new("VRT_ipcmp: Illegal IP"));
+                    }
                     (a, b) => order(a, b),
                 };
                 self.task.work.truncate(mark);
@@ -279,8 +282,9 @@ impl Run<'_> {
 
     fn with_case(&mut self, inner: &Expr, change: fn(&mut [u8])) -> Result<Value> {
         let text = self.text(inner)?;
-        if text == Text::Unset {
-            return Ok(Value::Text(text));
+        // As with Varnish, what has no letters at all is unset.
+        if self.bytes(text).is_empty() {
+            return Ok(Value::Text(Text::Unset));
         }
         let start = self.task.work.len();
         match text {

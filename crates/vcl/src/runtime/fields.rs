@@ -74,6 +74,15 @@ impl Run<'_> {
         self.fields(message)?.get(name)
     }
 
+    /// The values of all lines of a field.
+    pub(crate) fn field_lines(&self, message: Message, name: &str) -> Vec<Vec<u8>> {
+        if self.is_host(message, name) {
+            return self.field_bytes(message, name).map(<[u8]>::to_vec).into_iter().collect();
+        }
+        let lines = self.fields(message).into_iter().flat_map(|fields| fields.get_all(name));
+        lines.map(<[u8]>::to_vec).collect()
+    }
+
     /// The value of a field, in the workspace.
     pub(crate) fn field(&mut self, message: Message, header: u32) -> Result<Text> {
         let program = self.program;

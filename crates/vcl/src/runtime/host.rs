@@ -4,7 +4,7 @@ use super::view::Answer;
 use crate::program::StorageFact as Fact;
 use crate::types::{Action, State};
 use crate::variables::Message;
-use freshet_http::message::RequestHead;
+use freshet_http::message::{RequestHead, ResponseHead};
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -90,6 +90,8 @@ pub enum Event<'a> {
         /// Its new text.
         value: &'a [u8],
     },
+    /// A response was made anew.
+    Response(&'a ResponseHead),
     /// How long a response lives, or that it is not kept, was set.
     Lifetime {
         /// What it is now.

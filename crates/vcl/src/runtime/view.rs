@@ -331,6 +331,8 @@ pub struct Delivery {
     pub may_gunzip: bool,
     /// `resp.filters`, where it was set.
     pub filters: Option<Box<[u8]>>,
+    /// The response as it was made, for `std.rollback(req)`.
+    pub original: Option<Box<ResponseHead>>,
 }
 
 /// A stored object.

@@ -646,3 +646,16 @@ fn what_a_policy_sets_is_no_field_of_the_connection() {
     scene.run(&policy, State::Recv);
     assert!(scene.client.spared.is_empty());
 }
+
+#[test]
+fn the_host_is_a_field_as_others_and_a_text_of_nothing_is_none() {
+    let (_, scene) = after(
+        State::Recv,
+        "import header;",
+        "set req.http.Host = \"h.example\"; header.copy(req.http.Host, req.http.A); \
+         set req.http.B = header.get(req.http.Host, \"^h\"); set req.http.E = \"\"; \
+         if (req.http.E.upper()) { set req.http.F = \"1\"; }",
+    );
+    let field = |name| scene.req.fields.get_str(name);
+    assert_eq!([field("A"), field("B"), field("F")], [Some("h.example"), Some("h.example"), None]);
+}

@@ -110,6 +110,7 @@ pub(super) fn deliver(
         if served.form.gzip && task.site.codes_gzip && !takes_gzip {
             weaken(&mut response.fields, &task.transcript);
         }
+        let original = original(policy, response);
         let is_private = matches!(
             task.reason,
             Reason::PassMethod
@@ -147,6 +148,7 @@ pub(super) fn deliver(
             do_esi: state.knobs.esi,
             has_parts: served.form.parts,
             may_gunzip: served.form.gzip && task.site.codes_gzip && !takes_gzip,
+            original,
             ..Delivery::default()
         };
         let with =
@@ -172,6 +174,11 @@ pub(super) fn deliver(
             _ => Deliver::Synth(503, Some(FAILED.into())),
         }
     })
+}
+
+/// What a response goes back to where its policy rolls its request back.
+fn original(policy: &VclPolicy, response: &ResponseHead) -> Option<Box<ResponseHead>> {
+    policy.policy.program().rolls_back.then(|| Box::new(response.clone()))
 }
 
 /// Makes the entity tag of what is unpacked on its way a weak one, before the policy looks at it.
@@ -230,8 +237,12 @@ pub(super) fn synth(
         }
         task.transcript.response(Message::Response, &response.head);
         let mut body = Vec::new();
-        let mut delivery =
-            Delivery { time: seconds(task.now), do_esi: state.knobs.esi, ..Delivery::default() };
+        let mut delivery = Delivery {
+            time: seconds(task.now),
+            do_esi: state.knobs.esi,
+            original: original(policy, &response.head),
+            ..Delivery::default()
+        };
         let with = With {
             resp: Some(&mut response.head),
             delivery: Some(&mut delivery),

@@ -1,6 +1,7 @@
 //! The node, for a policy that runs in it.
 
 use super::VclPolicy;
+use crate::bans;
 use crate::client::Client;
 use crate::disk::meta::millis;
 use crate::disk::{Durability, Purged};
@@ -169,6 +170,9 @@ impl Host for NodeHost<'_> {
                     transcript.note_bytes(line_tag(message, line), value);
                 }
             }
+            Event::Response(head) => {
+                transcript.response(crate::transcript::Message::Response, head)
+            }
             Event::Lifetime { answer, origin } => {
                 let word = if answer.uncacheable { "uncacheable" } else { "cacheable" };
                 let ttl = if answer.has_no_life { -1.0 } else { answer.ttl + answer.age };
@@ -225,7 +229,8 @@ impl Host for NodeHost<'_> {
         let Some((shared, settings, site)) = self.policy.shared() else {
             return Err("there is no cache yet".into());
         };
-        self.durability.add(shared.ban(&site.ban(ban), &settings)?);
+        let words = bans::plain_words(&site.ban(ban));
+        self.durability.add(shared.ban_words(&words, &settings)?);
         Ok(())
     }
 
@@ -233,6 +238,7 @@ impl Host for NodeHost<'_> {
         let Some((shared, _, site)) = self.policy.shared() else { return 0 };
         let builder = site.key(shared.cache.secret());
         let key = super::client::build_key(builder, self.parts).build();
+        shared.policy_purges.add(1);
         self.purged(shared.purge(&key, self.kind(how)))
     }
 
