@@ -1,7 +1,7 @@
 //! Calls of functions and methods.
 
 use super::Grammar;
-use super::values::{BAD_PATTERNS, PATTERNS};
+use super::running::REPLACEMENTS;
 use freshet_vcl::{Signature, Type};
 
 /// Whether two servers may not be expected to do the same with it.
@@ -13,6 +13,8 @@ fn is_unsteady(module: &str, name: &str) -> bool {
             | ("var", "global_set" | "global_get")
             // The same constant written twice is the same here.
             | ("blob", "same")
+            // Its lines are no value of a field, and are told in other words.
+            | ("saintmode", "status")
             // Counted from the end, a text without separators lacks its first sign there.
             | ("str", "split")
     )
@@ -24,8 +26,11 @@ impl Grammar {
         if of == Some(Type::String) && self.draw.once_in(3) {
             let name = self.draw.of(&["regsub", "regsuball"]);
             let text = self.expression(Type::String, depth);
-            let pattern = self.pick(&PATTERNS, &BAD_PATTERNS);
-            let by = self.expression(Type::String, 0);
+            let pattern = self.pattern();
+            let by = match self.is_run && self.draw.once_in(2) {
+                true => self.draw.of(&REPLACEMENTS).to_owned(),
+                false => self.expression(Type::String, 0),
+            };
             return Some(format!("{name}({text}, {pattern}, {by})"));
         }
         if !self.objects.is_empty() && self.draw.once_in(3) {
@@ -36,7 +41,10 @@ impl Grammar {
                 .filter(|signature| {
                     let name = Signature::name_of(signature);
                     name.starts_with(&format!("{class}."))
-                        && (!self.is_run || name.ends_with(".backend"))
+                        && (!self.is_run
+                            || [".backend", ".filter", ".is_healthy"]
+                                .iter()
+                                .any(|end| name.ends_with(end)))
                         && of.is_none_or(|of| of == Signature::parse(signature).returns)
                 })
                 .collect();

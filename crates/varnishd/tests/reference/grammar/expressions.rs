@@ -2,7 +2,7 @@
 
 use super::Grammar;
 use super::running::is_unsteady;
-use super::values::{BAD_PATTERNS, DURATIONS, NUMBERS, PATTERNS, REALS, fits_version};
+use super::values::{DURATIONS, NUMBERS, REALS, fits_version};
 use freshet_vcl::Type;
 
 impl Grammar {
@@ -105,7 +105,7 @@ impl Grammar {
             3 => {
                 let text = self.plain_text();
                 let operator = self.draw.of(&["~", "!~"]);
-                let pattern = self.pick(&PATTERNS, &BAD_PATTERNS);
+                let pattern = self.pattern();
                 format!("{text} {operator} {pattern}")
             }
             4 => format!("client.ip {} a0", self.draw.of(&["~", "!~"])),

@@ -10,7 +10,7 @@ mod statements;
 mod usual;
 mod values;
 
-pub(crate) use running::running;
+pub(crate) use running::{OTHER_POLICY, PROBED, running};
 pub(crate) use usual::usual;
 
 use crate::draw::Draw;
@@ -29,6 +29,8 @@ pub(crate) struct Grammar {
     /// Objects made so far, with their modules and classes.
     objects: Vec<(&'static str, &'static str, &'static str)>,
     functions: Vec<(&'static str, &'static str)>,
+    /// Backends that can be asked.
+    backends: Vec<&'static str>,
     /// The states of own subroutines.
     own: Vec<State>,
     /// The first own subroutine that may be called; none calls itself.
@@ -59,6 +61,7 @@ impl Grammar {
             modules: Vec::new(),
             objects: Vec::new(),
             functions: Vec::new(),
+            backends: vec!["b0", "b1"],
             own: Vec::new(),
             first_own: 0,
             makes_mistakes: false,

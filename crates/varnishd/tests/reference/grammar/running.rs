@@ -61,6 +61,26 @@ const STATES: [(State, usize); 12] = [
     (State::BackendError, 3),
 ];
 
+/// What is asked of backends to see how they are.
+pub(crate) const PROBED: &str = "/probed";
+/// The label of another policy that random ones hand requests over to.
+pub(crate) const OTHER_POLICY: &str = "other_policy";
+/// What texts are replaced by.
+pub(super) const REPLACEMENTS: [&str; 8] =
+    ["\"[\\0]\"", "\"\\1-\\2\"", "\"\\9x\"", "\"\\\\1\"", "\"&\"", "\"\\&\"", "\"\"", "\"x\\\""];
+/// Patterns that match where nothing is, or what is found in texts that mean something.
+pub(super) const FOUND_PATTERNS: [&str; 9] = [
+    "\"^\"",
+    "\"$\"",
+    "\"x*\"",
+    "\"(a|b|)\"",
+    "\"\\b\"",
+    "\"[^;=]+\"",
+    "\"(?<n>\\d)(.)?\"",
+    "\"(?s)^(.*?), *(.*)$\"",
+    "\"(?:max-age|gzip)=?([0-9]+)?\"",
+];
+
 /// A policy for each seed. `ORIGIN` in it is the port of the origin and `SEED` what keeps its
 /// objects apart from those of others.
 pub(crate) fn running(seed: u64) -> String {
@@ -101,8 +121,13 @@ impl Grammar {
         }
         // Of Debian's package varnish-modules, where it was said where they are.
         let has_others = std::env::var_os("VMOD_PATH").is_some();
-        for module in ["header", "str", "var"] {
+        for module in ["header", "str", "var", "bodyaccess", "accept", "saintmode"] {
             if self.draw.once_in(6) && has_others {
+                self.import(module);
+            }
+        }
+        for module in ["proxy", "unix"] {
+            if self.draw.once_in(12) {
                 self.import(module);
             }
         }
@@ -110,9 +135,12 @@ impl Grammar {
             self.line(&format!("backend {name} {{ .host = \"127.0.0.1\"; .port = \"ORIGIN\"; }}"));
         }
         self.line("backend gone none;");
+        if self.draw.once_in(4) {
+            self.probed();
+        }
         self.acl();
         self.line("sub vcl_hash { hash_data(\"SEED\"); }");
-        self.directors();
+        self.made();
         if self.draw.once_in(3) {
             self.own = vec![State::Recv, State::BackendResponse, State::Deliver];
             self.first_own = self.own.len();
@@ -136,11 +164,40 @@ impl Grammar {
         }
     }
 
-    fn directors(&mut self) {
-        if !self.modules.contains(&"directors") {
-            return;
+    /// Backends with all that can be said of them, and with probes that find them as they begin: the next
+    /// comes too late to change that.
+    fn probed(&mut self) {
+        let rest = "\"ORIGIN\"; .host_header = \"named.example\"; .first_byte_timeout = 2s; \
+                    .between_bytes_timeout = 2s; .connect_timeout = 1s; .max_connections = 50;";
+        for (name, initial) in [("well", 8), ("sick", 0)] {
+            self.line(&format!(
+                "backend {name} {{ .host = \"127.0.0.1\"; .port = {rest} .probe = {{ .url = \
+                 \"{PROBED}\"; .initial = {initial}; .threshold = 4; .interval = 1000s; }} }}"
+            ));
+            self.backends.push(name);
         }
+    }
+
+    /// Objects of modules that were imported.
+    fn made(&mut self) {
         self.line("sub vcl_init {");
+        let has = |grammar: &Self, module| grammar.modules.contains(&module);
+        if has(self, "directors") {
+            self.directors();
+        }
+        if has(self, "accept") {
+            self.line("new lang = accept.rule(\"en\");");
+            self.line("lang.add(\"de\");");
+            self.objects.push(("lang", "accept", "rule"));
+        }
+        if has(self, "saintmode") {
+            self.line("new sm = saintmode.saintmode(b0, 2);");
+            self.objects.push(("sm", "saintmode", "saintmode"));
+        }
+        self.line("}");
+    }
+
+    fn directors(&mut self) {
         let classes = [("rr", "round_robin"), ("fb", "fallback"), ("sh", "shard"), ("hs", "hash")];
         for (object, class) in classes {
             if !self.draw.once_in(2) {
@@ -148,14 +205,14 @@ impl Grammar {
             }
             self.line(&format!("new {object} = directors.{class}();"));
             self.objects.push((object, "directors", class));
-            for backend in ["b0", "b1"] {
-                self.line(&format!("{object}.add_backend({backend});"));
+            for backend in self.backends.clone() {
+                let weight = if class == "hash" { ", 1.0" } else { "" };
+                self.line(&format!("{object}.add_backend({backend}{weight});"));
             }
             if class == "shard" {
                 self.line("sh.reconfigure();");
             }
         }
-        self.line("}");
     }
 
     fn written(&mut self, name: &str) {
@@ -232,7 +289,7 @@ impl Grammar {
             .state
             .actions()
             .iter()
-            .filter(|one| !matches!(one, Action::Vcl | Action::Fail))
+            .filter(|one| **one != Action::Fail)
             .map(|one| one.name())
             .collect();
         if actions.is_empty() {
@@ -251,6 +308,8 @@ impl Grammar {
                     ])
                     .to_owned()
             }
+            // Another policy, which both have, and which keeps nothing.
+            "vcl" => format!("return (vcl({OTHER_POLICY}));"),
             _ => self.returned(action),
         };
         let side = if self.state.is_client() { "req" } else { "bereq" };

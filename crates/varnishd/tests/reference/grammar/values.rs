@@ -1,6 +1,7 @@
 //! What expressions begin with: literals, variables and fields.
 
 use super::Grammar;
+use super::running::FOUND_PATTERNS;
 use freshet_vcl::Type;
 use freshet_vcl::variables::{Definition, VARIABLES, Versions};
 
@@ -144,9 +145,12 @@ impl Grammar {
             Type::Ip => "client.ip".into(),
             Type::Blob => self.pick(&BLOBS, &BAD_BLOBS).into(),
             // The name of the default one is a word of the language where a text is wanted.
-            Type::Backend if self.is_run => self.draw.of(&BACKENDS[..2]).into(),
+            Type::Backend if self.is_run => {
+                let at = self.draw.below(self.backends.len());
+                self.backends[at].into()
+            }
             Type::Backend => self.pick(&BACKENDS, &BAD_BACKENDS).into(),
-            Type::Regex => self.pick(&PATTERNS, &BAD_PATTERNS).into(),
+            Type::Regex => self.pattern().into(),
             Type::Acl => self.pick(&["a0"], &["missing"]).into(),
             Type::Header => self.field(false),
             Type::Http => self.draw.of(&MESSAGES).into(),
@@ -154,6 +158,15 @@ impl Grammar {
             Type::Probe => "p0".into(),
             Type::Sub => "vcl_recv".into(),
             _ => "nothing".into(),
+        }
+    }
+
+    /// A regular expression.
+    pub(super) fn pattern(&mut self) -> &'static str {
+        if self.is_run && self.draw.once_in(2) {
+            self.draw.of(&FOUND_PATTERNS)
+        } else {
+            self.pick(&PATTERNS, &BAD_PATTERNS)
         }
     }
 

@@ -109,8 +109,11 @@ fn is_compared(part: &str) -> bool {
 fn plain_line(line: &str) -> String {
     // What Varnish 7.1 writes into a body for what is unset.
     let line = &*line.replace("(null)", "");
-    // A space at the start of a value is not sent here.
-    let line = &*line.replacen(":  ", ": ", 1);
+    // Space at the start of a value is not sent here.
+    let line = &*match line.split_once(":  ") {
+        Some((name, value)) if !name.contains(' ') => format!("{name}: {}", value.trim_start()),
+        _ => line.to_owned(),
+    };
     let name = line.split(':').next().unwrap_or("").trim().to_ascii_lowercase();
     match &*name {
         // Kept apart from other fields, and by the name it has in standards.
@@ -129,9 +132,15 @@ fn plain_line(line: &str) -> String {
         "content-range" => line.split('/').next().unwrap_or("").to_owned(),
         "<p>xid" => "<p>XID: id</p>".into(),
         // Varnish 7.1 writes a blob with an alphabet in which these two letters are swapped.
-        _ if line.contains("=:") => line.replace('q', "r"),
+        _ if has_blob(line) => line.replace('q', "r"),
         _ => line.trim_end().to_owned(),
     }
+}
+
+/// Whether a line has a blob as text in it.
+fn has_blob(line: &str) -> bool {
+    let is_blob = |word: &str| word.len() > 2 && word.starts_with(':') && word.ends_with(':');
+    line.contains("=:") || line.split(' ').any(is_blob)
 }
 
 /// A difference without what is only in this one.

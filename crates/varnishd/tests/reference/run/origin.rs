@@ -1,6 +1,7 @@
 //! An origin that answers the same request the same way, and remembers what it was asked.
 
 use super::message::{Message, read};
+use crate::grammar::PROBED;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -123,7 +124,10 @@ fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
         let mut words = head.split(' ');
         let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
         let answer = answer_to(target);
-        note(&mut asked.lock().unwrap(), &head, answer);
+        // When it is probed is nobody's wish.
+        if target != PROBED {
+            note(&mut asked.lock().unwrap(), &head, answer);
+        }
         let answer = if answer.is_empty() && method != "GET" { ANSWERS[0] } else { answer };
         let answer = if is_fresh(&head) && answer.contains("ETag") {
             "HTTP/1.1 304 Not Modified\r\nETag: \"tag\"\r\n\r\n"

@@ -202,9 +202,9 @@ fn whole_seconds(ttl: &str) -> f64 {
     (ttl.parse().unwrap_or(0.0_f64) - 0.25).ceil()
 }
 
-/// A lifetime, which is kept in whole milliseconds here.
+/// A lifetime, which is kept in whole milliseconds here, and there as a number of seven digits.
 fn hundredths(span: &str) -> String {
-    format!("{:.2}", span.parse().unwrap_or(0.0_f64))
+    format!("{:.2}", span.parse().unwrap_or(0.0_f32))
 }
 
 /// A word of a `TTL` record, without a point in time.

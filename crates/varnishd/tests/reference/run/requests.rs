@@ -173,7 +173,8 @@ fn one(draw: &mut Draw, first: usize) -> Ask {
         1 => format!("/a/{number}.png"),
         _ => format!("/{number}"),
     };
-    let mut text = format!("{method} {target} HTTP/1.1\r\n");
+    let version = if draw.once_in(30) { "1.0" } else { "1.1" };
+    let mut text = format!("{method} {target} HTTP/{version}\r\n");
     let host = ["Host: example.com\r\n", "Host: example.org:8080\r\n", ""];
     text += host[if draw.once_in(20) { 2 } else { usize::from(draw.once_in(4)) }];
     text += &format!("R: {}\r\n", draw.below(5));
@@ -200,7 +201,8 @@ fn one(draw: &mut Draw, first: usize) -> Ask {
         }
     }
     match method {
-        "POST" | "PUT" if draw.once_in(3) => {
+        // Nobody is to take that from who speaks HTTP/1.0 (RFC 9112 §6.1).
+        "POST" | "PUT" if version == "1.1" && draw.once_in(3) => {
             text += "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         }
         "POST" | "PUT" => text += "Content-Length: 4\r\n\r\nbody",

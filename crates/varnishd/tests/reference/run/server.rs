@@ -3,6 +3,7 @@
 use super::counters;
 use super::origin::Origin;
 use super::records::{Record, Records};
+use crate::grammar::OTHER_POLICY;
 use crate::support::Varnishd;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -79,6 +80,10 @@ impl Server {
         let policy = format!("backend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}", origin.port);
         varnishd.ok(&format!("vcl.inline boot \"vcl 4.1; {}\"", policy.replace('"', "\\\"")));
         varnishd.ok("vcl.use boot");
+        let other =
+            format!("{policy} sub vcl_recv {{ set req.http.Other = \"1\"; return (pass); }}");
+        varnishd.ok(&format!("vcl.inline other \"vcl 4.1; {}\"", other.replace('"', "\\\"")));
+        varnishd.ok(&format!("vcl.label {OTHER_POLICY} other"));
         varnishd.ok("start");
         // As many digits in both, or their pages are of different lengths.
         varnishd.ok("debug.xid 100000");
