@@ -58,7 +58,8 @@ pub(super) fn duration(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result
 pub(super) fn bytes(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let bytes = match source(arguments, &[0, 2, 3], "bytes")? {
         0 => set_text(run, arguments, 0).and_then(|text| number::bytes(&text)),
-        2 => Some(arguments.real(2).trunc()).filter(|bytes| bytes.is_finite()).map(|b| b as i64),
+        // None that is below zero is cut to that.
+        2 => Some(arguments.real(2)).filter(|b| b.is_finite() && *b >= 0.0).map(|b| b as i64),
         place => Some(arguments.int(place)),
     };
     let valid = bytes.filter(|bytes| (0..1 << 53).contains(bytes));

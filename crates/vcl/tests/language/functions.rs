@@ -58,6 +58,8 @@ fn conversions_of_std() {
         ("\"\" + std.bytes(\"x\", 1B)", "1"),
         ("\"\" + std.bytes(fallback = 1B)", "failed: std.bytes: not enough arguments"),
         ("\"\" + std.bytes(integer = 7)", "7"),
+        ("\"\" + std.bytes(real = 7.9)", "7"),
+        ("\"\" + std.bytes(real = -0.5)", "failed: std.bytes: conversion failed"),
         ("\"\" + std.integer(\"42\", 0)", "42"),
         ("\"\" + std.integer(\"-42\", 0)", "-42"),
         ("\"\" + std.integer(\"42x\", 7)", "7"),
