@@ -234,7 +234,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "Parameter in which a link may say the beginning of the paths it is for, up to a `/`; $uri is \
-         that then.",
+         that with a `*` behind it then.",
     ),
     per_site("token[].salt", Kind::Text, "", "Salt of EdgeAuth tokens."),
     per_site(

@@ -85,6 +85,13 @@ impl Fields {
         self.retain(|line, _| !line.eq_ignore_ascii_case(name))
     }
 
+    /// Removes every line of this name and of those that servers take for it ([`is_taken_for`]). For
+    /// what only this node, or whom it asks, may say.
+    pub fn remove_claims(&mut self, name: impl AsRef<[u8]>) -> usize {
+        let name = name.as_ref();
+        self.retain(|line, _| !is_taken_for(line, name))
+    }
+
     /// Keeps the lines for which `keep(name, value)` is true; returns how many were removed.
     pub fn retain(&mut self, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
         self.retain_lines(0, |line| keep(line.name, line.value))
@@ -290,6 +297,13 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Fields {
         }
         out
     }
+}
+
+/// Whether some servers take one name for another: where fields become variables, `_` and `-` are one
+/// character (RFC 3875 §4.1.18).
+pub fn is_taken_for(name: &[u8], other: &[u8]) -> bool {
+    let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    name.iter().map(folded).eq(other.iter().map(folded))
 }
 
 /// Whether a byte may stand in the name of a field or method (`tchar`, RFC 9110 §5.6.2).

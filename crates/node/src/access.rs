@@ -61,7 +61,8 @@ pub(crate) fn admit(
     let places = Whereabouts(&site.node().geo);
     let mut last = None;
     let mut asks = false;
-    for token in tokens.iter().filter(|token| token.rule.path == first.rule.path) {
+    let same = || tokens.iter().filter(|token| token.rule.path == first.rule.path);
+    for token in same() {
         let Some(verifier) = &token.verifier else { return Ok(None) };
         asks |= matches!(token.rule.kind, TokenKind::Jwt | TokenKind::Cat);
         let question = Question {
@@ -79,7 +80,12 @@ pub(crate) fn admit(
         let denied = match is_clear.then(|| verifier.verify(&question)) {
             Some(Ok(granted)) => {
                 if !token.rule.forward {
-                    without_token(head, &verifier.parts());
+                    // Another one that is good as well is no more for others than this one.
+                    for other in same().filter(|other| !other.rule.forward) {
+                        if let Some(verifier) = &other.verifier {
+                            without_token(head, &verifier.parts());
+                        }
+                    }
                 }
                 return Ok(Some(granted));
             }

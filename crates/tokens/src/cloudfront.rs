@@ -90,13 +90,13 @@ impl CloudFront {
             }
             (None, Some(until)) => {
                 let until = seconds(until)?;
-                let times = Times { expires_s: Some(until as f64), ..Times::default() };
                 let canned = |scheme: &&str| {
                     let text = format!(
                         "{{\"Statement\":[{{\"Resource\":\"{scheme}://{url}\",\"Condition\":{{\
                          \"DateLessThan\":{{\"AWS:EpochTime\":{until}}}}}}}]}}"
                     );
-                    check(text.as_bytes(), &|| Ok(Policy { times, ..Policy::default() }))
+                    // As the same text is read where it comes as a policy of its own: one is seen after the other.
+                    check(text.as_bytes(), &|| Policy::read(text.as_bytes()))
                 };
                 canned(&schemes[0]).or_else(|_| canned(&schemes[1]))
             }

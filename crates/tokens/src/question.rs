@@ -235,22 +235,18 @@ pub fn without_token(head: &mut RequestHead, parts: &Parts<'_>) {
     if let Some(name) = parts.header {
         head.fields.remove(name);
     }
-    if !parts.cookies.is_empty()
-        && let Some(all) = head.fields.joined("cookie")
-        && let Ok(text) = std::str::from_utf8(&all)
-    {
-        let is_kept = |pair: &&str| {
-            !pair.is_empty() && !parts.cookies.iter().any(|name| named(pair, name).is_some())
-        };
-        // Lines of Cookie are joined with commas, which no cookie has.
-        let kept: Vec<_> = text.split([';', ',']).map(str::trim).filter(is_kept).collect();
-        let kept = kept.join("; ");
-        match kept.is_empty() {
-            true => {
-                head.fields.remove("cookie");
-            }
-            false => head.fields.set("Cookie", kept),
-        }
+    let is_token = |pair: &str| parts.cookies.iter().any(|name| named(pair, name).is_some());
+    let lines: Vec<&[u8]> = head.fields.get_all("cookie").collect();
+    let Ok(text) = String::from_utf8(lines.join(&b"; "[..])) else { return };
+    let pairs = || text.split(';').map(str::trim).filter(|pair| !pair.is_empty());
+    if !pairs().any(is_token) {
+        // Others' cookies stay as they came.
+        return;
+    }
+    let kept: Vec<_> = pairs().filter(|pair| !is_token(pair)).collect();
+    head.fields.remove("cookie");
+    if !kept.is_empty() {
+        head.fields.append("Cookie", kept.join("; "));
     }
 }
 
@@ -332,6 +328,14 @@ mod tests {
         assert_eq!(head.target, "/a?b=1&tt=2");
         assert_eq!(head.fields.get_str("cookie"), Some("a=1; b=2"));
         assert!(!head.fields.contains("authorization"));
+        let odd = "prefs={\"a\":1,\"b\":2}; seen=7,8,9;";
+        head.fields.set("Cookie", odd);
+        without_token(&mut head, &source().parts());
+        assert_eq!(head.fields.get_str("cookie"), Some(odd), "nothing was to be taken out");
+        head.fields.append("Cookie", "t=x");
+        without_token(&mut head, &source().parts());
+        let left = "prefs={\"a\":1,\"b\":2}; seen=7,8,9";
+        assert_eq!(head.fields.get_str("cookie"), Some(left));
         head.target = "/a?t=x".into();
         head.fields.set("Cookie", "t=x");
         without_token(&mut head, &source().parts());

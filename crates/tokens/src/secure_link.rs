@@ -12,6 +12,7 @@ use crate::text::base64_url;
 use crate::times::{Times, seconds};
 use crate::verifier::Grant;
 use md5::{Digest as _, Md5};
+use std::borrow::Cow;
 
 /// How links are signed.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ enum Part {
     Text(String),
     Secret,
     Expires,
-    /// The path with its encoding taken off, or the prefix where the link has one.
+    /// The path with its encoding taken off, or the prefix and `*` where the link has one.
     Uri,
     RemoteAddress,
     Host,
@@ -127,16 +128,21 @@ impl SecureLink {
         };
         let prefix = prefix.map(|text| crate::text::decode(text).ok_or(Denied::Malformed));
         let prefix = prefix.transpose()?;
-        let uri = match &prefix {
+        let uri: Cow<'_, [u8]> = match &prefix {
             // `/a` would be the beginning of `/ab`.
             Some(prefix) if !prefix.ends_with(b"/") => return Err(Denied::Malformed),
             Some(prefix) if !path.starts_with(prefix) => return Err(Denied::Url),
-            Some(prefix) => prefix,
-            None => &path,
+            // Signed is something else than for the page of that path, so that the holder of a link for this alone
+            // makes none of it for all below.
+            Some(prefix) => [prefix, &b"*"[..]].concat().into(),
+            None if self.prefix_parameter.is_some() && path.ends_with(b"/*") => {
+                return Err(Denied::Path);
+            }
+            None => Cow::Borrowed(&path),
         };
         let mut is_good = false;
         for secret in keys.secrets() {
-            let text = self.text(question, secret, expires, uri)?;
+            let text = self.text(question, secret, expires, &uri)?;
             is_good |= match self.is_hmac {
                 true => is_mac(&secret.hmac, &text, &given),
                 false => is_same(Md5::digest(&text).as_slice(), &given),

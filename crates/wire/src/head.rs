@@ -225,7 +225,8 @@ impl<'a> HeadBuilder<'a> {
             return Err(Wrong::Malformed);
         }
         let path = path.ok_or(Wrong::Malformed)?;
-        let is_rooted = path.first() == Some(&b'/') || path == b"*";
+        let is_of_server = path == b"*" && *method == Method::Options;
+        let is_rooted = path.first() == Some(&b'/') || is_of_server;
         let is_taken = |byte: u8| !matches!(byte, b'#' | b' ');
         if !is_rooted || !path.iter().all(|byte| is_taken(*byte)) {
             return Err(Wrong::Malformed);

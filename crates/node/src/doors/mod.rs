@@ -124,11 +124,13 @@ pub(crate) fn load(
 }
 
 /// Whether a request of a site may go on: by where its client is and whom it says it comes from. A
-/// password that let it in is taken out of it, unless the rule says not to.
+/// password that let it in is taken out of it, unless the rule says not to. Who is but sent elsewhere has to
+/// come from where it may, and says nothing of who it is.
 pub(crate) async fn admit(
     (worker, site): (&Worker, &SiteRef),
     head: &mut RequestHead,
     client: &Client,
+    is_led_elsewhere: bool,
 ) -> Answer {
     let (maintenance, switch) = (&site.settings.maintenance, &*site.maintenance);
     let address = client.address.map(|address| address.ip());
@@ -150,7 +152,7 @@ pub(crate) async fn admit(
         let given = match (&access.users, &access.service) {
             (None, None) => continue,
             // Browsers send no password with it (Fetch Standard §4.8), and it gives nothing away.
-            _ if is_preflight(head) => continue,
+            _ if is_preflight(head) || is_led_elsewhere => continue,
             (Some(users), _) => {
                 let name = Some(access.ask(users, head).await?);
                 Identity { name, ..Identity::default() }

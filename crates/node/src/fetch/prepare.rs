@@ -6,7 +6,7 @@ use freshet_cache::Object;
 use freshet_config::template::{Template, Value};
 use freshet_http::coding::Coding;
 use freshet_http::conditional;
-use freshet_http::fields::Fields;
+use freshet_http::fields::{Fields, is_taken_for};
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::RangeRequest;
 use freshet_http::{hop_by_hop, target, unkeyed};
@@ -130,7 +130,7 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
     // Who this client is is nothing that others get an answer for.
     let own = task.identity.iter().flat_map(|identity| identity.said());
     for (name, _) in own.filter(|(name, _)| !is_kept(name.as_bytes())) {
-        request.fields.remove(&**name);
+        request.fields.remove_claims(&**name);
     }
     request
 }
@@ -211,6 +211,10 @@ pub(crate) fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> Re
     // known all the same.
     let is_said = task.client.forwarder.is_none() || fields.contains("x-forwarded-for");
     let client = task.client.address.filter(|_| !is_said);
+    // What others take for them is no word of this node.
+    for name in [&b"x-forwarded-for"[..], b"x-forwarded-proto"] {
+        fields.retain(|line, _| line.eq_ignore_ascii_case(name) || !is_taken_for(line, name));
+    }
     for address in client.into_iter().chain(task.client.sender()) {
         fields
             .append_to_list("X-Forwarded-For", address.ip().to_canonical().to_string().as_bytes());

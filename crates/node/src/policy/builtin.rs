@@ -125,6 +125,10 @@ impl Policy for Builtin {
         Some(Box::new(sent))
     }
 
+    fn leads_elsewhere(&self, site: &Site, request: &RequestHead) -> bool {
+        rules::leads_elsewhere(&site.settings.rules, request)
+    }
+
     fn writes(&self, site: &Site, name: &[u8]) -> bool {
         rules::writes(&site.settings.rules, name)
     }

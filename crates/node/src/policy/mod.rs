@@ -22,7 +22,7 @@ use crate::site::Site;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
-use freshet_http::message::ResponseHead;
+use freshet_http::message::{RequestHead, ResponseHead};
 use std::any::Any;
 use std::time::Duration;
 
@@ -73,6 +73,12 @@ pub trait Policy: Send + Sync {
     fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {
         let _ = (task, kind);
         None
+    }
+    /// Whether it sends a request elsewhere, whoever asks: nobody has to say who they are for that, over a
+    /// connection that may be in the clear.
+    fn leads_elsewhere(&self, site: &Site, request: &RequestHead) -> bool {
+        let _ = (site, request);
+        false
     }
     /// Whether it has a word on a field of requests that are for all, by its name in small letters.
     fn writes(&self, site: &Site, name: &[u8]) -> bool {

@@ -5,7 +5,7 @@ use super::values::{self, Moment};
 use freshet_config::rules::{Cors, FieldAction, FieldRule, Redirect, Rules};
 use freshet_config::template::Template;
 use freshet_http::fields::Fields;
-use freshet_http::message::{Method, ResponseHead, Scheme};
+use freshet_http::message::{Method, RequestHead, ResponseHead, Scheme};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 
@@ -41,10 +41,7 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
         return None;
     }
     let request = &mut task.request;
-    let location = rules.redirects.iter().find_map(|rule| {
-        let to = location(rule, request.scheme, &request.authority, &request.target)?;
-        Some((rule.status, to))
-    });
+    let location = redirect(rules, request);
     let is_preflight = request.method == Method::Options
         && request.fields.contains("origin")
         && request.fields.contains("access-control-request-method");
@@ -63,6 +60,19 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
         task.state = Some(Box::new(Ruled { sent_target, local }));
     }
     status
+}
+
+/// Where a rule sends a request in place of an answer, and with which status.
+fn redirect(rules: &Rules, request: &RequestHead) -> Option<(u16, String)> {
+    rules.redirects.iter().find_map(|rule| {
+        let to = location(rule, request.scheme, &request.authority, &request.target)?;
+        Some((rule.status, to))
+    })
+}
+
+/// Whether the answer to a request is but where to go, as the client has written it.
+pub(super) fn leads_elsewhere(rules: &Rules, request: &RequestHead) -> bool {
+    redirect(rules, request).is_some()
 }
 
 /// Whether a rule has a GET or HEAD go to the origin by itself. Otherwise its query is as the rule for
@@ -199,11 +209,14 @@ fn ruled(task: &ClientTask) -> Option<&Ruled> {
 /// place could be taken for what the node says.
 fn change(rule: &FieldRule, value: Option<&str>, fields: &mut Fields) {
     match (&rule.action, value) {
-        (FieldAction::Set(_), Some(value)) => fields.set(&rule.name, value),
+        (FieldAction::Set(_), Some(value)) => {
+            fields.remove_claims(&rule.name);
+            fields.append(&rule.name, value);
+        }
         (FieldAction::Add(_), Some(value)) => fields.append(&rule.name, value),
         (FieldAction::Add(_), None) => {}
         (FieldAction::Set(_), None) | (FieldAction::Remove, _) => {
-            fields.remove(&rule.name);
+            fields.remove_claims(&rule.name);
         }
     }
 }

@@ -73,6 +73,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         admission.refusal = Some((403, Reason::CertificateWrong));
         return admission;
     }
+    let is_led_elsewhere = site.policy.leads_elsewhere(site, &request.head);
     let mut identity = Identity::default();
     if site.client_auth.is_some()
         && let Err(refusal) = certificates::admit(site, &worker.snapshot().sites, &request.client)
@@ -84,7 +85,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
     if site.maintenance.is_on() || !site.access.is_empty() {
         let (head, client) = (&mut request.head, &request.client);
         // On the heap, so that requests to sites without doors have no room for it.
-        let asked = Box::pin(doors::admit((worker, site), head, client));
+        let asked = Box::pin(doors::admit((worker, site), head, client, is_led_elsewhere));
         match asked.await {
             Ok(let_in) => identity = let_in,
             Err(refused) => {
@@ -98,7 +99,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
             }
         }
     }
-    if !site.tokens.is_empty() {
+    if !site.tokens.is_empty() && !is_led_elsewhere {
         let now_s = request.received.0 / 1000;
         let (head, used) = (&mut request.head, &worker.shared.used_tokens);
         match access::admit(site, head, &request.client, used, now_s) {

@@ -24,7 +24,10 @@ impl Machine<'_> {
         let others = self.refusal.take();
         let is_ours = others.is_none();
         let mut page = others.map_or_else(|| Synthetic::page(status, reason), |page| *page);
-        if status == 503 && !is_refused_at_door(self.task.reason) {
+        if status == 503
+            && !is_refused_at_door(self.task.reason)
+            && !page.head.fields.contains("retry-after")
+        {
             page.head.fields.append("Retry-After", RETRY_AFTER_S);
         }
         let is_asked = status == 204 && hops_left(&self.task.request) == Some(0);

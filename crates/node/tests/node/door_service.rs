@@ -71,7 +71,10 @@ fn a_service_hears_what_is_asked_and_nobody_speaks_for_it() {
         let node = setup(&origin, &service.url(), "").start();
         let lines = [
             "X-User: eve",
+            "X_User: eve",
             "X-Forwarded-Uri: /?token=good",
+            "X_Forwarded_Uri: /?token=good",
+            "X_Forwarded-Client_Cert: Hash=00",
             "X-Forwarded-Method: GET",
             "X-Forwarded-For: 203.0.113.1",
             "Cookie: a=b",
@@ -96,6 +99,9 @@ fn a_service_hears_what_is_asked_and_nobody_speaks_for_it() {
             ("cookie", Some("a=b")),
             ("authorization", Some("Bearer x")),
             ("x-user", None),
+            ("x_user", None),
+            ("x_forwarded_uri", None),
+            ("x_forwarded-client_cert", None),
             ("range", None),
             ("if-none-match", None),
             ("accept-encoding", None),
@@ -124,6 +130,15 @@ fn an_origin_hears_of_the_user_where_its_response_is_for_nobody_else() {
         assert_eq!(shared.text(), "nobody false");
         let own = request(&node, "DELETE", "/a?token=good", &lines).await;
         assert_eq!(own.text(), "anna false");
+        // Where fields become variables, `X_User` is `X-User`.
+        let lines = ["X_User: eve", "X_Forwarded_For: 203.0.113.1", "X_Forwarded_Proto: https"];
+        for method in ["GET", "DELETE"] {
+            let _ = request(&node, method, "/claims?token=good", &lines).await;
+            let asked = origin.requests().pop().unwrap();
+            for name in ["x_user", "x_forwarded_for", "x_forwarded_proto"] {
+                assert_eq!(asked.field(name), None, "{method} {name}");
+            }
+        }
         // An answer to POST that a GET may be given (RFC 9110 §9.3.3) is none for others either.
         let lines = ["Content-Length: 0"];
         let own = request(&node, "POST", "/b?token=good", &lines).await;

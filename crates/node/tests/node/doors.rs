@@ -99,6 +99,36 @@ fn a_password_lets_in_and_stays_here() {
 }
 
 #[test]
+fn who_is_sent_elsewhere_says_nothing_of_who_it_is() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("inside"));
+        let folder = tempfile::tempdir().unwrap();
+        let users = file(&folder, "people", ANNA);
+        let key = file(&folder, "link.key", "a long secret");
+        let rules = format!(
+            "[[access]]\npath = \"/closed/\"\ndeny = [\"127.0.0.0/8\"]\n[[access]]\npath = \"/in/\"\n\
+             users = \"{users}\"\n[[token]]\npath = \"/signed/\"\nkind = \"secure-link\"\nkeys = [\"{key}\"]\n\
+             [[redirect]]\nfrom = \"/*\"\nto = \"https://{{host}}/{{rest}}\"\nscheme = \"http\""
+        );
+        let node = Setup::of(&origin).and(&rules).start();
+        for (target, status, location) in [
+            ("/in/a?b", 301, Some("https://example.test/in/a?b")),
+            (
+                "/signed/a?md5=x&expires=9",
+                301,
+                Some("https://example.test/signed/a?md5=x&expires=9"),
+            ),
+            ("/closed/a", 403, None),
+        ] {
+            let answer = get(&node, target).await;
+            assert_eq!((answer.status, answer.field("location")), (status, location), "{target}");
+            assert_eq!(answer.field("www-authenticate"), None, "{target}");
+        }
+        assert_eq!(origin.count(), 0);
+    });
+}
+
+#[test]
 fn many_with_one_password_are_all_let_in() {
     run(async {
         let origin = Origin::serve(|_: &Request| fresh("inside"));

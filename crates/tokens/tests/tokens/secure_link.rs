@@ -47,13 +47,16 @@ fn nothing_but_that_link_is() {
     assert_eq!(asked(&nginx(), &LINK.replace("link?", "lin%6b?")), Ok(()));
 }
 
+/// A link for the page `/live/` alone.
+const OF_PAGE: &str = "lkqS5s06uJ588ZZprlntPuusbW-FZGT37P3aIuQq3bI";
+
 #[test]
 fn links_under_hmac_may_be_for_all_below_a_path() {
     let mut link = SecureLink::hmac("$secure_link_expires$uri").unwrap();
     link.signature_parameter = "sig".into();
     link.prefix_parameter = Some("for".into());
     let verifier = verifier(Scheme::SecureLink(link), keys("a", "secret"));
-    // printf '2147483647/live/' | openssl sha256 -hmac secret -binary | basenc --base64url
+    // printf '2147483647/live/*' | openssl sha256 -hmac secret -binary | basenc --base64url
     let token = "sig=SIGNATURE&expires=2147483647&for=/live/";
     let token = token.replace("SIGNATURE", include_str!("../hmac.txt").trim());
     assert_eq!(asked(&verifier, &format!("/live/a.m3u8?{token}")), Ok(()));
@@ -67,4 +70,14 @@ fn links_under_hmac_may_be_for_all_below_a_path() {
     assert_eq!(asked(&verifier, &format!("/other?{wider}")), Err(Denied::Signature));
     let out = format!("/live/../other?{token}");
     assert_eq!(asked(&verifier, &out), Err(Denied::Path));
+    // printf '2147483647/live/' | openssl sha256 -hmac secret -binary | basenc --base64url
+    let page = "sig=PAGE&expires=2147483647".replace("PAGE", OF_PAGE);
+    assert_eq!(asked(&verifier, &format!("/live/?{page}")), Ok(()));
+    // Who has a link for a page does not choose what else it is for.
+    for path in ["/live/", "/live/a.m3u8"] {
+        let wider = format!("{path}?{page}&for=/live/");
+        assert_eq!(asked(&verifier, &wider), Err(Denied::Signature), "{path}");
+    }
+    let star = token.replace("&for=/live/", "");
+    assert_eq!(asked(&verifier, &format!("/live/*?{star}")), Err(Denied::Path));
 }

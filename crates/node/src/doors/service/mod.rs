@@ -155,7 +155,7 @@ impl Service {
     ) -> Answer {
         // Nobody but the service says what is in them.
         for name in &self.settings.fields {
-            head.fields.remove(name);
+            head.fields.remove_claims(name);
         }
         // What was sent before the handshake was over may be another's recording.
         if !client.presence.known().await {
@@ -333,7 +333,7 @@ impl Service {
             ("X-Forwarded-For", address.as_deref().unwrap_or_default()),
         ] {
             // What a client says there is no word of ours.
-            fields.remove(name);
+            fields.remove_claims(name);
             if !value.is_empty() {
                 fields.append(name, value);
             }
