@@ -2,6 +2,7 @@
 
 pub(crate) mod coded;
 pub(crate) mod paced;
+mod parts;
 
 use crate::assembly::Assembly;
 use crate::fetch::range::Filler;
@@ -13,7 +14,7 @@ use freshet_http::fields::Fields;
 use freshet_store::limits::{TRANSIT_PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES};
 use freshet_store::{Body, BodyReader, Lease, Next, WeakLease};
 use paced::Paced;
-use std::collections::VecDeque;
+pub use parts::Parts;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
@@ -156,17 +157,6 @@ impl Without {
     }
 }
 
-/// The parts of a `multipart/byteranges` body (RFC 9110 §14.6).
-pub struct Parts {
-    body: Arc<Body>,
-    filler: Option<Filler>,
-    /// Head and range of each part to come.
-    parts: VecDeque<(Bytes, Range<u64>)>,
-    current: Option<StoredBody>,
-    end: Option<Bytes>,
-    is_loose: bool,
-}
-
 impl ResponseBody {
     /// The next piece, at most `bytes_max` long; `None` at the end.
     ///
@@ -239,7 +229,7 @@ impl ResponseBody {
     pub(crate) fn widen(&self) {
         match self {
             Self::Stored(stored) => stored.body.widen(),
-            Self::Parts(parts) => parts.body.widen(),
+            Self::Parts(parts) => parts.widen(),
             Self::Coded(coded) => coded.widen(),
             Self::Paced(paced) => paced.inner().widen(),
             _ => {}
@@ -471,64 +461,5 @@ impl StoredBody {
             self.rewind(0);
         }
         chunk.copied(0)
-    }
-}
-
-impl Parts {
-    /// A body of these parts, each with the bytes that go before it, and `end` behind the last.
-    pub(crate) fn new(
-        body: &Arc<Body>,
-        parts: impl IntoIterator<Item = (Bytes, Range<u64>)>,
-        end: Bytes,
-        filler: Option<Filler>,
-    ) -> Self {
-        let parts = parts.into_iter().collect();
-        let (body, end) = (Arc::clone(body), Some(end));
-        Self { body, filler, parts, current: None, end, is_loose: false }
-    }
-
-    /// Length of the whole, heads of parts included.
-    pub fn length(&self) -> u64 {
-        let parts: u64 = self
-            .parts
-            .iter()
-            .map(|(head, range)| head.len() as u64 + (range.end - range.start))
-            .sum();
-        parts + self.end.as_ref().map_or(0, |end| end.len() as u64)
-    }
-
-    fn holding(&self) -> Option<Holding> {
-        self.current.as_ref()?.holding()
-    }
-
-    fn loosen(&mut self) {
-        self.is_loose = true;
-        if let Some(current) = &mut self.current {
-            current.loosen();
-        }
-    }
-
-    fn poll_next(
-        &mut self,
-        cx: &mut Context<'_>,
-        bytes_max: usize,
-    ) -> Poll<Result<Option<Chunk>, BodyBroken>> {
-        if let Some(current) = &mut self.current {
-            match current.poll_next(cx, bytes_max) {
-                Poll::Ready(Ok(None)) => self.current = None,
-                other => return other,
-            }
-        }
-        match self.parts.pop_front() {
-            Some((head, range)) => {
-                let mut current = StoredBody::new(&self.body, range, self.filler.clone());
-                if self.is_loose {
-                    current.loosen();
-                }
-                self.current = Some(current);
-                Poll::Ready(Ok(Some(Chunk::Bytes(head))))
-            }
-            None => Poll::Ready(Ok(self.end.take().map(Chunk::Bytes))),
-        }
     }
 }

@@ -28,6 +28,7 @@ pub(crate) mod prepare;
 pub(crate) mod range;
 mod recode;
 mod records;
+mod renewed;
 mod respond;
 mod road;
 mod visit;
