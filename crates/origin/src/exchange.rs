@@ -110,7 +110,7 @@ pub async fn exchange_within(
     origin.stats.requests.add(1);
     let in_flight = Held::in_flight(origin, terms.party).await;
     let in_flight = in_flight.inspect_err(|error| origin.stats.failed(error))?;
-    let framing = framing(body.as_deref());
+    let framing = framing(&request.method, body.as_deref());
     let mut head = Vec::new();
     if origin.settings.proxy_header > 0 {
         let (client, server) = terms.ends.unzip();

@@ -3,6 +3,7 @@
 use crate::request_body::BodyProvider;
 use bytes::Bytes;
 use freshet_http::fields::Fields;
+use freshet_http::message::Method;
 use freshet_net::stream::Stream;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::chunked::Encoder;
@@ -64,9 +65,11 @@ pub(crate) enum Stopped {
     Origin(io::Error),
 }
 
-/// The framing a request with this body is sent with: no body, no framing.
-pub(crate) fn framing(body: Option<&dyn BodyProvider>) -> Framing {
+/// The framing a request with this body is sent with: no body, no framing, but for methods that have one. Of
+/// those it is said that it is empty (RFC 9110 §8.6), as some origins answer 411 else.
+pub(crate) fn framing(method: &Method, body: Option<&dyn BodyProvider>) -> Framing {
     match body.map(BodyProvider::length) {
+        None if matches!(method, Method::Post | Method::Put | Method::Patch) => Framing::Length(0),
         None => Framing::None,
         Some(Some(length)) => Framing::Length(length),
         Some(None) => Framing::Chunked,

@@ -304,3 +304,22 @@ fn many_uploads_at_once_arrive_whole() {
         }
     });
 }
+
+#[test]
+fn a_request_that_may_have_content_and_has_none_says_so() {
+    run(async {
+        let origin = echo();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        for (method, fields, said) in [
+            ("POST", &["Content-Length: 0"][..], Some("0")),
+            ("PUT", &["Content-Length: 0"], Some("0")),
+            ("PATCH", &[], Some("0")),
+            ("DELETE", &[], None),
+            ("GET", &["Cache-Control: no-store"], None),
+        ] {
+            assert_eq!(client.request(method, "/u", fields).await.status, 200);
+            assert_eq!(origin.requests().pop().unwrap().field("content-length"), said, "{method}");
+        }
+    });
+}
