@@ -11,6 +11,9 @@ use crate::{cache_control, date, hop_by_hop};
 /// which are not sent again.
 const BOUND_TO_CONTENT: [&[u8]; 3] = [b"Content-Encoding", b"Content-Length", b"Content-Range"];
 
+/// Fields that are said anew of what is stored.
+const COMPUTED: [&[u8]; 3] = [b"Age", b"Content-Length", b"Content-Range"];
+
 /// The fields to store of a response:
 /// - without those for one connection, or for a proxy (§3.1);
 /// - without those that `no-cache="…"` and, in a shared cache, `private="…"` name;
@@ -22,10 +25,7 @@ pub fn stored_fields(received: &Received<'_>, settings: &Settings) -> Fields {
     let mut out = received.response.clone();
     hop_by_hop::strip_for_storage(&mut out);
     let unstored = cache_control::unstored_fields(received.response, settings);
-    let computed: &[&[u8]] = match received.status {
-        206 => &[b"Age", b"Content-Length", b"Content-Range"],
-        _ => &[b"Age", b"Content-Length"],
-    };
+    let computed = if received.status == 206 { &COMPUTED[..] } else { &COMPUTED[..2] };
     let stores_cookies = !settings.shared || settings.set_cookie != SetCookie::Strip;
     out.retain(|name, _| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
@@ -35,6 +35,22 @@ pub fn stored_fields(received: &Received<'_>, settings: &Settings) -> Fields {
     });
     ensure_date(&mut out, received);
     out.compact()
+}
+
+/// The fields of a response that are not stored because a directive names them: they are for the one whose
+/// request it answers (§5.2.2.4, §5.2.2.7). `Set-Cookie` is not among them where the settings take it away.
+pub fn fields_for_one(received: &Received<'_>, settings: &Settings) -> Fields {
+    let named = cache_control::unstored_fields(received.response, settings);
+    let mut out = if named.is_empty() { Fields::new() } else { received.response.clone() };
+    hop_by_hop::strip_for_storage(&mut out);
+    let takes_cookies = settings.shared && settings.set_cookie == SetCookie::Strip;
+    out.retain(|name, _| {
+        let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
+        named.iter().any(|other| same(other))
+            && !(takes_cookies && same(b"Set-Cookie"))
+            && !COMPUTED.iter().any(|other| same(other))
+    });
+    out
 }
 
 /// Whether a 304 is about this stored response (§4.3.3): its validators are the stored ones. A
@@ -191,6 +207,19 @@ mod tests {
         };
         assert_eq!(with("Cache-Control", control), [&b"d"[..], b"Date"]);
         assert_eq!(with("CDN-Cache-Control", "no-cache=\"d\""), [&b"a"[..], b"B", b"c", b"Date"]);
+    }
+
+    #[test]
+    fn what_directives_name_is_for_the_one_that_asked() {
+        let control = ("Cache-Control", "max-age=5, private=\"Set-Cookie, Age\", no-cache=X-User");
+        let response = fields(&[control, ("Set-Cookie", "a=b"), ("Age", "1"), ("X-User", "anna")]);
+        let request = Fields::new();
+        let of_one =
+            |settings: &Settings| fields_for_one(&received(200, &response, &request), settings);
+        let (cookie, user) = (("Set-Cookie", "a=b"), ("X-User", "anna"));
+        assert_eq!(of_one(&Settings::default()), fields(&[cookie, user]));
+        let strips = Settings { set_cookie: SetCookie::Strip, ..Settings::default() };
+        assert_eq!(of_one(&strips), fields(&[user]));
     }
 
     #[test]

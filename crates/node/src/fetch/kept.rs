@@ -12,8 +12,10 @@ use crate::keepers::{Admitted, objective_of};
 use crate::policy::Synthetic;
 use crate::shares::{Loan, loan_of};
 use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
+use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::reason::Reason;
+use freshet_http::update;
 use freshet_origin::response_body::OriginBody;
 use freshet_store::{Arena, Body, BodyWriter};
 use std::rc::Rc;
@@ -57,6 +59,10 @@ impl Answered {
         let Some(ticket) = asked.plan.ticket.take() else { return Step::Over };
         let memory = Arc::clone(writer.body());
         let sent = SentPart::of(&answer.head, &place);
+        let for_one = {
+            let received = asked.received(answer.head.status, &answer.head.fields);
+            update::fields_for_one(&received, &asked.freshness())
+        };
         let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
         let freshness = answer.freshness.clone();
         let mut head = asked.stored_head(&answer.head, freshness, incoming.form, place.partial);
@@ -116,6 +122,7 @@ impl Answered {
             stored: object.is_indexed() && !is_visitor,
             origin: asked.origin.clone(),
             sent,
+            for_one,
             hold: Some(hold),
         };
         asked.reply(fetched);
@@ -154,6 +161,7 @@ impl Asked {
             reason: self.plan.reason,
             origin: self.origin.clone(),
             sent: None,
+            for_one: Fields::new(),
             hold: Some(hold),
         };
         self.reply(fetched);

@@ -43,6 +43,7 @@ use crate::worker::Worker;
 use asked::Asked;
 use bytes::Bytes;
 use freshet_cache::{Failure, Form, Object};
+use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
@@ -64,6 +65,8 @@ pub(crate) enum Fetched {
         origin: Option<Arc<str>>,
         /// What the origin sent in answer to the client's own `Range`.
         sent: Option<SentPart>,
+        /// Fields that are for this client and not kept.
+        for_one: Fields,
         /// Keeps the bytes there until the client's own reader stands.
         hold: Option<BodyReader>,
     },

@@ -9,6 +9,7 @@ use crate::policy::{Answer, BackendResponse};
 use crate::transcript::Tag;
 use freshet_cache::{Object, StoredHead, Ticket};
 use freshet_content::heads;
+use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Storability};
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
@@ -145,7 +146,15 @@ impl Asked {
         }
         let hold = Some(object.body().reader(..));
         let origin = self.origin.clone();
-        self.reply(Fetched::Object { object, reason, stored: kept, origin, sent: None, hold });
+        self.reply(Fetched::Object {
+            object,
+            reason,
+            stored: kept,
+            origin,
+            sent: None,
+            for_one: Fields::new(),
+            hold,
+        });
         Step::Over
     }
 }

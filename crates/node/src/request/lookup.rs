@@ -16,6 +16,7 @@ use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Selecting, Ticket, Use, WaitOutcome};
 use freshet_http::cache_control::{CacheControl, RequestCacheControl};
+use freshet_http::fields::Fields;
 use freshet_http::freshness::Reuse;
 use freshet_http::message::Method;
 use freshet_http::range::{RangeRequest, RangeSpec, Resolved};
@@ -110,6 +111,7 @@ impl Machine<'_> {
                         stored: false,
                         collapsed,
                         sent: None,
+                        for_one: Fields::new(),
                         _hold: None,
                     }));
                 }
@@ -348,6 +350,7 @@ impl Machine<'_> {
                 stored: false,
                 collapsed: false,
                 sent: None,
+                for_one: Fields::new(),
                 _hold: None,
             }));
         }

@@ -45,6 +45,7 @@ use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Object};
 use freshet_config::bandwidth::{self, Pace};
+use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
 use freshet_store::BodyReader;
@@ -322,6 +323,8 @@ struct Found {
     collapsed: bool,
     /// The part the origin sent in answer to this request.
     sent: Option<SentPart>,
+    /// What the origin says to the client that asked, and to nobody else.
+    for_one: Fields,
     /// Keeps the bytes there until the response has a reader of its own.
     _hold: Option<BodyReader>,
 }

@@ -7,6 +7,7 @@ use crate::policy::ClientTask;
 use crate::selecting::Selection;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Lookup, Object};
+use freshet_http::fields::Fields;
 use freshet_http::reason::Reason;
 use std::sync::Arc;
 
@@ -54,6 +55,7 @@ impl Machine<'_> {
             stored: false,
             collapsed: false,
             sent: None,
+            for_one: Fields::new(),
             _hold: None,
         })))
     }

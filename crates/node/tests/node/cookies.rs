@@ -125,3 +125,22 @@ fn what_the_node_says_itself_has_a_date() {
         assert_eq!(answers, [400, 505, 501, 405, 417, 400, 413, 504, 404, 200, 502]);
     });
 }
+
+#[test]
+fn what_an_answer_says_for_one_reaches_that_one_and_nobody_else() {
+    run(async {
+        for (control, field) in [
+            ("Cache-Control: max-age=60, private=\"Set-Cookie\"", "Set-Cookie: session=1"),
+            ("Cache-Control: max-age=60, no-cache=\"X-User\"", "X-User: anna"),
+        ] {
+            let (name, value) = field.split_once(": ").unwrap();
+            let origin = Origin::serve(move |_| response("200 OK", &[control, field], "page"));
+            let node = TestNode::before(&origin);
+            let first = get(&node, "/a").await;
+            assert_eq!((first.text().as_str(), first.field(name)), ("page", Some(value)));
+            let second = get(&node, "/a").await;
+            assert_eq!((second.text().as_str(), second.field(name)), ("page", None));
+            assert_eq!(origin.count(), 1);
+        }
+    });
+}

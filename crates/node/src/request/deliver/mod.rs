@@ -41,7 +41,7 @@ impl Machine<'_> {
         self.task.note_body_read("malloc", TRANSIENT);
         self.task.now = UnixMillis::now();
         match fetched {
-            Fetched::Object { object, reason, stored, origin, sent, hold } => {
+            Fetched::Object { object, reason, stored, origin, sent, for_one, hold } => {
                 let found = Found {
                     object,
                     reason,
@@ -50,6 +50,7 @@ impl Machine<'_> {
                     stored,
                     collapsed: false,
                     sent,
+                    for_one,
                     _hold: hold,
                 };
                 State::Deliver(Box::new(found))
@@ -84,6 +85,9 @@ impl Machine<'_> {
             version: stored.version,
             fields: stored.fields.clone_with_room(ADDED_BYTES),
         };
+        for (name, value) in found.for_one.iter() {
+            head.fields.append(name, value);
+        }
         self.add_age(&stored, &found, &mut head);
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
         self.tell_players(&mut head, found.hit || found.collapsed, total);
