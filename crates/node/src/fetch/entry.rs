@@ -171,13 +171,27 @@ pub(super) fn variation(
     }
 }
 
+/// Whether a head is for the requests that its object is found for: for all, or by the same rule of `Vary`.
+/// A validation may have brought another (RFC 9111 §4.3.4).
+pub(super) fn is_for_same(head: &StoredHead, found_for: Option<&Variation>) -> bool {
+    let by_same_rule = match (meta::rule(&head.fields, head.form), found_for) {
+        (Vary::None, None) => true,
+        (Vary::On(rule), Some(variation)) => rule == *variation.rule,
+        _ => false,
+    };
+    by_same_rule && (head.scheme_bound.is_some() || !varies_by_scheme(&head.fields))
+}
+
 /// The origin is told the scheme, which is in no key. A redirect may be meant for one only: from
 /// `http` to `https` of the same place, say, which would be a loop for the other. So may an error,
 /// and what says itself that it varies by the scheme.
 fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> {
     let is_redirect = (300..400).contains(&status) && fields.contains("location");
-    let varies = || fields.has_token("vary", "x-forwarded-proto");
-    (is_redirect || status >= 400 || varies()).then_some(scheme)
+    (is_redirect || status >= 400 || varies_by_scheme(fields)).then_some(scheme)
+}
+
+fn varies_by_scheme(fields: &Fields) -> bool {
+    fields.has_token("vary", "x-forwarded-proto")
 }
 
 /// Takes over what a 304 brought.

@@ -136,6 +136,12 @@ impl Asked {
         reason: Reason,
     ) -> Step {
         let was_fresh = object.with_head(|head| head.freshness.is_fresh(self.task.now));
+        let hold = Some(object.body().reader(..));
+        if !entry::is_for_same(&stored, object.variation()) {
+            // Where it is found is for other requests than it says now (RFC 9111 §4.1). It is good for the
+            // one that asked, and those that wait look for one of theirs.
+            self.worker.shared.cache.forget(&object);
+        }
         let kept = ticket.refresh(&object, stored);
         if !matches!(reason, Reason::HitRevalidated | Reason::MediaBehind) {
             self.worker.shared.cache.forget(&object);
@@ -144,7 +150,6 @@ impl Asked {
             let renewed = Renewed { site, object: &object, request, born, was_fresh };
             self.worker.shared.keepers.renewed(renewed);
         }
-        let hold = Some(object.body().reader(..));
         let origin = self.origin.clone();
         self.reply(Fetched::Object {
             object,

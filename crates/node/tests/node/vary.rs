@@ -2,7 +2,7 @@
 
 use crate::client::{Answer, Client, get, get_with};
 use crate::harness::{Setup, TestNode, proxied, run};
-use crate::origin::{Origin, Request, response};
+use crate::origin::{Origin, Request, head, response};
 
 fn varying(vary: &'static str, by: &'static str) -> Origin {
     Origin::serve(move |asked| {
@@ -183,5 +183,63 @@ fn the_order_of_languages_may_say_which_is_liked_best() {
             let field = format!("Accept-Language: {value}");
             assert_eq!(get_with(&node, "/accept-language", &[&field]).await.text(), value);
         }
+    });
+}
+
+#[test]
+fn a_validation_that_brings_another_rule_is_for_its_own_request_only() {
+    run(async {
+        for (before, after) in [
+            ("X-Nothing: 1", "Vary: X-Kind"),
+            ("Vary: X-Other", "Vary: X-Kind"),
+            ("X-Nothing: 1", "Vary: X-Kind, X-Forwarded-Proto"),
+        ] {
+            let origin = Origin::serve(move |asked| {
+                let kind = asked.field("x-kind").unwrap_or("none");
+                let tag = format!("ETag: \"{kind}\"");
+                let (soon, late) = ("Cache-Control: max-age=1", "Cache-Control: max-age=60");
+                match asked.field("if-none-match") {
+                    Some(known) if known == &tag[6..] => {
+                        head("304 Not Modified", &[&tag, late, after], None)
+                    }
+                    _ if kind == "a" => response("200 OK", &["Age: 5", &tag, soon, before], kind),
+                    _ => response("200 OK", &[&tag, late, after], kind),
+                }
+            });
+            let node = TestNode::before(&origin);
+            for _ in 0..2 {
+                let answer = get_with(&node, "/v", &["X-Kind: a"]).await;
+                assert_eq!(answer.text(), "a", "{after}");
+            }
+            assert_eq!(node.count("revalidated"), 1);
+            assert_eq!(get_with(&node, "/v", &["X-Kind: b"]).await.text(), "b", "{after}");
+            assert_eq!(get_with(&node, "/v", &["X-Kind: a"]).await.text(), "a");
+        }
+    });
+}
+
+#[test]
+fn a_validation_by_the_same_rule_keeps_what_is_stored() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let fields = ["ETag: \"1\"", "Vary: x-kind , X-Other"];
+            match asked.field("if-none-match") {
+                Some(_) => {
+                    let fields =
+                        ["ETag: \"1\"", "Vary: X-Other, X-Kind", "Cache-Control: max-age=60"];
+                    head("304 Not Modified", &fields, None)
+                }
+                None => response(
+                    "200 OK",
+                    &[&fields[..], &["Age: 5", "Cache-Control: max-age=1"]].concat(),
+                    "a",
+                ),
+            }
+        });
+        let node = TestNode::before(&origin);
+        for _ in 0..4 {
+            assert_eq!(get_with(&node, "/v", &["X-Kind: a"]).await.text(), "a");
+        }
+        assert_eq!((origin.count(), node.variants("/v")), (2, 1));
     });
 }
