@@ -69,6 +69,12 @@ impl StoredHead {
         }
     }
 
+    /// Whether the response may stand in for an origin that fails (RFC 5861 §4): one that is not an
+    /// origin's failure itself.
+    pub fn may_serve_on_error(&self, now: UnixMillis) -> bool {
+        self.status < 500 && self.freshness.may_serve_on_error(now)
+    }
+
     /// The `ETag` of the bytes, quotes and weakness included.
     pub fn etag(&self) -> Option<&[u8]> {
         self.fields.get("etag").filter(|_| self.etag_holds)

@@ -287,7 +287,7 @@ impl Asked {
         self.plan
             .stale
             .as_ref()
-            .is_some_and(|object| object.with_head(|head| head.freshness.may_serve_on_error(now)))
+            .is_some_and(|object| object.with_head(|head| head.may_serve_on_error(now)))
     }
 
     /// What an unsafe request that succeeded makes invalid (RFC 9111 §4.4).

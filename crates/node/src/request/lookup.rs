@@ -365,7 +365,7 @@ impl Machine<'_> {
 /// Whether an object may be served because the origin fails. A soft purge does not forbid it: the
 /// content is old, not wrong.
 pub(super) fn may_serve_on_error(object: &Object, now: UnixMillis) -> bool {
-    object.with_head(|head| head.freshness.may_serve_on_error(now))
+    object.with_head(|head| head.may_serve_on_error(now))
 }
 
 /// What an object is good for, for a request that looks it up now.
