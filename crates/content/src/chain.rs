@@ -266,6 +266,17 @@ impl Chain {
         })
     }
 
+    /// How much content is under the coding that its last stage puts on or checks, once all has come out: all
+    /// streams of gzip counted, whatever the end of the last one says.
+    pub fn content_bytes(&self) -> Option<u64> {
+        let link = self.links.last().filter(|link| link.ended)?;
+        match &link.stage {
+            Stage::Code(stage) if stage.packs() => Some(link.bytes_in),
+            Stage::Code(stage) => stage.seen_bytes(),
+            Stage::Copy | Stage::Split(_) | Stage::Join(_) => None,
+        }
+    }
+
     /// Whether it began as markup, where it has a stage for edge side includes and that knows.
     pub fn split_decision(&self) -> Option<Option<bool>> {
         self.links.iter().find_map(|link| match &link.stage {
@@ -419,9 +430,12 @@ mod tests {
             let text = text.repeat(repeats);
             let mut both = Chain::new([Stage::pack(coding), Stage::unpack(coding)]);
             prop_assert_eq!(&run(&mut both, &text, piece_bytes).expect("it is whole"), &text);
-            let packed = packed(coding, &text);
+            let mut pack = Chain::new([Stage::pack(coding)]);
+            let packed = run(&mut pack, &text, piece_bytes).expect("it packs all");
             let mut check = Chain::new([Stage::check(coding)]);
             prop_assert_eq!(run(&mut check, &packed, piece_bytes).expect("it is whole"), packed);
+            let content_bytes = Some(text.len() as u64);
+            prop_assert_eq!((pack.content_bytes(), check.content_bytes()), (content_bytes, content_bytes));
         }
 
         #[test]
@@ -486,12 +500,13 @@ mod tests {
         for piece in [1, 5, 1000] {
             assert_eq!(unpack(&[&first, &second], piece), Ok(b"hello world".to_vec()));
             assert_eq!(unpack(&[&first, &[0; 20]], piece), Ok(b"hello ".to_vec()));
-            let checked = run(
-                &mut Chain::new([Stage::check(Coding::Gzip)]),
-                &[&first[..], &second[..]].concat(),
-                piece,
-            );
-            assert_eq!(checked, Ok([&first[..], &second[..]].concat()));
+            for (rest, content_bytes) in [(&second[..], 11), (&[0; 20], 6)] {
+                let all = [&first[..], rest].concat();
+                let mut check = Chain::new([Stage::check(Coding::Gzip)]);
+                assert_eq!(check.content_bytes(), None, "it has not ended");
+                assert_eq!(run(&mut check, &all, piece).as_ref(), Ok(&all));
+                assert_eq!(check.content_bytes(), Some(content_bytes));
+            }
             for wrong in [&[&first[..], &second[..5]][..], &[&first, b"\x1fx"], &[&first, b"\0x"]] {
                 assert!(unpack(wrong, piece).is_err(), "{wrong:?}");
             }

@@ -34,6 +34,10 @@ impl Default for Pack {
 }
 
 impl Recode for Pack {
+    fn packs(&self) -> bool {
+        true
+    }
+
     fn is_full(&self) -> bool {
         self.state.has_more_output()
     }

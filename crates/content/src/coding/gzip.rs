@@ -57,6 +57,10 @@ impl Gzip {
 }
 
 impl Recode for Gzip {
+    fn packs(&self) -> bool {
+        true
+    }
+
     fn step(
         &mut self,
         input: &[u8],

@@ -28,6 +28,11 @@ pub trait Recode: Send {
         None
     }
 
+    /// Whether it puts a coding on, so that what goes in is the content.
+    fn packs(&self) -> bool {
+        false
+    }
+
     /// Lets out what is held back for the sake of density.
     ///
     /// # Errors

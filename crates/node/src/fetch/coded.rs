@@ -54,6 +54,14 @@ impl Source {
         }
     }
 
+    /// How much content is under the coding that its bytes are in, where that was counted to the end.
+    pub(super) fn content_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Coded(coded) => coded.chain.content_bytes(),
+        }
+    }
+
     /// How many bytes have come.
     pub(super) fn received(&self) -> u64 {
         match self {

@@ -184,6 +184,9 @@ impl Flow {
         if let Some(tee) = self.tee {
             tee.finish();
         }
+        if let Some(bytes) = self.source.content_bytes() {
+            self.writer.body().set_content_bytes(bytes);
+        }
         self.writer.finish().is_ok()
     }
 

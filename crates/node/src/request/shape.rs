@@ -11,14 +11,9 @@ use freshet_content::esi::parts::RawJoiner;
 use freshet_content::heads::{is_gzip, remove_digests, weaken_etag};
 use freshet_http::coding::{Accepted, Coding};
 use freshet_http::message::ResponseHead;
-use freshet_store::{Body, Next};
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
-
-/// The largest growth deflate is capable of.
-const GROWTH_MAX: u64 = 1032;
 
 /// What is done to a body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -49,26 +44,10 @@ impl Shape {
     pub(super) fn total(self, object: &Object, kept: Option<u64>) -> Option<u64> {
         match self {
             Self::AsKept => kept,
-            Self::Unpacked => kept.and_then(|kept| unpacked_bytes(object.body(), kept)),
+            Self::Unpacked => object.body().content_bytes(),
             Self::Page { .. } | Self::Raw { .. } => None,
         }
     }
-}
-
-/// Length of what was packed, as the end of a gzip stream says (RFC 1952 §2.3.1: modulo 2^32).
-fn unpacked_bytes(body: &Arc<Body>, kept: u64) -> Option<u64> {
-    if !body.is_complete() || kept.saturating_mul(GROWTH_MAX) > u64::from(u32::MAX) {
-        return None;
-    }
-    let mut reader = body.reader(kept.checked_sub(4)?..kept);
-    let mut end = Vec::with_capacity(4);
-    while end.len() < 4 {
-        match reader.poll_next(&mut Context::from_waker(Waker::noop()), 4) {
-            Poll::Ready(Next::Data(lease)) => end.extend_from_slice(lease.as_ref()),
-            _ => return None,
-        }
-    }
-    Some(u32::from_le_bytes(end.try_into().ok()?).into())
 }
 
 impl Machine<'_> {

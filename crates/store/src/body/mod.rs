@@ -60,6 +60,8 @@ pub struct Body {
 #[derive(Default)]
 struct Beside {
     trailers: OnceLock<Fields>,
+    /// Length of what is under its coding.
+    content_bytes: OnceLock<u64>,
     /// Where its bytes can be read, where that is not memory alone.
     source: OnceLock<Arc<dyn Source>>,
     /// What its owner wants to go with it.
@@ -138,6 +140,17 @@ impl Body {
     /// them before the writer finishes, so that every reader at the end sees them.
     pub fn set_trailers(&self, trailers: Fields) {
         let _ = self.beside().trailers.set(trailers);
+    }
+
+    /// Says how much content is under the coding its bytes are in, as whoever brings them has counted; only the first
+    /// call counts.
+    pub fn set_content_bytes(&self, bytes: u64) {
+        let _ = self.beside().content_bytes.set(bytes);
+    }
+
+    /// How much content is under its coding, where that was counted.
+    pub fn content_bytes(&self) -> Option<u64> {
+        self.beside.get()?.content_bytes.get().copied()
     }
 
     /// From now on drops what its readers have left behind and lets the writer wait for them, for
@@ -322,13 +335,17 @@ impl Body {
         self.beside.get()?.attached.get()?.downcast_ref()
     }
 
-    /// Has all that goes with another body go with this one as well: what is attached, and trailers.
+    /// Has all that goes with another body go with this one as well: what is attached, trailers, and how much
+    /// content there is.
     pub fn accompany(&self, other: &Self) {
         if let Some(what) = other.beside.get().and_then(|beside| beside.attached.get()) {
             self.attach(Arc::clone(what));
         }
         if let Some(trailers) = other.trailers() {
             self.set_trailers(trailers.clone());
+        }
+        if let Some(bytes) = other.content_bytes() {
+            self.set_content_bytes(bytes);
         }
     }
 
