@@ -81,14 +81,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Bytes `range` of what `body` becomes, with the head brought in line.
-    pub(super) fn shape_body(
-        &self,
-        body: ResponseBody,
-        shape: Shape,
-        range: Range<u64>,
-        head: &mut ResponseHead,
-    ) -> ResponseBody {
+    /// Brings the head in line with what becomes of the body, before a condition is compared with it.
+    pub(super) fn shape_head(&self, shape: Shape, head: &mut ResponseHead) {
         if shape.is_unpacked() {
             head.fields.remove("content-encoding");
             remove_digests(&mut head.fields);
@@ -98,6 +92,16 @@ impl Machine<'_> {
         if (shape.is_unpacked() && !is_told) || matches!(shape, Shape::Page { .. }) {
             weaken_etag(&mut head.fields);
         }
+    }
+
+    /// Bytes `range` of what `body` becomes.
+    pub(super) fn shape_body(
+        &self,
+        body: ResponseBody,
+        shape: Shape,
+        range: Range<u64>,
+    ) -> ResponseBody {
+        let is_told = self.task.site.vcl.is_some();
         let is_sent = !matches!(body, ResponseBody::Empty) && self.task.wants_content;
         // Who has a policy counts as Varnish does: heads of what would be unpacked as well.
         if shape.is_unpacked() && (is_sent || is_told) {

@@ -93,12 +93,7 @@ impl Machine<'_> {
         shape: Shape,
     ) -> Result<(ResponseBody, Option<u64>), u16> {
         let range = match part {
-            Part::Nothing(status) => {
-                if shape.is_unpacked() && self.task.site.semantics.keeps_fields_without_content {
-                    head.fields.remove("content-encoding");
-                }
-                return self.nothing(status, head, total);
-            }
+            Part::Nothing(status) => return self.nothing(status, head, total),
             Part::One(range) => {
                 make_partial(head, ContentRange::of(&range, total.unwrap_or(range.end)));
                 range
@@ -108,7 +103,7 @@ impl Machine<'_> {
         let length = total.map(|total| range.end.min(total) - range.start);
         let end = object.body().total().unwrap_or(u64::MAX);
         let stored = self.stored_body(object, 0..end);
-        Ok((self.shape_body(stored, shape, range, head), length))
+        Ok((self.shape_body(stored, shape, range), length))
     }
 
     /// Bytes of an object: as they lie in memory, or by a reader, of a body of its own where they are

@@ -102,6 +102,7 @@ impl Machine<'_> {
             return next;
         }
         let shape = self.shape(form, &head);
+        self.shape_head(shape, &mut head);
         let total = shape.total(&object, total);
         let is_policys = self.task.site.semantics.is_strict_with_ranges;
         let growing =
@@ -203,6 +204,7 @@ impl Machine<'_> {
             return next;
         }
         let shape = self.shape(form, &head);
+        self.shape_head(shape, &mut head);
         let mut length = length.filter(|_| shape == Shape::AsKept);
         // The conditions of a request that might have filled the cache were not passed on.
         let request = &self.task.request;
@@ -245,7 +247,7 @@ impl Machine<'_> {
             length = Some(0);
         }
         if !matches!(head.status, 304 | 412) {
-            body = self.shape_body(body, shape, 0..u64::MAX, &mut head);
+            body = self.shape_body(body, shape, 0..u64::MAX);
         }
         if shape == Shape::AsKept
             && let Some(total) = length
