@@ -3,7 +3,7 @@
 use super::answered::Answered;
 use super::asked::{Asked, Step};
 use super::failure::Cause;
-use super::prepare::is_for_all;
+use super::prepare::{coding_for_all, is_for_all};
 use super::records::{self, Closing};
 use super::{Fetched, entry};
 use crate::answer_bodies::AnswerBody;
@@ -11,6 +11,8 @@ use crate::policy::{Answer, BackendError, BackendResponse, FetchKind, Synthetic,
 use crate::transcript::Tag;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
+use freshet_content::heads;
+use freshet_http::coding::{Accepted, Coding};
 use freshet_http::conditional;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{self, Freshness, Received, Storability, storability};
@@ -98,6 +100,20 @@ impl Asked {
             self.note_closed(self.closing);
             return Step::Again(self);
         }
+        if self.is_unchanged(&answer.head) && !self.is_asked_for_all() {
+            heads::vary_by_encoding(&mut answer.head.fields);
+        }
+        if self.is_under_others_coding(&answer.head) {
+            // It is not to be changed, so it is asked for as this client takes it.
+            let own = self.plan.client.fields.get("accept-encoding").map(<[u8]>::to_vec);
+            self.task.request.fields.remove("accept-encoding");
+            if let Some(own) = own {
+                self.task.request.fields.append("Accept-Encoding", own);
+            }
+            body.discard().await;
+            self.note_closed(self.closing);
+            return Step::Again(self);
+        }
         let site = self.plan.site.clone();
         let policy = &*site.policy;
         let length = body.declared();
@@ -156,6 +172,32 @@ impl Asked {
             && self.plan.kind != FetchKind::Pass
             && self.plan.site.semantics.asks_again_without_range
             && self.task.request.fields.contains("range")
+    }
+
+    /// Whether an answer that nobody may change (RFC 9110 §7.7) is under a coding that it was asked for on behalf
+    /// of all, and that this client does not take.
+    fn is_under_others_coding(&self, head: &ResponseHead) -> bool {
+        let client = &self.plan.client.fields;
+        let own = client.get("accept-encoding");
+        self.is_unchanged(head)
+            && self.is_asked_for_all()
+            && self.task.request.fields.get("accept-encoding") != own
+            && Coding::of(&head.fields)
+                .is_some_and(|coding| Accepted::of(client).best(&[coding]).is_none())
+    }
+
+    /// Whether an answer to be kept comes to its clients as it is, whatever codings there are here.
+    fn is_unchanged(&self, head: &ResponseHead) -> bool {
+        self.plan.kind != FetchKind::Pass
+            && !self.plan.site.semantics.forwards_as_it_is
+            && heads::forbids_change(&head.fields)
+    }
+
+    /// Whether an origin was asked for a coding that all are given something of.
+    fn is_asked_for_all(&self) -> bool {
+        let asked = self.task.request.fields.get("accept-encoding");
+        coding_for_all(&self.plan.site, &self.plan.client.fields)
+            .is_none_or(|coding| asked == Some(coding.as_bytes()))
     }
 
     /// Why an answer cannot be what it says it is.

@@ -10,7 +10,7 @@ use crate::request::is_peer;
 use crate::site::Site;
 use crate::sites::SiteRef;
 use freshet_cache::{KeyBuilder, Object};
-use freshet_content::heads::{Wish, filters_for, forbids_change};
+use freshet_content::heads::{Wish, filters_for, forbids_change, vary_by_encoding};
 use freshet_http::cdn_loop::{self, CdnLoop};
 use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
@@ -153,6 +153,13 @@ impl Policy for Builtin {
             }
             let may_change = may_code && !forbids_change(fields);
             let is_coded = Coding::of(fields).is_some();
+            if !esi && forbids_change(fields) {
+                // It is as its origin says, for those who take it so (RFC 9110 §7.7).
+                if is_coded {
+                    vary_by_encoding(fields);
+                }
+                return BackendResponse::Deliver;
+            }
             // What a client gets as it asked for it is not changed for it alone.
             let recodes = may_change && task.kind != FetchKind::Pass;
             let gains = is_coded || (is_text(fields) && (esi || is_long(fields)));

@@ -258,3 +258,96 @@ fn a_page_breaks_off_at_the_limits_on_its_length_and_its_time() {
         assert_eq!(node.count("esi_limited"), 2);
     });
 }
+
+#[test]
+fn all_streams_of_gzip_count_and_padding_does_not() {
+    run(async {
+        let (one, other) = ("A".repeat(3000), "B".repeat(500));
+        let (first, second) = (packed(one.as_bytes()), packed(other.as_bytes()));
+        let origin = Origin::serve(move |asked: &Request| {
+            let rest = if asked.target() == "/two" { &second[..] } else { &[0; 64] };
+            let body = [&first[..], rest].concat();
+            response("200 OK", &[TEXT, FRESH, "Content-Encoding: gzip"], body)
+        });
+        let node = Setup::of(&origin).and("[cache]\ngzip = true").start();
+        for (target, text) in [("/two", format!("{one}{other}")), ("/padded", one)] {
+            get_with(&node, target, GZIP).await;
+            until(|| {
+                let cache = &node.node.shared.cache;
+                let known = cache.peek(&cache.key(crate::client::HOST, target)).variants;
+                known.iter().all(|object| object.body().is_complete())
+            })
+            .await;
+            let plain = get(&node, target).await;
+            assert_eq!((plain.complete, plain.text()), (true, text.clone()));
+            assert_eq!(plain.head.number("content-length"), Some(text.len() as u64));
+            let last = get_with(&node, target, &["Range: bytes=-4"]).await;
+            let range = format!("bytes {}-{}/{}", text.len() - 4, text.len() - 1, text.len());
+            assert_eq!((last.status, last.field("content-range")), (206, Some(&*range)));
+            assert_eq!(last.text(), text[text.len() - 4..]);
+        }
+    });
+}
+
+#[test]
+fn a_part_of_what_is_unpacked_is_none_of_what_was_packed() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| {
+            let fields = [TEXT, FRESH, "Content-Encoding: gzip", "ETag: \"gz\""];
+            response("200 OK", &fields, packed("hello ".repeat(99).as_bytes()))
+        });
+        let node = Setup::of(&origin).and("[cache]\ngzip = true").start();
+        let first = get_with(&node, "/", GZIP).await;
+        assert_eq!(first.field("etag"), Some("\"gz\""));
+        let range = "Range: bytes=6-10";
+        let part = get_with(&node, "/", &[GZIP[0], range, "If-Range: \"gz\""]).await;
+        assert_eq!((part.status, &*part.body), (206, &first.body[6..11]));
+        // Not even by the weak tag it has without gzip (RFC 9110 §13.1.5).
+        for tag in ["\"gz\"", "W/\"gz\""] {
+            let whole = get_with(&node, "/", &[range, &format!("If-Range: {tag}")]).await;
+            assert_eq!((whole.status, whole.text()), (200, "hello ".repeat(99)), "{tag}");
+        }
+        let known = get_with(&node, "/", &["If-None-Match: \"gz\""]).await;
+        assert_eq!((known.status, known.field("etag")), (304, Some("W/\"gz\"")));
+        assert_eq!(get_with(&node, "/", &[range]).await.text(), "hello");
+        let behind = get_with(&node, "/", &["Range: bytes=9999-"]).await;
+        assert_eq!((behind.status, behind.field("content-encoding")), (416, None));
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn what_nobody_may_change_comes_as_it_was_sent_and_as_the_client_takes_it() {
+    run(async {
+        let text = "hello ".repeat(99);
+        let kept = text.clone();
+        let origin = Origin::serve(move |asked: &Request| {
+            let takes = asked.field("accept-encoding").is_some_and(|value| value.contains("gzip"));
+            let takes = takes || asked.target() == "/always";
+            let control = "Cache-Control: max-age=60, no-transform";
+            let (coding, body) = match takes {
+                true => ("Content-Encoding: gzip", packed(kept.as_bytes())),
+                false => ("X-Coding: none", kept.clone().into_bytes()),
+            };
+            let digest = "Repr-Digest: sha-256=:eA==:";
+            response("200 OK", &[TEXT, control, "ETag: \"a\"", digest, coding], body)
+        });
+        let node = Setup::of(&origin).and("[cache]\ngzip = true").start();
+        for _ in 0..2 {
+            let plain = get(&node, "/").await;
+            assert_eq!((plain.text(), plain.field("content-encoding")), (text.clone(), None));
+            let coded = get_with(&node, "/coded", GZIP).await;
+            assert_eq!(unpacked(&coded), text);
+            let same = get(&node, "/coded").await;
+            assert_eq!((same.text(), same.field("content-encoding")), (text.clone(), None));
+            for answer in [plain, coded, same] {
+                assert_eq!(answer.field("etag"), Some("\"a\""));
+                assert_eq!(answer.field("repr-digest"), Some("sha-256=:eA==:"));
+            }
+            // What its origin sends packed to everybody is that origin's word.
+            assert_eq!(unpacked(&get(&node, "/always").await), text);
+        }
+        // Twice where the client takes no gzip, once where it does, and nothing a second time.
+        assert_eq!(origin.count(), 2 + 1 + 2 + 2);
+    });
+}

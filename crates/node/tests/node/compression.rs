@@ -110,12 +110,7 @@ impl Resource {
 
     /// The coding a client gets that sends these words; empty for none.
     fn given(&self, accepts: Option<&str>) -> &'static str {
-        match self.may_change() {
-            true => best(accepts),
-            // gzip is taken off for those who cannot read it; others are as their origin says.
-            false if self.coding == "gzip" && !takes_gzip(accepts) => "",
-            false => self.coding,
-        }
+        if self.may_change() { best(accepts) } else { self.coding }
     }
 }
 
@@ -144,15 +139,6 @@ fn best(accepts: Option<&str>) -> &'static str {
     }
     let plain_is_better = all.get("identity").is_some_and(|identity| *identity > best.1);
     if plain_is_better { "" } else { best.0 }
-}
-
-fn takes_gzip(accepts: Option<&str>) -> bool {
-    let Some(accepts) = accepts else { return false };
-    let all = weights(accepts);
-    let gzip = weight(&all, "gzip");
-    // Of several that are liked better, gzip is what is left of them here.
-    let wants_none = best(Some(accepts)).is_empty();
-    gzip > 0.0 && !wants_none
 }
 
 /// What a client may send.
