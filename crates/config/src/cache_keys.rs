@@ -95,8 +95,8 @@ pub(super) const KEYS: &[Key] = &[
         "cache.client_cache_control",
         Kind::Bool,
         "false",
-        "Whether a client's `Cache-Control: no-cache` and `max-age` are obeyed. An edge that obeys \
-         them lets any client load the origin.",
+        "Whether a client's `Cache-Control: no-cache`, `no-store` and `max-age` are obeyed, and its \
+         `Pragma`. An edge that obeys them lets any client load the origin.",
     ),
     per_site(
         "cache.cache_status",

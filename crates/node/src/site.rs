@@ -523,6 +523,7 @@ fn freshness_settings(cache: &Cache, semantics: Semantics) -> freshness::Setting
         default_grace: cache.grace,
         default_stale_if_error: cache.stale_if_error,
         negative_ttl: cache.negative,
+        honour_request_directives: cache.client_cache_control,
         ..freshness::Settings::default()
     }
 }

@@ -283,7 +283,10 @@ impl Asked {
                 (Freshness::from_policy(now, Duration::ZERO), Some(reason))
             }
         };
-        Answer { uncacheable, ..Answer::new(head, freshness) }
+        // What one client does not want kept says nothing of what others ask for next.
+        let is_wish = uncacheable == Some(Reason::RequestNoStore);
+        let hit_for_miss = is_wish.then_some(Duration::ZERO);
+        Answer { uncacheable, hit_for_miss, ..Answer::new(head, freshness) }
     }
 
     /// Rules of freshness for what is fetched.

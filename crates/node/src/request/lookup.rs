@@ -392,7 +392,8 @@ pub(super) struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     pub(super) fn new(task: &'a ClientTask, fence: u64, collapsed: bool) -> Self {
-        let has_directives = task.request.fields.contains("cache-control");
+        let fields = &task.request.fields;
+        let has_directives = fields.contains("cache-control") || fields.contains("pragma");
         let client = if has_directives {
             RequestCacheControl::from_fields(&task.request.fields)
         } else {
