@@ -21,6 +21,26 @@ pub fn remove_digests(fields: &mut Fields) {
     }
 }
 
+/// Takes away what is said of a body that has no place any more, but for how much there is of it
+/// (RFC 9110 §14.4): the rest of the head is about the request.
+pub fn remove_content_fields(fields: &mut Fields) {
+    remove_digests(fields);
+    for name in [
+        "accept-ranges",
+        "content-disposition",
+        "content-encoding",
+        "content-language",
+        "content-length",
+        "content-location",
+        "content-type",
+        "etag",
+        "last-modified",
+        "trailer",
+    ] {
+        fields.remove(name);
+    }
+}
+
 /// Says that the bytes are others than those that came, though they mean the same.
 pub fn note_other_bytes(fields: &mut Fields) {
     weaken_etag(fields);

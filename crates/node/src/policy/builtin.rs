@@ -108,10 +108,10 @@ impl Policy for Builtin {
         if served.for_caches && !is_peer(task) {
             hop_by_hop::strip_for_caches(&mut response.fields);
         }
-        if task.site.error_pages.replaces(response.status) {
-            return Deliver::Synth(response.status, None);
-        }
         rules::deliver(task, served.reason, response);
+        if task.site.error_pages.replaces(response.status) {
+            return Deliver::Dress;
+        }
         Deliver::Deliver
     }
 

@@ -201,6 +201,8 @@ pub enum Deliver {
     Restart,
     /// Answer with this status instead.
     Synth(u16, Option<Box<str>>),
+    /// Send its head with the page of the site in the place of its body.
+    Dress,
 }
 
 /// After [`Policy::backend_fetch`].

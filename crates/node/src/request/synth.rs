@@ -6,8 +6,10 @@ use crate::exchange::{Facts, Reply, Request, Response, Unsaid};
 use crate::policy::{Deliver, Synthetic, hops_left};
 use crate::site::Site;
 use crate::worker::Worker;
+use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
+use freshet_content::heads::remove_content_fields;
 use freshet_http::cache_status::CacheStatus;
 use freshet_http::date;
 use freshet_http::message::{Method, ResponseHead, reason_phrase};
@@ -50,8 +52,8 @@ impl Machine<'_> {
             Deliver::Restart if self.task.restarts <= most && !self.is_refused => {
                 return State::Restart(said);
             }
-            // It was asked for this page because it has begun too often already.
-            Deliver::Restart => {}
+            // It was asked for this page because it has begun too often already; and it is a page.
+            Deliver::Restart | Deliver::Dress => {}
             Deliver::Synth(status, reason) => page = Synthetic::page(status, reason),
         }
         let reason = if self.task.reason.group() == freshet_http::reason::Group::Error
@@ -73,6 +75,16 @@ impl Machine<'_> {
         }
         State::Done(Reply::Response(Box::new(response)))
     }
+}
+
+/// A response with the page of its site in the place of its body. What else its head says, as how to sign in
+/// or when to come again, is for the client.
+pub(super) fn dressed(machine: &Machine<'_>, mut head: ResponseHead) -> Response {
+    machine.worker.stats.synthetic.increment();
+    remove_content_fields(&mut head.fields);
+    let mut page = Synthetic { head, body: Bytes::new() };
+    machine.task.site.error_pages.dress(Reason::Synthetic, &mut page);
+    said(machine, page, Reason::Synthetic)
 }
 
 /// Whether it was said already when its client may come again.
@@ -145,6 +157,11 @@ fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response 
         CacheStatus { cache: &cache.name, detail: Some(reason), ..CacheStatus::default() }
             .append(&mut head.fields);
     }
+    said(machine, Synthetic { head, body }, reason)
+}
+
+fn said(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response {
+    let Synthetic { head, body } = page;
     let length = Some(body.len() as u64);
     let body =
         if machine.task.wants_content { ResponseBody::Inline(body) } else { ResponseBody::Empty };

@@ -173,6 +173,19 @@ fn errors_have_the_pages_of_the_site() {
     run(async {
         let origin = Origin::serve(|asked: &Request| match asked.target() {
             "/lost" => response("404 Not Found", &["Cache-Control: max-age=60"], "not here"),
+            "/in" => {
+                let fields = [
+                    "WWW-Authenticate: Basic realm=\"x\"",
+                    "Content-Encoding: br",
+                    "Content-Language: de",
+                    "ETag: \"1\"",
+                    "Set-Cookie: a=b",
+                    "Vary: Cookie",
+                ];
+                response("401 Unauthorized", &fields, "sign in")
+            }
+            "/busy" => response("429 Too Many Requests", &["Retry-After: 3600"], "wait"),
+            "/only" => response("405 Method Not Allowed", &["Allow: GET"], "no"),
             "/late" => response("503 Service Unavailable", &["Retry-After: 7"], "down"),
             _ => b"nonsense\r\n\r\n".to_vec(),
         });
@@ -180,7 +193,7 @@ fn errors_have_the_pages_of_the_site() {
         let own = file(&folder, "own.txt", "of this site");
         let lost = file(&folder, "lost.html", "<p>lost</p>");
         let rules = format!(
-            "[[error_page]]\nstatus = [\"404\"]\nfile = \"{lost}\"\norigin = true\n\
+            "[[error_page]]\nstatus = [\"4xx\"]\nfile = \"{lost}\"\norigin = true\n\
              [[error_page]]\nstatus = [\"5xx\"]\nfile = \"{own}\""
         );
         let node = Setup::of(&origin).and(&rules).start();
@@ -192,6 +205,28 @@ fn errors_have_the_pages_of_the_site() {
         assert_eq!(origin.count(), 1, "it is kept as it came");
         let head = request(&node, "HEAD", "/lost", &[]).await;
         assert_eq!((head.status, head.field("content-length")), (404, Some("11")));
+        // All else that the origin says is for the client, but for what was about its body.
+        for (target, status, field, value) in [
+            ("/in", 401, "www-authenticate", "Basic realm=\"x\""),
+            ("/busy", 429, "retry-after", "3600"),
+            ("/only", 405, "allow", "GET"),
+        ] {
+            let answer = get(&node, target).await;
+            assert_eq!((answer.status, answer.text()), (status, "<p>lost</p>".into()));
+            let said =
+                answer.head.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(field));
+            assert_eq!(said.map(|(_, value)| &**value).collect::<Vec<_>>(), [value]);
+        }
+        let answer = get(&node, "/in").await;
+        for (field, value) in [
+            ("set-cookie", Some("a=b")),
+            ("vary", Some("Cookie")),
+            ("content-encoding", None),
+            ("content-language", None),
+            ("etag", None),
+        ] {
+            assert_eq!(answer.field(field), value, "{field}");
+        }
         assert_eq!(get(&node, "/late").await.text(), "down", "it is the origin's own");
         let broken = get(&node, "/broken").await;
         assert_eq!((broken.status, broken.text()), (502, "of this site".into()));

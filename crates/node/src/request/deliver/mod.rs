@@ -276,6 +276,10 @@ impl Machine<'_> {
             Deliver::Deliver => None,
             Deliver::Restart => Some(State::Restart(None)),
             Deliver::Synth(status, reason) => Some(State::Synth(status, reason)),
+            Deliver::Dress => {
+                let response = super::synth::dressed(self, std::mem::take(head));
+                Some(State::Done(Reply::Response(Box::new(response))))
+            }
         }
     }
 }
