@@ -7,7 +7,7 @@ use freshet_store::Body;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 /// The parts of a `multipart/byteranges` body (RFC 9110 §14.6).
 pub struct Parts {
@@ -15,8 +15,13 @@ pub struct Parts {
     filler: Option<Filler>,
     /// Head and range of each part to come.
     parts: VecDeque<(Bytes, Range<u64>)>,
+    /// The head of the current part, until it is given out.
+    head: Option<Bytes>,
+    /// The current part, and the last one until the next is there: while somebody reads, the bytes stay,
+    /// whatever becomes of the object.
     current: Option<StoredBody>,
     end: Option<Bytes>,
+    length: u64,
     is_loose: bool,
 }
 
@@ -28,19 +33,38 @@ impl Parts {
         end: Bytes,
         filler: Option<Filler>,
     ) -> Self {
-        let parts = parts.into_iter().collect();
-        let (body, end) = (Arc::clone(body), Some(end));
-        Self { body, filler, parts, current: None, end, is_loose: false }
+        let parts: VecDeque<(Bytes, Range<u64>)> = parts.into_iter().collect();
+        let bytes_of =
+            |(head, range): &(Bytes, Range<u64>)| head.len() as u64 + range.end - range.start;
+        let length = parts.iter().map(bytes_of).sum::<u64>() + end.len() as u64;
+        let mut all = Self {
+            body: Arc::clone(body),
+            filler,
+            parts,
+            head: None,
+            current: None,
+            end: Some(end),
+            length,
+            is_loose: false,
+        };
+        all.turn_to_next();
+        all
     }
 
     /// Length of the whole, heads of parts included.
     pub fn length(&self) -> u64 {
-        let parts: u64 = self
-            .parts
-            .iter()
-            .map(|(head, range)| head.len() as u64 + (range.end - range.start))
-            .sum();
-        parts + self.end.as_ref().map_or(0, |end| end.len() as u64)
+        self.length
+    }
+
+    /// Makes the next part the current one; false where there is none.
+    fn turn_to_next(&mut self) -> bool {
+        let Some((head, range)) = self.parts.pop_front() else { return false };
+        let mut next = StoredBody::new(&self.body, range, self.filler.clone());
+        if self.is_loose {
+            next.loosen();
+        }
+        (self.head, self.current) = (Some(head), Some(next));
+        true
     }
 
     pub(super) fn holding(&self) -> Option<Holding> {
@@ -63,22 +87,18 @@ impl Parts {
         cx: &mut Context<'_>,
         bytes_max: usize,
     ) -> Poll<Result<Option<Chunk>, BodyBroken>> {
-        if let Some(current) = &mut self.current {
-            match current.poll_next(cx, bytes_max) {
-                Poll::Ready(Ok(None)) => self.current = None,
-                other => return other,
+        loop {
+            if let Some(head) = self.head.take() {
+                return Poll::Ready(Ok(Some(Chunk::Bytes(head))));
             }
-        }
-        match self.parts.pop_front() {
-            Some((head, range)) => {
-                let mut current = StoredBody::new(&self.body, range, self.filler.clone());
-                if self.is_loose {
-                    current.loosen();
-                }
-                self.current = Some(current);
-                Poll::Ready(Ok(Some(Chunk::Bytes(head))))
+            if let Some(current) = &mut self.current
+                && let Some(chunk) = ready!(current.poll_next(cx, bytes_max))?
+            {
+                return Poll::Ready(Ok(Some(chunk)));
             }
-            None => Poll::Ready(Ok(self.end.take().map(Chunk::Bytes))),
+            if !self.turn_to_next() {
+                return Poll::Ready(Ok(self.end.take().map(Chunk::Bytes)));
+            }
         }
     }
 }
