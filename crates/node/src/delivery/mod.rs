@@ -417,6 +417,21 @@ impl StoredBody {
         Ok(())
     }
 
+    /// Has the first part fetched that is missing, and waits for its first byte: a response whose head is
+    /// sent can only break off there.
+    ///
+    /// # Errors
+    /// [`BodyBroken`].
+    pub async fn first_missing_byte(&mut self) -> Result<(), BodyBroken> {
+        let end = self.end.min(self.body.total().unwrap_or(0));
+        let hole = self.body.first_missing(self.position..end);
+        let Some(hole) = hole.filter(|_| self.body.source().is_none()) else { return Ok(()) };
+        let mut ahead = Self::new(&self.body, hole..self.end, self.filler.take());
+        let has_come = ahead.first_byte().await;
+        self.filler = ahead.filler;
+        has_come
+    }
+
     pub(crate) fn poll_next(
         &mut self,
         cx: &mut Context<'_>,

@@ -228,15 +228,20 @@ impl Body {
 
     /// Whether all bytes of `range` are held now.
     pub fn holds(&self, range: Range<u64>) -> bool {
+        self.first_missing(range).is_none()
+    }
+
+    /// The first byte of `range` that is not held now.
+    pub fn first_missing(&self, range: Range<u64>) -> Option<u64> {
         let state = self.state();
         let mut position = range.start;
         while position < range.end {
             match state.extents.at(position) {
                 Some(extent) => position = extent.end(),
-                None => return false,
+                None => return Some(position),
             }
         }
-        true
+        None
     }
 
     /// Whether all bytes of `range` are held, or a running writer with a known end brings them.

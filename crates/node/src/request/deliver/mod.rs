@@ -133,7 +133,8 @@ impl Machine<'_> {
         // that has to be known before the head is sent.
         let may_fail = stored.partial || (is_restored && self.task.wants_content);
         if let (true, ResponseBody::Stored(first)) = (may_fail, &mut body)
-            && first.first_byte().await.is_err()
+            && (first.first_byte().await.is_err()
+                || (self.task.wants_content && first.first_missing_byte().await.is_err()))
         {
             return self.changed(&object);
         }
