@@ -42,7 +42,6 @@ impl Machine<'_> {
             && !self.task.site.semantics.is_strict_with_ranges;
         let Some(value) = request.fields.get("range").filter(|_| is_growing) else { return };
         let (first, awaited) = match RangeRequest::parse(value) {
-            Some(RangeRequest::One(RangeSpec::From(first))) => (first, first),
             Some(RangeRequest::One(RangeSpec::FromTo(first, VERY_LARGE))) => (first, first),
             Some(RangeRequest::One(RangeSpec::FromTo(first, last)))
                 if last - first < GROWING_BYTES_MAX
@@ -189,19 +188,14 @@ impl Machine<'_> {
 
 /// The part of a body whose length is not known, where it is there or coming.
 fn part_of_growing(body: &Body, wanted: &RangeRequest) -> Part<'static> {
-    let RangeRequest::One(RangeSpec::From(first) | RangeSpec::FromTo(first, _)) = *wanted else {
+    let RangeRequest::One(RangeSpec::FromTo(first, last)) = *wanted else {
+        // A last byte has to be named, and who asks to the end takes one that is not known for the length.
         return Part::Whole;
     };
-    let is_there = body.holds(first..first.saturating_add(1));
-    match *wanted {
-        RangeRequest::One(RangeSpec::From(_) | RangeSpec::FromTo(_, VERY_LARGE)) if is_there => {
-            Part::Open(first)
-        }
-        RangeRequest::One(RangeSpec::FromTo(first, last))
-            if body.will_hold(first..last.saturating_add(1)) =>
-        {
-            Part::One(first..last.saturating_add(1))
-        }
-        _ => Part::Whole,
+    // Who names this one knows what it stands for (RFC 8673 §2.2).
+    if last == VERY_LARGE && body.holds(first..first.saturating_add(1)) {
+        return Part::Open(first);
     }
+    let range = first..last.saturating_add(1);
+    if body.will_hold(range.clone()) { Part::One(range) } else { Part::Whole }
 }
