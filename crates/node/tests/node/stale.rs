@@ -1,6 +1,6 @@
 //! Objects past their lifetime: served while refreshed, served when the origin fails, or not.
 
-use crate::client::{Client, get};
+use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, TestNode, run, until};
 use crate::origin::{Origin, fresh, head, response};
 
@@ -256,5 +256,65 @@ fn an_object_that_is_purged_while_the_origin_fails_does_not_stand_in() {
         assert!(answer.complete);
         assert_eq!(answer.status, 503);
         assert!(!answer.text().contains("old"));
+    });
+}
+
+#[test]
+fn an_error_that_was_kept_does_not_stand_in_for_one_that_came_now() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", &[]).await;
+        let control = "Cache-Control: max-age=1, stale-if-error=600";
+        let kept = response("500 Oops", &["ETag: \"1\"", "Age: 5", control], "old");
+        origin.next().await.send(kept);
+        assert_eq!(client.answer("GET").await.status, 500);
+        assert_eq!(node.objects(), 1);
+        client.ask("GET", "/a", &[]).await;
+        let now = ["Cache-Control: no-store", "Retry-After: 120"];
+        origin.next().await.send(response("503 Busy", &now, "busy"));
+        let answer = client.answer("GET").await;
+        assert_eq!((answer.status, answer.field("retry-after")), (503, Some("120")));
+        client.ask("GET", "/a", &[]).await;
+        origin.next().await.send("garbage\r\n\r\n");
+        assert_eq!(client.answer("GET").await.status, 502);
+    });
+}
+
+#[test]
+fn what_says_how_new_it_is_answers_a_condition_whatever_its_success() {
+    run(async {
+        let origin = Origin::serve(|_| {
+            let fields = ["ETag: \"1\"", "Cache-Control: max-age=60"];
+            response("203 Non-Authoritative Information", &fields, "page")
+        });
+        let node = TestNode::before(&origin);
+        assert_eq!(get(&node, "/a").await.status, 203);
+        assert_eq!(get_with(&node, "/a", &["If-None-Match: \"1\""]).await.status, 304);
+        assert_eq!(get_with(&node, "/a", &["If-None-Match: \"2\""]).await.status, 203);
+        assert_eq!(get_with(&node, "/a", &["Range: bytes=1-2"]).await.text(), "page");
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+#[test]
+fn a_client_that_wants_nothing_stored_has_its_way_where_clients_are_obeyed() {
+    run(async {
+        for (obeys, stored) in [(true, 0), (false, 1)] {
+            let origin = Origin::serve(|_| fresh("page"));
+            let rest = format!("[cache]\nclient_cache_control = {obeys}");
+            let node = Setup::of(&origin).and(&rest).start();
+            assert_eq!(get_with(&node, "/a", &["Cache-Control: no-store"]).await.text(), "page");
+            assert_eq!(node.objects(), stored);
+            // What others ask for next is kept as ever.
+            for _ in 0..2 {
+                get(&node, "/a").await;
+            }
+            assert_eq!((node.objects(), origin.count()), (1, if obeys { 2 } else { 1 }));
+            // What is stored is validated for a client of HTTP/1.0 that says so (RFC 9111 §5.4).
+            get_with(&node, "/a", &["Pragma: no-cache"]).await;
+            assert_eq!(origin.count(), if obeys { 3 } else { 1 });
+        }
     });
 }

@@ -222,7 +222,7 @@ impl Machine<'_> {
         let looked_at = was_pass
             && !(self.task.site.semantics.judges_passed_conditions
                 && matches!(request.method, Method::Get | Method::Head));
-        if !looked_at && matches!(head.status, 200 | 206) {
+        if !looked_at && matches!(head.status, 200 | 203 | 206) {
             let validators = self.validators(&head.fields);
             match conditional::evaluate(&request.fields, &request.method, &validators, head.status)
             {

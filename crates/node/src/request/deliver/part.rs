@@ -69,7 +69,8 @@ impl Machine<'_> {
         total: Option<u64>,
         growing: Option<&Arc<Body>>,
     ) -> Part<'static> {
-        if head.status != 200 {
+        // A condition is about what would succeed (RFC 9110 §13.2.1), a range about a 200.
+        if !matches!(head.status, 200 | 203) {
             return Part::Whole;
         }
         let request = &self.task.request;
@@ -77,7 +78,7 @@ impl Machine<'_> {
         let is_policys = self.task.site.semantics.is_strict_with_ranges;
         let takes_parts =
             if is_policys { self.task.wants_content } else { request.method == Method::Get };
-        let has_range = takes_parts && request.fields.contains("range");
+        let has_range = takes_parts && head.status == 200 && request.fields.contains("range");
         if !has_range && !conditional::is_conditional(&request.fields) {
             return Part::Whole;
         }

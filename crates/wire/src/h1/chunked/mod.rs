@@ -58,8 +58,8 @@ pub struct Progress {
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     state: State,
-    /// Whether blanks may stand behind a size that has no extensions.
-    may_pad: bool,
+    /// Whether a server sent it, of which more is borne.
+    is_response: bool,
     /// Size of the chunk: while it is read, then the bytes still to come.
     remaining: u64,
     extension_bytes: u32,
@@ -93,9 +93,10 @@ impl Decoder {
     }
 
     /// A decoder of what a server answers. Some pad each size with blanks to a fixed width, as Apache 1.3
-    /// did; from a client that is more likely somebody's attempt to be read in two ways.
+    /// did, and some say a field of the head in the trailer section, where it is left out; from a client that
+    /// is more likely somebody's attempt to be read in two ways.
     pub fn of_response() -> Self {
-        Self { may_pad: true, ..Self::default() }
+        Self { is_response: true, ..Self::default() }
     }
 
     /// Goes on in the body with `input`, the bytes behind those consumed before.
@@ -197,7 +198,7 @@ impl Decoder {
     fn padding(&mut self, byte: u8) -> Result<State, ChunkError> {
         self.count_extension()?;
         match byte {
-            b' ' | b'\t' if self.may_pad => Ok(State::Padding),
+            b' ' | b'\t' if self.is_response => Ok(State::Padding),
             b'\n' => Err(ChunkError::BareLineFeed),
             _ => Ok(State::Extension(Extension::Before.step(byte)?)),
         }
@@ -224,22 +225,25 @@ impl Decoder {
         if !self.trailer_text.ends_with(b"\r\n\r\n") {
             return Ok(State::Trailer);
         }
-        self.trailers = trailer_fields(&std::mem::take(&mut self.trailer_text))?;
+        let text = std::mem::take(&mut self.trailer_text);
+        self.trailers = trailer_fields(&text, self.is_response)?;
         Ok(State::Done)
     }
 }
 
-fn trailer_fields(text: &[u8]) -> Result<Fields, ChunkError> {
+/// The fields of a trailer section, without those that are forbidden where they are left out.
+fn trailer_fields(text: &[u8], leaves_out: bool) -> Result<Fields, ChunkError> {
     let mut fields = Fields::new();
     let mut at = 0;
     while let Line::Field { name, value, next } = line::read(text, at, false)? {
         if fields.len() == TRAILER_FIELDS_MAX {
             return Err(ChunkError::TrailersTooLarge);
         }
-        if is_forbidden(name) {
-            return Err(ChunkError::TrailerForbidden);
+        match is_forbidden(name) {
+            true if leaves_out => {}
+            true => return Err(ChunkError::TrailerForbidden),
+            false => fields.append(name, value),
         }
-        fields.append(name, value);
         at = next;
     }
     Ok(fields)

@@ -206,3 +206,15 @@ proptest! {
         prop_assert_eq!(decode(&steps), Ok(want));
     }
 }
+
+#[test]
+fn a_field_that_has_no_place_in_a_trailer_section_of_a_server_is_left_out() {
+    let text = b"1\r\na\r\n0\r\nX: y\r\nContent-Length: 5\r\nHost: b\r\n\r\n";
+    let mut decoder = Decoder::of_response();
+    let mut at = 0;
+    while !decoder.is_done() {
+        at += decoder.decode(&text[at..]).unwrap().consumed;
+    }
+    assert_eq!(at, text.len());
+    assert_eq!(decoder.take_trailers(), [("X", "y")].into_iter().collect::<Fields>());
+}
