@@ -44,7 +44,7 @@ mod text;
 pub use error::Unreadable;
 pub use format::Format;
 pub use manifest::{Class, Course, Edge, Kind, Manifest, Name, has};
-pub use progress::{Progress, Standing};
+pub use progress::{Period, Progress, Standing};
 
 /// Reads a manifest, all of it. One pass over the bytes; the names are kept as places in them.
 ///

@@ -173,6 +173,13 @@ impl Manifest {
         }
     }
 
+    /// Its shortest segment; the longest it may have where it lists none with a length.
+    pub fn segment_min(&self) -> Duration {
+        let segments = self.names.iter().filter(|name| name.kind == Kind::Segment);
+        let shortest = segments.map(|name| name.duration_ms).filter(|ms| *ms > 0).min();
+        shortest.map_or(self.target, Duration::from_millis)
+    }
+
     /// The reference of a name, in a manifest that was read from `bytes`.
     pub fn reference<'a>(&'a self, name: &Name, bytes: &'a [u8]) -> &'a str {
         let range = name.reference.start as usize..name.reference.end as usize;

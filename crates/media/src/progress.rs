@@ -31,6 +31,8 @@ pub enum Progress {
         until: Option<UnixMillis>,
         /// `publishTime`
         published: Option<UnixMillis>,
+        /// The last period it lists.
+        period: Option<Period>,
     },
 }
 
@@ -46,14 +48,35 @@ pub enum Standing {
     Anew,
 }
 
+/// A period of an MPD: where it begins, in milliseconds, and which it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Period {
+    /// Where it begins in the presentation, where that is known.
+    pub start_ms: Option<u64>,
+    /// A hash of its `id`.
+    pub id: u64,
+}
+
 impl Progress {
+    /// How many segments it has come further than a version from before, of playlists of HLS.
+    pub fn segments_since(&self, before: &Self) -> Option<u32> {
+        match (self, before) {
+            (Self::Playlist { edge, .. }, Self::Playlist { edge: edge_before, .. }) => {
+                let count = edge.sequence.saturating_sub(edge_before.sequence);
+                Some(u32::try_from(count).unwrap_or(u32::MAX))
+            }
+            _ => None,
+        }
+    }
+
     /// How this stands to a version from before.
     ///
     /// A playlist with a lower edge is behind, unless it has new numbers. These are told, where both
     /// playlists have times on the clock, by a later end; where they have none, by a higher
     /// discontinuity number that has just become so, or by an edge before all that the other lists. An
-    /// MPD is behind whose timelines end earlier on the clock; without timelines, which was published
-    /// earlier and starts no later; one whose time begins after all of the other is another. O(1).
+    /// MPD is behind whose timelines end earlier on the clock, unless it was published later and ends with
+    /// another period that begins no earlier, as where a break is cut short; without timelines, which was
+    /// published earlier and starts no later; one whose time begins after all of the other is another. O(1).
     pub fn after(&self, before: &Self) -> Standing {
         match (*self, *before) {
             (
@@ -79,11 +102,12 @@ impl Progress {
                 if is_anew { Standing::Anew } else { Standing::Behind }
             }
             (
-                Self::Presentation { start, until, published },
+                Self::Presentation { start, until, published, period },
                 Self::Presentation {
                     start: start_before,
                     until: until_before,
                     published: published_before,
+                    period: period_before,
                 },
             ) => {
                 // Its time begins when that of the version before is over.
@@ -93,7 +117,11 @@ impl Progress {
                 {
                     return Standing::Anew;
                 }
+                let is_other = period.zip(period_before).is_some_and(|(period, before)| {
+                    period != before && period.start_ms >= before.start_ms
+                });
                 let is_behind = match (until.zip(until_before), published.zip(published_before)) {
+                    (_, Some((published, before))) if is_other && published > before => false,
                     (Some((until, until_before)), _) => until < until_before,
                     _ if start > start_before => false,
                     (None, Some((published, published_before))) => published < published_before,
@@ -173,6 +201,37 @@ mod tests {
             ("", Standing::Behind),
         ] {
             assert_eq!(playlist(98, 5, tags).after(&before), standing, "{tags}");
+        }
+    }
+
+    #[test]
+    fn a_break_that_is_cut_short_is_not_behind() {
+        let mpd = |second: u64, periods: &[(&str, u64, u64)]| {
+            let periods = periods.iter().map(|(id, start, count)| {
+                format!(
+                    "<Period id='{id}' start='PT{start}S'><AdaptationSet><SegmentTemplate \
+                     media='$Time$'><SegmentTimeline><S t='0' d='4' r='{}'/></SegmentTimeline>\
+                     </SegmentTemplate><Representation/></AdaptationSet></Period>",
+                    count - 1
+                )
+            });
+            let text = format!(
+                "<MPD type='dynamic' availabilityStartTime='2026-01-01T00:00:00Z' \
+                 publishTime='2026-01-01T00:17:{second:02}Z'>{}</MPD>",
+                periods.collect::<String>()
+            );
+            read(Format::Mpd, text.as_bytes()).unwrap().progress.unwrap()
+        };
+        let before = mpd(0, &[("main", 1000, 10), ("ad", 1040, 8)]);
+        for (periods, second, standing) in [
+            (&[("main", 1000, 10), ("back", 1040, 2)][..], 2, Standing::Onward),
+            (&[("main", 1000, 10), ("ad", 1040, 2), ("back", 1048, 1)], 2, Standing::Onward),
+            // What was published before it, and another packager that is late.
+            (&[("main", 1000, 10), ("back", 1040, 2)], 0, Standing::Behind),
+            (&[("main", 1000, 10), ("ad", 1040, 2)], 2, Standing::Behind),
+            (&[("main", 1000, 10)], 2, Standing::Behind),
+        ] {
+            assert_eq!(mpd(second, periods).after(&before), standing, "{periods:?} {second}");
         }
     }
 

@@ -41,13 +41,16 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
     let longest = presentation.representations.iter().filter_map(Representation::longest).max();
     let span = |span: Duration| span.min(WINDOW_MAX);
     manifest.target = span(presentation.segment_max.or(longest).unwrap_or_default());
-    manifest.window = span(presentation.time_shift.or(presentation.length).unwrap_or_default());
+    // Without a depth what goes on can be seen from its start (ISO/IEC 23009-1 §5.3.1.2).
+    let all = if presentation.is_dynamic { WINDOW_MAX } else { Duration::ZERO };
+    manifest.window = span(presentation.time_shift.or(presentation.length).unwrap_or(all));
     manifest.refresh = presentation.update;
     let until = presentation.representations.iter().filter_map(Representation::end).max();
     let (start, published) = (presentation.start, presentation.published);
     let until = until.map(|until| start.unwrap_or(UnixMillis(0)).plus(until));
-    manifest.progress =
-        presentation.is_dynamic.then_some(Progress::Presentation { start, until, published });
+    let period = presentation.last_period;
+    let progress = Progress::Presentation { start, until, published, period };
+    manifest.progress = presentation.is_dynamic.then_some(progress);
     let length = presentation.length;
     let frame = if presentation.is_dynamic {
         Frame { start, length, runs_max: SERIES_RUNS_MAX }
@@ -188,7 +191,7 @@ mod tests {
         let listed: Vec<_> = of[1].listed.iter().map(|one| &*one.reference).collect();
         assert_eq!(listed, ["1.m4s", "2.m4s"]);
         let read = read(text.as_bytes()).unwrap();
-        assert_eq!(read.class(Duration::MAX), Some(Class::Dvr));
+        assert_eq!((read.class(Duration::MAX), read.window), (Some(Class::Dvr), WINDOW_MAX));
         assert_eq!((read.target.as_secs(), read.templates.len(), read.names.len()), (3, 1, 3));
     }
 

@@ -1,5 +1,6 @@
 //! A presentation, with what each representation inherits from the elements around it.
 
+use crate::progress::Period;
 use freshet_base::clock::UnixMillis;
 use std::ops::Range;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct Presentation {
     /// Where later versions of it are, and what changes this version into the next one (`Location`,
     /// `PatchLocation`), relative to the MPD.
     pub later: Vec<String>,
+    /// The last period it lists.
+    pub last_period: Option<Period>,
     /// Qualities of all tracks in all periods, in their order.
     pub representations: Vec<Representation>,
 }

@@ -7,11 +7,13 @@ use crate::limits::{
     BASE_BYTES_MAX, BASES_MAX, LATER_MAX, REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX,
     XML_ATTRIBUTES_MAX, XML_DEPTH_MAX, XML_ELEMENTS_MAX,
 };
+use crate::progress::Period;
 use crate::text::{STAND_IN, text_of};
 use quick_xml::events::attributes::Attribute;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -184,6 +186,7 @@ impl Reading {
     ) -> Result<(), Unreadable> {
         let mut presentation = std::mem::take(&mut self.presentation);
         let (mut period_start, mut period_length) = (None, None);
+        let mut period_id = DefaultHasher::new();
         let level = self.level();
         let span = |text: &str| time::duration_ms(text).map(Duration::from_millis);
         let result = attributes(start, |name, value| match (element, name) {
@@ -195,6 +198,7 @@ impl Reading {
             (Element::Mpd, "timeShiftBufferDepth") => presentation.time_shift = span(value),
             (Element::Mpd, "maxSegmentDuration") => presentation.segment_max = span(value),
             (Element::Mpd, "mediaPresentationDuration") => presentation.length = span(value),
+            (Element::Period, "id") => period_id.write(value.as_bytes()),
             (Element::Period, "start") => period_start = time::duration_ms(value),
             (Element::Period, "duration") => period_length = time::duration_ms(value),
             (Element::AdaptationSet | Element::Representation, "mimeType") => {
@@ -211,6 +215,8 @@ impl Reading {
             let start = period_start.or(self.period_end_ms);
             let level = self.level();
             (level.period_ms, level.period_length_ms) = (start, period_length);
+            self.presentation.last_period =
+                Some(Period { start_ms: start, id: period_id.finish() });
             self.period_end_ms = start.zip(period_length).and_then(|(at, ms)| at.checked_add(ms));
         }
         result
