@@ -120,6 +120,15 @@ impl Asked {
         }
     }
 
+    /// Whether an answer is a part of a manifest: the next one of which is another, and which is of use as a
+    /// whole only.
+    pub(super) fn is_part_of_manifest(&self, answer: &Answer) -> bool {
+        let kind = answer.head.fields.get("content-type");
+        answer.head.status == 206
+            && self.reads_media()
+            && Format::of(kind, &self.plan.client.target).is_some()
+    }
+
     /// How much of an answer is read before anybody sees it.
     pub(super) fn ahead_bytes_max(&self, answer: &Answer) -> u64 {
         let bytes_max = self.plan.site.object_bytes_max(&self.worker.shared.cache);

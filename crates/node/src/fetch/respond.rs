@@ -165,9 +165,9 @@ impl Asked {
     }
 
     /// Whether an answer that would be kept may be one to the `Range` that was sent along, and to
-    /// no other request.
+    /// no other request, or is a part of what is read whole.
     fn depends_on_range(&self, answer: &Answer) -> bool {
-        !matches!(answer.head.status, 200 | 206)
+        (!matches!(answer.head.status, 200 | 206) || self.is_part_of_manifest(answer))
             && answer.uncacheable.is_none()
             && self.plan.kind != FetchKind::Pass
             && self.plan.site.semantics.asks_again_without_range

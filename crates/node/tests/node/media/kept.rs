@@ -135,6 +135,53 @@ fn bodies_pass_as_they_are_whatever_they_are() {
 }
 
 #[test]
+fn a_playlist_whose_beginning_is_asked_for_is_fetched_whole() {
+    run(async {
+        let first = Arc::new(AtomicU64::new(10));
+        let now = Arc::clone(&first);
+        let origin = Origin::serve(move |asked: &Request| {
+            let text = playlist(now.load(SeqCst), 5, "");
+            let part = |end: usize| {
+                let range = format!("Content-Range: bytes 0-{}/{}", end - 1, text.len());
+                response("206 Partial Content", &[HOUR, HLS, &range], &text[..end])
+            };
+            match asked.field("range") {
+                Some("bytes=0-") => part(text.len()),
+                Some("bytes=0-1") => part(2),
+                _ => response("200 OK", &[HOUR, HLS], &text),
+            }
+        });
+        for (range, end) in [("Range: bytes=0-", None), ("Range: bytes=0-1", Some(2))] {
+            first.store(10, SeqCst);
+            let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+            for target in ["/c/v.m3u8", "/c/no-path"] {
+                let text = playlist(10, 5, "");
+                let part = get_with(&node, target, &[range]).await;
+                assert_eq!(
+                    (part.status, part.text()),
+                    (206, text[..end.unwrap_or(text.len())].into())
+                );
+                assert!(life(&node, target).await <= 1, "{target}");
+            }
+            first.store(11, SeqCst);
+            until_text(&node, "/c/v.m3u8", &playlist(11, 5, "")).await;
+        }
+    });
+}
+
+/// Asks until what comes is this, and whole.
+async fn until_text(node: &TestNode, target: &str, text: &str) {
+    loop {
+        let answer = get(node, target).await;
+        assert!(answer.complete && answer.status == 200);
+        if answer.text() == text {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[test]
 fn a_playlist_without_a_lifetime_is_shared_once_it_is_known() {
     run(async {
         let count = Arc::new(AtomicU64::new(0));
