@@ -295,7 +295,7 @@ impl Asked {
         let id = self.id_of(authority, target);
         let stored = is_stored.then(|| {
             let known = Known { key: Arc::clone(&self.plan.key), target: target.as_str().into() };
-            (known, Directives::of(target).skips)
+            (known, Directives::of(target).skip)
         });
         if class == Class::Vod {
             let lengths = manifest.lengths(bytes).into_iter();

@@ -24,6 +24,8 @@ pub(crate) struct Advice {
     pub(crate) reason: Reason,
     /// How long it may be fresh from now on.
     lifetime_max: Duration,
+    /// How long it is fresh where its origin says nothing of that.
+    lifetime_unsaid: Duration,
     /// How long it may be stale while it is refreshed.
     stale_max: Duration,
     /// How long it may be stale while the origin fails.
@@ -75,7 +77,7 @@ impl Advice {
 
     /// A playlist or manifest.
     pub(crate) fn manifest(about: About, target: &str) -> Option<Self> {
-        if about.target.is_zero() {
+        if about.target.is_zero() && about.refresh.is_none() {
             return None;
         }
         let lifetime_max = if Directives::of(target).sequence.is_some() {
@@ -91,6 +93,7 @@ impl Advice {
             class: Some(about.class),
             reason: Reason::MediaLive,
             lifetime_max,
+            lifetime_unsaid: lifetime_max,
             // Together with its lifetime no longer than a player waits for the next segment.
             stale_max: lifetime_max.min(about.target / 2),
             // What it names is gone then.
@@ -107,10 +110,18 @@ impl Advice {
     /// A segment, a part, or what starts a decoder.
     fn named(about: About, kind: Kind, until: UnixMillis, now: UnixMillis) -> Self {
         let reason = about.reason(until, now);
+        let lifetime_max = Duration::from_millis(until.0.saturating_sub(now.0));
+        // A packager that starts again writes what starts a decoder anew, under the same name.
+        let is_init = matches!(kind, Kind::Init | Kind::InitElsewhere);
         Self {
             class: Some(about.class),
             reason,
-            lifetime_max: Duration::from_millis(until.0.saturating_sub(now.0)),
+            lifetime_max,
+            lifetime_unsaid: if is_init {
+                lifetime_max.min(about.target / 2)
+            } else {
+                lifetime_max
+            },
             stale_max: about.target,
             error_max: about.target,
             keep: Some(Duration::ZERO),
@@ -122,12 +133,14 @@ impl Advice {
         }
     }
 
-    /// What segments are deciphered with: as its origin says, but on no disk.
+    /// What segments are deciphered with: as its origin says, but on no disk. Where it says nothing it is
+    /// asked each time, as how old a key is does not tell how long it will be.
     fn key() -> Self {
         Self {
             class: None,
             reason: Reason::MediaKey,
             lifetime_max: Duration::MAX,
+            lifetime_unsaid: Duration::ZERO,
             stale_max: Duration::MAX,
             error_max: Duration::MAX,
             keep: None,
@@ -147,6 +160,7 @@ impl Advice {
             class: Some(about.class),
             reason: Reason::MediaLate,
             lifetime_max,
+            lifetime_unsaid: Duration::ZERO,
             stale_max: Duration::ZERO,
             error_max: Duration::ZERO,
             keep: Some(Duration::ZERO),
@@ -162,8 +176,11 @@ impl Advice {
     /// keeping a manifest does not count.
     pub(crate) fn apply(&self, answer: &mut Answer, overrides: bool, now: UnixMillis) {
         answer.media = Some(*self);
-        if !matches!(self.reason, Reason::MediaLate | Reason::MediaKey) {
-            self.allow(answer, overrides && self.kind == Some(Kind::Playlist), now);
+        match self.reason {
+            Reason::MediaLate => {}
+            Reason::MediaKey if answer.freshness.source != LifetimeSource::Heuristic => {}
+            Reason::MediaKey => answer.freshness = Freshness::from_policy(now, Duration::ZERO),
+            _ => self.allow(answer, overrides && self.kind == Some(Kind::Playlist), now),
         }
         self.shorten(&mut answer.freshness, now);
         self.place(&mut answer.storage, &mut answer.keep);
@@ -186,7 +203,7 @@ impl Advice {
         };
         if is_free {
             answer.uncacheable = None;
-            answer.freshness = Freshness::from_policy(now, self.lifetime_max);
+            answer.freshness = Freshness::from_policy(now, self.lifetime_unsaid);
         }
     }
 

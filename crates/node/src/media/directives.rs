@@ -13,11 +13,33 @@ pub(crate) struct Directives {
     pub(crate) sequence: Option<u64>,
     /// `_HLS_part`: or this part of it.
     pub(crate) part: Option<u32>,
-    /// `_HLS_skip`: it may leave out what the player knows.
-    pub(crate) skips: bool,
+    /// `_HLS_skip`: what it may leave out.
+    pub(crate) skip: Skip,
     /// No version is what is asked for: a number that is none, one that is there twice, or a part without
     /// its segment.
     pub(crate) is_wrong: bool,
+}
+
+/// What a version of a playlist may leave out, as its player knows it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) enum Skip {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Segments: `YES`.
+    Segments,
+    /// Segments and date ranges, which `YES` alone does not allow: `v2`.
+    DateRanges,
+}
+
+impl Skip {
+    /// Of how many kinds versions are.
+    pub(crate) const KINDS: usize = 3;
+
+    /// Which of these it is.
+    pub(crate) fn kind(self) -> usize {
+        self as usize
+    }
 }
 
 /// What can be said of a request for a playlist without asking its origin.
@@ -61,7 +83,13 @@ impl Directives {
                     out.part = integer(value).and_then(|part| part.try_into().ok());
                     out.is_wrong |= out.part.is_none();
                 }
-                "_HLS_skip" => out.skips = matches!(value, "YES" | "v2"),
+                "_HLS_skip" => {
+                    out.skip = match value {
+                        "YES" => Skip::Segments,
+                        "v2" => Skip::DateRanges,
+                        _ => Skip::Nothing,
+                    };
+                }
                 _ => {}
             }
         }
@@ -108,9 +136,14 @@ mod unit {
     #[test]
     fn directives_are_read_and_taken_off() {
         let target = "/a.m3u8?t=1&_HLS_part=2&_HLS_msn=7&_HLS_skip=YES";
-        let want =
-            Directives { sequence: Some(7), part: Some(2), skips: true, ..Directives::default() };
+        let want = Directives {
+            sequence: Some(7),
+            part: Some(2),
+            skip: Skip::Segments,
+            ..Directives::default()
+        };
         assert_eq!(Directives::of(target), want);
+        assert_eq!(Directives::of("/a.m3u8?_HLS_skip=v2").skip, Skip::DateRanges);
         assert_eq!(without(target), "/a.m3u8?t=1");
         assert_eq!(without("/a.m3u8?_HLS_msn=7"), "/a.m3u8");
         assert_eq!(without("/a.m3u8?x"), "/a.m3u8?x");

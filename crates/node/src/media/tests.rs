@@ -60,8 +60,8 @@ fn note_read(
     let names = manifest.names.iter();
     let names = names.map(|name| resolved(manifest.reference(name, text.as_bytes()))).collect();
     let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
-    let skips = Directives::of(target).skips;
-    let stored = Some((Known { key: Arc::new(key(target)), target: target.into() }, skips));
+    let skip = Directives::of(target).skip;
+    let stored = Some((Known { key: Arc::new(key(target)), target: target.into() }, skip));
     let Some(class) = manifest.class(DVR_AFTER).filter(|class| *class != Class::Vod) else {
         let lengths = manifest.lengths(text.as_bytes()).into_iter();
         let lengths = lengths.map(|(reference, end)| (resolved(reference), end)).collect();
@@ -335,36 +335,121 @@ fn a_reload_is_answered_by_what_is_further() {
     let first = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1";
     note(&channels, first, &version(2), Format::Hls, NOW);
     let id = key("/c/v.m3u8");
-    let asked = |sequence, part, skips| {
+    let asked = |sequence, part, skip| {
         let is_wrong = false;
-        Directives { sequence: Some(sequence), part, skips, is_wrong }
+        Directives { sequence: Some(sequence), part, skip, is_wrong }
     };
     let reload = |directives, now| channels.reload(&id, directives, now);
     let known = Known { key: Arc::new(key(first)), target: first.into() };
     let newest_known = known.clone();
     let (newest, too_far) = (Reload::Has(known.clone()), Reload::TooFar(known));
-    assert_eq!(reload(asked(15, Some(0), false), NOW), newest);
-    assert_eq!(reload(asked(14, None, false), NOW), newest);
-    assert_eq!(reload(asked(14, Some(9), false), NOW), newest);
+    assert_eq!(reload(asked(15, Some(0), Skip::Nothing), NOW), newest);
+    assert_eq!(reload(asked(14, None, Skip::Nothing), NOW), newest);
+    assert_eq!(reload(asked(14, Some(9), Skip::Nothing), NOW), newest);
     for unknown in [
-        asked(15, None, false),
-        asked(15, Some(2), false),
-        asked(15, Some(0), true),
-        asked(17, None, false),
+        asked(15, None, Skip::Nothing),
+        asked(15, Some(2), Skip::Nothing),
+        asked(15, Some(0), Skip::Segments),
+        asked(17, None, Skip::Nothing),
     ] {
         assert_eq!(reload(unknown, NOW), Reload::Unknown, "{unknown:?}");
     }
-    assert_eq!(reload(asked(18, None, false), NOW), too_far);
-    assert_eq!(reload(asked(u64::MAX, Some(u32::MAX), true), NOW), too_far);
-    let wrong = Directives { is_wrong: true, ..asked(14, None, false) };
+    assert_eq!(reload(asked(18, None, Skip::Nothing), NOW), too_far);
+    assert_eq!(reload(asked(u64::MAX, Some(u32::MAX), Skip::Segments), NOW), too_far);
+    let wrong = Directives { is_wrong: true, ..asked(14, None, Skip::Nothing) };
     assert_eq!(reload(wrong, NOW), Reload::Wrong(newest_known));
     // Nothing is said by what is older than a target.
-    assert_eq!(reload(asked(15, Some(0), false), after(2001)), Reload::Unknown);
-    assert_eq!(reload(asked(18, None, false), after(2001)), Reload::Unknown);
+    assert_eq!(reload(asked(15, Some(0), Skip::Nothing), after(2001)), Reload::Unknown);
+    assert_eq!(reload(asked(18, None, Skip::Nothing), after(2001)), Reload::Unknown);
     // A version that comes late does not take the place of one that is further.
     note(&channels, "/c/v.m3u8?_HLS_msn=15&_HLS_part=0", &version(1), Format::Hls, after(10));
-    assert_eq!(reload(asked(15, Some(1), false), after(10)), newest);
+    assert_eq!(reload(asked(15, Some(1), Skip::Nothing), after(10)), newest);
     assert_eq!(channels.wait_of(&id), Some(Duration::from_secs(6)));
+    // What leaves out segments is no answer to who may be without date ranges, nor the other way round.
+    let shortened = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1&_HLS_skip=v2";
+    note(&channels, shortened, &version(2), Format::Hls, after(20));
+    assert_eq!(reload(asked(15, Some(0), Skip::Segments), after(20)), Reload::Unknown);
+    let known = Known { key: Arc::new(key(shortened)), target: shortened.into() };
+    assert_eq!(reload(asked(15, Some(0), Skip::DateRanges), after(20)), Reload::Has(known));
+}
+
+#[test]
+fn what_may_have_come_since_a_playlist_was_read_is_not_too_far_away() {
+    let channels = Channels::default();
+    let text = "#EXTM3U\n#EXT-X-TARGETDURATION:6\n#EXT-X-SERVER-CONTROL:CAN-BLOCK-RELOAD=YES\n\
+                #EXT-X-MEDIA-SEQUENCE:10\n#EXTINF:6,\na.ts\n#EXTINF:1,\nb.ts\n#EXTINF:1,\nc.ts\n";
+    note(&channels, "/c/v.m3u8", text, Format::Hls, NOW);
+    let id = key("/c/v.m3u8");
+    // It lists 10 to 12; two beyond those that may be there by now are waited for.
+    for (ms, most) in [(0, 15), (999, 15), (1000, 16), (3500, 18), (6000, 21)] {
+        for (sequence, is_refused) in [(most, false), (most + 1, true)] {
+            let asked = Directives { sequence: Some(sequence), ..Directives::default() };
+            let reload = channels.reload(&id, asked, after(ms));
+            assert_eq!(matches!(reload, Reload::TooFar(_)), is_refused, "{ms} {sequence}");
+        }
+    }
+}
+
+#[test]
+fn what_starts_a_decoder_is_asked_for_again_soon_where_its_origin_says_nothing() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let mpd = "<MPD type='dynamic' timeShiftBufferDepth='PT1H' maxSegmentDuration='PT4S'><Period>\
+               <AdaptationSet><SegmentTemplate media='$Number$.m4s' initialization='init.mp4' \
+               duration='4'/><Representation id='v'/></AdaptationSet></Period></MPD>";
+    note(&channels, "/d/v.mpd", mpd, Format::Mpd, NOW);
+    for (target, half_ms) in [("/c/init.mp4", 1000), ("/d/init.mp4", 2000)] {
+        let mut guessed = answer(200, 86_400);
+        guessed.freshness.source = LifetimeSource::Heuristic;
+        let mut unsaid = Answer { uncacheable: Some(Reason::NoFreshness), ..answer(200, 0) };
+        for silent in [&mut guessed, &mut unsaid] {
+            assert!(advised(&channels, target, silent, NOW));
+            assert_eq!(silent.uncacheable, None);
+            assert_eq!(silent.freshness.lifetime(), Duration::from_millis(half_ms), "{target}");
+        }
+        let mut said = answer(200, 600);
+        assert!(advised(&channels, target, &mut said, NOW));
+        assert_eq!(said.freshness.lifetime(), Duration::from_secs(600));
+    }
+}
+
+#[test]
+fn how_old_a_key_is_says_nothing_of_how_long_it_will_be_there() {
+    let channels = Channels::default();
+    channels.note_keys([key("/k")].into_iter());
+    let mut said = answer(200, 86_400);
+    assert!(advised(&channels, "/k", &mut said, NOW));
+    assert_eq!(said.freshness.lifetime(), Duration::from_secs(86_400));
+    let mut guessed = answer(200, 86_400);
+    guessed.freshness.source = LifetimeSource::Heuristic;
+    assert!(advised(&channels, "/k", &mut guessed, NOW));
+    assert_eq!((guessed.uncacheable, guessed.freshness.lifetime()), (None, Duration::ZERO));
+}
+
+#[test]
+fn an_mpd_that_names_no_segment_yet_lives_as_long_as_it_says() {
+    for periods in ["", "<Period xlink:href='p.xml'/>"] {
+        let channels = Channels::default();
+        let mpd = format!("<MPD type='dynamic' minimumUpdatePeriod='PT2S'>{periods}</MPD>");
+        note(&channels, "/d/v.mpd", &mpd, Format::Mpd, NOW);
+        let mut manifest = answer(200, 86_400);
+        assert!(advised(&channels, "/d/v.mpd", &mut manifest, NOW));
+        assert_eq!(manifest.freshness.lifetime(), Duration::from_secs(2), "{periods}");
+    }
+}
+
+#[test]
+fn without_a_depth_segments_are_of_use_for_good() {
+    let channels = Channels::default();
+    let mpd = "<MPD type='dynamic' maxSegmentDuration='PT2S'><Period><AdaptationSet>\
+               <SegmentTemplate media='$Number$.m4s' duration='2'/><Representation id='v'/>\
+               </AdaptationSet></Period></MPD>";
+    note(&channels, "/d/v.mpd", mpd, Format::Mpd, NOW);
+    let mut segment = answer(200, 86_400);
+    assert!(advised(&channels, "/d/7.m4s", &mut segment, NOW));
+    assert_eq!(segment.freshness.lifetime(), Duration::from_secs(86_400));
+    assert_eq!(segment.storage, Storage::Configured);
+    assert_eq!(class_of(&segment), Some(Class::Dvr));
 }
 
 #[test]

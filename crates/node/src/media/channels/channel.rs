@@ -1,6 +1,6 @@
 //! One channel, and what it says of something that belongs to it.
 
-use crate::media::directives::Known;
+use crate::media::directives::{Known, Skip};
 use crate::media::limits::TARGETS_OF_EDGE;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
@@ -17,8 +17,8 @@ pub(super) struct Channel {
     pub(super) can_block: bool,
     /// Whether its packager has started again since it is known.
     pub(super) has_begun_again: bool,
-    /// The newest version: the whole one, and the one that leaves out what players know.
-    pub(super) newest: [Option<Newest>; 2],
+    /// The newest version of each kind, by what it leaves out.
+    pub(super) newest: [Option<Newest>; Skip::KINDS],
     /// What its playlist named, with the time until which it is of use.
     pub(super) names: VecDeque<(UnixMillis, u128)>,
     /// Keys of segments with numbers or times in the place of what is between dollar signs.
@@ -35,6 +35,8 @@ pub(super) struct Newest {
     pub(super) edge: Edge,
     pub(super) last_parts: u32,
     pub(super) read: UnixMillis,
+    /// Its shortest segment; the target duration where it lists none.
+    pub(super) segment_min: Duration,
 }
 
 /// What is known of a channel.
@@ -93,8 +95,8 @@ pub(crate) struct Version<'a> {
     pub(crate) templates: Vec<Key>,
     /// What templates stand for, one segment after the other, by their keys.
     pub(crate) series: Vec<(Key, Series)>,
-    /// Where it is stored, and whether it leaves out what players know.
-    pub(crate) stored: Option<(Known, bool)>,
+    /// Where it is stored, and what it may leave out.
+    pub(crate) stored: Option<(Known, Skip)>,
     /// Whether its packager has started again, so that what was said before says nothing of it.
     pub(crate) begins_again: bool,
     pub(crate) now: UnixMillis,
@@ -115,16 +117,17 @@ impl Channel {
     /// Takes over how far a version has come, unless one that is further was just read: what two
     /// packagers say in turn does not go back and forth.
     pub(super) fn newer(&mut self, version: &Version<'_>) {
-        let (Some(edge), Some((known, skips))) = (version.manifest.edge(), &version.stored) else {
+        let (Some(edge), Some((known, skip))) = (version.manifest.edge(), &version.stored) else {
             return;
         };
-        let place = &mut self.newest[usize::from(*skips)];
+        let place = &mut self.newest[skip.kind()];
         let is_older = place.as_ref().is_some_and(|newest| {
             edge < newest.edge && version.now.since(newest.read) <= self.about.target
         });
         if !is_older {
             let (known, last_parts) = (known.clone(), version.manifest.last_parts);
-            *place = Some(Newest { known, edge, last_parts, read: version.now });
+            let segment_min = version.manifest.segment_min();
+            *place = Some(Newest { known, edge, last_parts, read: version.now, segment_min });
         }
     }
 }

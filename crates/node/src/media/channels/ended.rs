@@ -2,7 +2,7 @@
 //! that were written on to are whole.
 
 use super::table::Table;
-use crate::media::directives::{Directives, Known, Reload};
+use crate::media::directives::{Directives, Known, Reload, Skip};
 use crate::media::limits::{ENDED_MAX, ENDED_TARGET_BYTES_MAX};
 use crate::media::recent::Recent;
 use freshet_cache::Key;
@@ -11,14 +11,14 @@ use freshet_cache::Key;
 pub(crate) struct Last<'a> {
     /// The playlist's key, whatever directives the version was asked for with.
     pub(crate) id: &'a Key,
-    /// Where it is stored, and whether it leaves out what players know.
-    pub(crate) stored: Option<(Known, bool)>,
+    /// Where it is stored, and what it may leave out.
+    pub(crate) stored: Option<(Known, Skip)>,
     /// Files of which it names parts, and where the last part of each ends.
     pub(crate) lengths: Vec<(Key, u64)>,
 }
 
-/// The whole version, and the one that leaves out what players know, as far as these are stored.
-type Stored = [Option<Known>; 2];
+/// The versions by what they leave out, as far as these are stored.
+type Stored = [Option<Known>; Skip::KINDS];
 
 /// All of them, within bounds.
 pub(super) struct Ended {
@@ -57,10 +57,10 @@ impl Ended {
         }
     }
 
-    /// What has all is the answer to who would leave out what is known, too.
+    /// What leaves out less is the answer to who would leave out more, too.
     pub(super) fn reload(&self, id: &Key, asked: Directives) -> Reload {
-        let Some([whole, shortened]) = self.stored(id.hash()) else { return Reload::Unknown };
-        let known = whole.as_ref().or_else(|| shortened.as_ref().filter(|_| asked.skips));
+        let Some(stored) = self.stored(id.hash()) else { return Reload::Unknown };
+        let known = stored.iter().take(asked.skip.kind() + 1).flatten().next();
         known.cloned().map_or(Reload::Unknown, Reload::Has)
     }
 
@@ -83,8 +83,8 @@ impl Table {
         }
         let mut versions = self.ended.stored(id.hash()).cloned().unwrap_or_default();
         let is_short = |known: &Known| known.target.len() <= ENDED_TARGET_BYTES_MAX;
-        if let Some((known, shortened)) = stored.filter(|(known, _)| is_short(known)) {
-            versions[usize::from(shortened)] = Some(known);
+        if let Some((known, skip)) = stored.filter(|(known, _)| is_short(known)) {
+            versions[skip.kind()] = Some(known);
         }
         self.ended.versions.insert(id.hash(), Some(versions));
         for (key, length) in lengths {

@@ -4,7 +4,7 @@ use super::channel::{About, Belongs, Channel, Named, Newest, Noted, Version};
 use super::ended::Ended;
 use super::front::Front;
 use crate::expiry::Reached;
-use crate::media::directives::{Directives, Reload};
+use crate::media::directives::{Directives, Reload, Skip};
 use crate::media::limits::{
     BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
     NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
@@ -73,7 +73,7 @@ impl Table {
                 about,
                 can_block: manifest.can_block,
                 has_begun_again: version.begins_again,
-                newest: [None, None],
+                newest: [const { None }; Skip::KINDS],
                 names: VecDeque::new(),
                 templates: Vec::new(),
                 series: HashMap::new(),
@@ -218,7 +218,7 @@ impl Table {
         };
         // A version from before may be far behind by now.
         let is_new = |newest: &&Newest| now.since(newest.read) <= channel.about.target;
-        let newest = channel.newest[usize::from(asked.skips)].as_ref().filter(is_new);
+        let newest = channel.newest[asked.skip.kind()].as_ref().filter(is_new);
         let furthest = || {
             let known = channel.newest.iter().flatten().filter(is_new);
             known.max_by_key(|newest| newest.edge).filter(|_| channel.can_block)
@@ -232,7 +232,11 @@ impl Table {
             return Reload::Has(newest.known.clone());
         }
         let far = furthest().filter(|newest| {
-            let most = newest.edge.sequence.saturating_add(SEGMENTS_AHEAD_MAX);
+            // What has come since it was read.
+            let since = now.since(newest.read).as_millis() / newest.segment_min.as_millis().max(1);
+            let since = u64::try_from(since).unwrap_or(u64::MAX);
+            let most =
+                newest.edge.sequence.saturating_add(SEGMENTS_AHEAD_MAX).saturating_add(since);
             asked.sequence.is_some_and(|sequence| sequence > most)
         });
         far.map_or(Reload::Unknown, |newest| Reload::TooFar(newest.known.clone()))
