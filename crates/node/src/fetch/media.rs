@@ -33,6 +33,8 @@ pub(super) struct Read {
     manifest: Manifest,
     /// Whether it took the place of one that was further.
     is_set_back: Cell<bool>,
+    /// Whether its packager had stood still, and may have started again.
+    has_stood: Cell<bool>,
 }
 
 impl Asked {
@@ -161,7 +163,8 @@ impl Asked {
             }
         };
         stats.media_manifests.increment();
-        Some(Read { bytes, manifest, is_set_back: Cell::new(false) })
+        let (is_set_back, has_stood) = (Cell::new(false), Cell::new(false));
+        Some(Read { bytes, manifest, is_set_back, has_stood })
     }
 
     /// Reads a manifest, with the variables that it may take from its own URL and from the playlist that
@@ -189,6 +192,10 @@ impl Asked {
         let reached = match Place::of(&read.manifest, before, self.task.now) {
             Place::Behind => return stored.cloned(),
             Place::Taken(reached) => reached,
+            Place::Resumed(reached) => {
+                read.has_stood.set(true);
+                Some(reached)
+            }
             Place::TakenBack(reached) => {
                 self.set_back(read);
                 Some(reached)
@@ -233,6 +240,10 @@ impl Asked {
             Place::Behind => return true,
             Place::Taken(Some(reached)) => channels.note_reached(key, reached),
             Place::Taken(None) => {}
+            Place::Resumed(reached) => {
+                read.has_stood.set(true);
+                channels.note_reached(key, reached);
+            }
             Place::TakenBack(reached) => {
                 self.set_back(read);
                 channels.note_reached(key, reached);
@@ -268,7 +279,7 @@ impl Asked {
 
     /// Takes over what a manifest says of its channel; what follows for the manifest itself.
     fn note_manifest(&self, read: &Read, is_stored: bool) -> Option<Advice> {
-        let Read { bytes, manifest, is_set_back } = read;
+        let Read { bytes, manifest, is_set_back, has_stood } = read;
         let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
         let channels = &self.worker.shared.channels;
         let resolved = |reference: &str| match target::resolve(authority, target, reference) {
@@ -317,9 +328,14 @@ impl Asked {
             series,
             stored,
             begins_again,
+            has_stood: has_stood.get(),
             now,
         };
-        let Noted { new, reused, listed } = channels.note(&version);
+        let Noted { new, reused, listed, doubted, is_doubted } = channels.note(&version);
+        if is_doubted || !doubted.is_empty() {
+            let below = self.worker.shared.cache.next_in_order();
+            channels.doubt(&doubted, Some(&id).filter(|_| is_doubted), below);
+        }
         let segment = |(at, value): (usize, u64)| {
             let template = &manifest.series.get(at)?.template;
             Some(resolved(&mpd::expand(&mpd::expand(template, "Number", value), "Time", value)))

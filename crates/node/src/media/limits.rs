@@ -41,6 +41,9 @@ pub(crate) const JITTER_SHARE: u32 = 20;
 /// playlist that names it is read again.
 pub(super) const KEYS_MAX: usize = 1 << 16;
 
+/// Names that packagers have given to something else which are remembered; the one doubted first leaves first.
+pub(super) const DOUBTED_MAX: usize = 1 << 16;
+
 /// What one name costs in the table, twice in maps that are half empty.
 pub(super) const NAME_BYTES: usize = 144;
 
@@ -102,6 +105,10 @@ pub(super) const TARGETS_OF_START: u32 = 3;
 /// Target durations for which a version that is behind the stored one is not taken, counted from when the
 /// stored one last went on: about what players have ahead. An origin that stays behind is all there is.
 pub(crate) const TARGETS_OF_BEHIND: u32 = 3;
+
+/// Target durations for which a playlist may stand still, besides one for each segment it goes on by, before
+/// its packager may have started again meanwhile.
+pub(crate) const TARGETS_OF_STANDING: u32 = 2;
 
 /// How long a stored playlist is waited for that is on its way from the process before, to be compared.
 pub(crate) const HANDED_OVER_WAIT: Duration = Duration::from_secs(1);

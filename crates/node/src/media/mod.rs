@@ -42,7 +42,7 @@ mod tests;
 pub(crate) use advice::Advice;
 pub use channels::Channels;
 pub(crate) use channels::{Belongs, Last, Noted, Version};
-pub(crate) use directives::{Directives, Known, Reload, Skip, without as without_directives};
+pub(crate) use directives::{Directives, Known, Reload, without as without_directives};
 pub use films::Films;
 pub(crate) use films::{Opened, Piece, Track, Wanted};
 pub use quality::{ByStream, Quality};

@@ -1,6 +1,6 @@
 //! A version of a manifest beside the one that is stored.
 
-use super::limits::TARGETS_OF_BEHIND;
+use super::limits::{TARGETS_OF_BEHIND, TARGETS_OF_STANDING};
 use crate::expiry::Reached;
 use freshet_base::clock::UnixMillis;
 use freshet_media::{Manifest, Standing};
@@ -10,6 +10,8 @@ use freshet_media::{Manifest, Standing};
 pub(crate) enum Place {
     /// It takes the place of the stored one. How far that is, where it can be compared.
     Taken(Option<Reached>),
+    /// The same, but it had stood still for so long that its packager may have started again.
+    Resumed(Reached),
     /// The same, though it is behind: its numbers are new, or its origin has stayed behind.
     TakenBack(Reached),
     /// The stored one stays, as this one is behind.
@@ -29,11 +31,18 @@ impl Place {
         let Some(before) = before else { return Self::Taken(Some(new)) };
         let waits = now.since(before.since) < wait;
         match progress.after(&before.progress) {
-            // Both are as far as each other.
-            Standing::Onward if before.progress.after(&progress) == Standing::Onward => {
-                Self::Taken(Some(Reached { since: before.since, ..new }))
+            Standing::Onward => {
+                let is_as_far = before.progress.after(&progress) == Standing::Onward;
+                let since = if is_as_far { before.since } else { now };
+                let reached = Reached { since, ..new };
+                let segments = progress.segments_since(&before.progress);
+                let most = segments.map(|count| count.saturating_add(TARGETS_OF_STANDING));
+                let most = most.map(|targets| manifest.target.saturating_mul(targets));
+                match most {
+                    Some(most) if now.since(before.since) > most => Self::Resumed(reached),
+                    _ => Self::Taken(Some(reached)),
+                }
             }
-            Standing::Onward => Self::Taken(Some(new)),
             Standing::Behind if waits => Self::Behind,
             Standing::Behind | Standing::Anew => Self::TakenBack(new),
         }
@@ -117,6 +126,14 @@ mod tests {
                     Place::Taken(reached) => {
                         let reached = reached.expect("it can be compared");
                         prop_assert!(before.is_none_or(|before| edge(before) <= edge(reached)));
+                        stored = Some(reached);
+                    }
+                    Place::Resumed(reached) => {
+                        let before = before.expect("it goes on from there");
+                        prop_assert!(edge(before) <= edge(reached));
+                        let on = edge(reached).sequence - edge(before).sequence;
+                        let most = TARGET_MS * (on + u64::from(TARGETS_OF_STANDING));
+                        prop_assert!(now.since(before.since) > Duration::from_millis(most));
                         stored = Some(reached);
                     }
                     Place::TakenBack(reached) => {

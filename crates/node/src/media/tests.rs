@@ -2,6 +2,7 @@
 
 mod day;
 
+use super::directives::Skip;
 use super::*;
 use crate::policy::Answer;
 use freshet_base::clock::UnixMillis;
@@ -80,6 +81,7 @@ fn note_read(
         series,
         stored,
         begins_again,
+        has_stood: false,
         now,
     });
     noted.new

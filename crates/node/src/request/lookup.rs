@@ -1,12 +1,13 @@
 //! Look-up, hit and miss.
 
+use super::away::within;
 use super::tier::is_peer;
 use super::{Found, Machine, State};
 use crate::body::RequestBody;
 use crate::copies;
 use crate::exchange::Reply;
 use crate::expiry::keep_of;
-use crate::fetch::{self, Cause, Plan};
+use crate::fetch::{self, Cause, Fetched, Plan};
 use crate::keepers::{Used, Wanted};
 use crate::media::id_of;
 use crate::policy::{ClientTask, Hit, Miss};
@@ -49,6 +50,20 @@ impl Machine<'_> {
         channels.named_end(&key).map_or(0, |named| named.min(end))
     }
 
+    /// From where in the order of purges on what is stored is known to be what the channel means that names it:
+    /// its packager may have given the name to something else since. A query that players add changes nothing.
+    fn doubted_below(&self) -> u64 {
+        let ClientTask { site, request, .. } = &self.task;
+        let channels = &self.worker.shared.channels;
+        if !channels.doubt_any() || !site.settings.media.read {
+            return 0;
+        }
+        let secret = self.worker.shared.cache.secret();
+        let of = |target| channels.doubted_below(&id_of(site, secret, &request.authority, target));
+        let path = request.target.split_once('?').map_or(0, |(path, _)| of(path));
+        of(&request.target).max(path)
+    }
+
     /// Finds an object, waits for another's fetch, or gets the turn to fetch.
     pub(super) async fn lookup(&mut self) -> State {
         let key = self.key();
@@ -62,10 +77,11 @@ impl Machine<'_> {
         let length_min = self.length_min();
         let came = cache.usable_from(self.task.now);
         self.task.left_by = None;
+        let doubted_below = self.doubted_below();
         loop {
             self.hold = None;
             // Where the fence came down meanwhile, what was purged is gone.
-            let fence = cache.fenced_below(self.task.now).min(came);
+            let fence = cache.fenced_below(self.task.now).min(came).max(doubted_below);
             let asked = Asked::new(&self.task, fence, collapsed);
             let (selection, now) = (Selection::of(&self.task), self.task.now);
             let is_outgrown = |object: &Object| {
@@ -165,10 +181,12 @@ impl Machine<'_> {
                     }
                     collapsed = true;
                     let stale = self.hold(stale);
-                    let outcome = waiter.await;
+                    let outcome = within(self.patience(stale.as_deref()), waiter).await;
                     self.task.transcript.timestamp("Waitinglist");
-                    if let WaitOutcome::Failed(failure) = outcome {
-                        return self.failed(&failure, stale);
+                    match outcome {
+                        Ok(WaitOutcome::Failed(failure)) => return self.failed(&failure, stale),
+                        Err(late) => return self.failed(&late, stale),
+                        Ok(_) => {}
                     }
                 }
                 Lookup::Crowded { stale } => {
@@ -270,11 +288,15 @@ impl Machine<'_> {
             ticket.begin_now();
             stale = stale.filter(|stale| stale.is_indexed());
         }
+        let patience = self.patience(stale.as_deref());
+        let old = stale.clone();
         let plan = Plan::miss(&mut self.task, key, ticket, stale);
         // A policy may look up what is no GET, and drops the body of what is.
         let body = site.semantics.sends_content_of_lookups.then(|| self.take_body()).flatten();
         let plan = plan.with_body(body).telling(&self.interim);
-        State::Fetched(Box::new(fetch::start(self.worker, plan).await))
+        let fetched = within(patience, fetch::start(self.worker, plan)).await;
+        let late = |failure| Fetched::Failed { failure: Arc::new(failure), stale: old };
+        State::Fetched(Box::new(fetched.unwrap_or_else(late)))
     }
 
     /// Reads the request's body, where a policy may want to send it behind the response.

@@ -1,12 +1,12 @@
 //! One channel, and what it says of something that belongs to it.
 
 use crate::media::directives::{Known, Skip};
-use crate::media::limits::TARGETS_OF_EDGE;
+use crate::media::limits::{TARGETS_OF_BEHIND, TARGETS_OF_EDGE};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::reason::Reason;
 use freshet_media::mpd::Series;
-use freshet_media::{Class, Edge, Kind, Manifest};
+use freshet_media::{Class, Edge, Kind, Manifest, Progress};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -15,8 +15,12 @@ pub(super) struct Channel {
     pub(super) text: Box<str>,
     pub(super) about: About,
     pub(super) can_block: bool,
-    /// Whether its packager has started again since it is known.
-    pub(super) has_begun_again: bool,
+    /// When its packager started again last, since it is known.
+    pub(super) begun_again: Option<UnixMillis>,
+    /// What is stored of its segments from before this place in the order of purges may be something else.
+    pub(super) doubted_below: u64,
+    /// The discontinuity sequence number it has come to.
+    pub(super) discontinuity: u64,
     /// The newest version of each kind, by what it leaves out.
     pub(super) newest: [Option<Newest>; Skip::KINDS],
     /// What its playlist named, with the time until which it is of use.
@@ -99,6 +103,8 @@ pub(crate) struct Version<'a> {
     pub(crate) stored: Option<(Known, Skip)>,
     /// Whether its packager has started again, so that what was said before says nothing of it.
     pub(crate) begins_again: bool,
+    /// Whether it had stood still before, so that it may have started again without a word.
+    pub(crate) has_stood: bool,
     pub(crate) now: UnixMillis,
 }
 
@@ -111,9 +117,36 @@ pub(crate) struct Noted {
     pub(crate) reused: Vec<usize>,
     /// The same of templates, with the number or time that is newly listed.
     pub(crate) listed: Vec<(usize, u64)>,
+    /// Names whose meaning may have changed since something was stored under them.
+    pub(crate) doubted: Vec<u128>,
+    /// Whether that holds for all of the channel.
+    pub(crate) is_doubted: bool,
 }
 
 impl Channel {
+    /// Whether its packager started again after that of another playlist of the same did, where that is still
+    /// there: not by the time in which both are read.
+    pub(super) fn has_begun_after(&self, other: Option<&Self>) -> bool {
+        let Some(begun) = self.begun_again else { return false };
+        let wait = self.about.target * TARGETS_OF_BEHIND;
+        other.and_then(|other| other.begun_again).is_none_or(|other| begun.since(other) > wait)
+    }
+
+    /// Takes over the discontinuity a version has come to; whether it has one that the versions before did not.
+    /// One that leaves out segments does not tell.
+    pub(super) fn breaks_off(&mut self, version: &Version<'_>) -> bool {
+        if version.stored.as_ref().is_some_and(|(_, skip)| *skip != Skip::Nothing) {
+            return false;
+        }
+        let Some(Progress::Playlist { discontinuity, has_discontinuity, .. }) =
+            version.manifest.progress
+        else {
+            return false;
+        };
+        let before = std::mem::replace(&mut self.discontinuity, discontinuity);
+        has_discontinuity && discontinuity > before
+    }
+
     /// Takes over how far a version has come, unless one that is further was just read: what two
     /// packagers say in turn does not go back and forth.
     pub(super) fn newer(&mut self, version: &Version<'_>) {

@@ -25,7 +25,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::hls::Variables;
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use table::Table;
@@ -38,6 +38,8 @@ pub struct Channels {
     count: AtomicUsize,
     key_count: AtomicUsize,
     ended_count: AtomicUsize,
+    /// Whether the meaning of any name has ever been doubted.
+    doubts_any: AtomicBool,
 }
 
 impl Channels {
@@ -175,6 +177,33 @@ impl Channels {
         let table = self.table();
         let channel = table.by_key.get(&id.hash())?;
         Some(channel.about.target * TARGETS_OF_WAIT)
+    }
+
+    /// How long who asks for the playlist `id` waits for its origin where there is an old one.
+    pub(crate) fn patience_of(&self, id: &Key) -> Option<Duration> {
+        let target = self.table().by_key.get(&id.hash())?.about.target;
+        Some(target / 2).filter(|patience| !patience.is_zero())
+    }
+
+    /// Has what is stored from before the place `below` in the order of purges be looked at anew: of these
+    /// names, and of all that the playlist `all` names.
+    pub(crate) fn doubt(&self, names: &[u128], all: Option<&Key>, below: u64) {
+        let mut table = self.table();
+        names.iter().for_each(|name| table.doubted.insert(*name, below));
+        if let Some(channel) = all.and_then(|id| table.by_key.get_mut(&id.hash())) {
+            channel.doubted_below = below;
+        }
+        self.doubts_any.store(true, Relaxed);
+    }
+
+    /// Whether anything has ever been.
+    pub(crate) fn doubt_any(&self) -> bool {
+        self.doubts_any.load(Relaxed)
+    }
+
+    /// From where in the order of purges on what is stored of this is what its channel means.
+    pub(crate) fn doubted_below(&self, key: &Key) -> u64 {
+        self.table().doubted_below(key)
     }
 
     /// Until when a player may begin with what is stored of the playlist or manifest `key`, where it is

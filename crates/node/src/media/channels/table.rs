@@ -6,16 +6,16 @@ use super::front::Front;
 use crate::expiry::Reached;
 use crate::media::directives::{Directives, Reload, Skip};
 use crate::media::limits::{
-    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
-    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
+    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, DOUBTED_MAX, INIT_LIFETIME, KEYS_MAX,
+    NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
 };
 use crate::media::recent::Recent;
 use crate::media::{folders, text_of};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
-use freshet_media::Kind;
 use freshet_media::hls::Variables;
 use freshet_media::mpd::{self, Series};
+use freshet_media::{Kind, Progress};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(super) struct Table {
     pub(super) keys: Recent<()>,
     /// How far playlists were that are kept for nobody, by keys of the cache.
     pub(super) reached: Recent<Reached>,
+    /// From where in the order of purges on what is stored under a name is what that means now.
+    pub(super) doubted: Recent<u64>,
     pub(super) ended: Ended,
     pub(super) bytes: usize,
 }
@@ -51,6 +53,7 @@ impl Default for Table {
             variables: Recent::new(VARIABLES_MAX),
             keys: Recent::new(KEYS_MAX),
             reached: Recent::new(CHANNELS_MAX),
+            doubted: Recent::new(DOUBTED_MAX),
             ended: Ended::default(),
             bytes: 0,
         }
@@ -66,13 +69,16 @@ impl Table {
         }
         let about = version.about();
         let text = String::from_utf8_lossy(version.id.text()).into_owned();
+        let is_known = self.by_key.contains_key(&id);
         let mut channel = match self.take(id) {
             Some(known) => Channel { about, can_block: manifest.can_block, ..known },
             None => Channel {
                 text: text.clone().into(),
                 about,
                 can_block: manifest.can_block,
-                has_begun_again: version.begins_again,
+                begun_again: version.begins_again.then_some(version.now),
+                doubted_below: 0,
+                discontinuity: 0,
                 newest: [const { None }; Skip::KINDS],
                 names: VecDeque::new(),
                 templates: Vec::new(),
@@ -82,30 +88,40 @@ impl Table {
             },
         };
         channel.newer(version);
-        let (new, reused) = self.name(id, &mut channel, version);
+        let mut doubted = Vec::new();
+        if channel.breaks_off(version) && is_known {
+            // What comes behind it may be of another packager, or of one that was started again.
+            let is_init = |kind| matches!(kind, Kind::Init | Kind::InitElsewhere);
+            let both = manifest.names.iter().zip(&version.names);
+            doubted.extend(both.filter(|(name, _)| is_init(name.kind)).map(|(_, key)| key.hash()));
+        }
+        let (new, reused) = self.name(id, &mut channel, version, &mut doubted);
         channel.templates =
             version.templates.iter().map(|key| text_of(key).into()).collect::<Vec<Box<str>>>();
-        let listed = match channel.has_begun_again {
-            true => newly_listed(&channel, version),
-            false => Vec::new(),
+        let listed = match channel.begun_again {
+            Some(_) => newly_listed(&channel, version),
+            None => Vec::new(),
         };
         let series = version.series.iter();
         channel.series =
             series.map(|(key, series)| (text_of(key).into(), series.clone())).collect();
         channel.folders = folders_of(&text, &channel.templates, &version.names);
-        let noted = Noted { new, reused, listed };
+        let is_doubted = version.begins_again || version.has_stood;
+        let noted = Noted { new, reused, listed, doubted, is_doubted };
         self.put(id, channel);
         self.make_room(id);
         noted
     }
 
     /// Registers what a version names that was not named before, and says where that is in it; and what of
-    /// it may have been named before the packager started again.
+    /// it may have been named before the packager started again. `doubted`: names that come again while
+    /// numbers go on are added to it.
     fn name(
         &mut self,
         id: u128,
         channel: &mut Channel,
         version: &Version<'_>,
+        doubted: &mut Vec<u128>,
     ) -> (Vec<usize>, Vec<usize>) {
         let (manifest, now) = (version.manifest, version.now);
         let (mut added, mut reused) = (Vec::new(), Vec::new());
@@ -117,6 +133,10 @@ impl Table {
                 None => {}
             }
         }
+        let first = match manifest.progress {
+            Some(Progress::Playlist { first, .. }) => Some(first),
+            _ => None,
+        };
         let old = manifest.names.len().saturating_sub(NAMES_MAX);
         let both = manifest.names.iter().zip(&version.names).enumerate();
         for (at, (name, key)) in both.skip(old) {
@@ -136,11 +156,36 @@ impl Table {
             let parts_end = name.range.as_ref().map_or(0, |range| range.end);
             let new = Named { channel: id, class, kind, until, sequence, duration_ms, parts_end };
             let hash = key.hash();
+            let owner = self.named.get(&hash).map(|known| known.channel).filter(|of| *of != id);
+            let is_left =
+                owner.is_some_and(|owner| channel.has_begun_after(self.by_key.get(&owner)));
             match self.named.get_mut(&hash) {
+                // Another playlist of the same, as each player's own, that has not been read since the
+                // packager started again.
+                Some(known) if is_left => {
+                    *known = new;
+                    channel.names.push_back((until, hash));
+                    added.push(at);
+                    reused.push(at);
+                }
                 // A further part of the same file.
                 Some(known) if known.channel == id && known.parts_end < parts_end => {
                     *known = Named { until: known.until.max(until), ..new };
                     added.push(at);
+                }
+                // It is what has a later number now (against RFC 8216 §6.2.2). What is listed several
+                // times is the same each time.
+                Some(known)
+                    if known.channel == id
+                        && name.kind == Kind::Segment
+                        && known.sequence.is_some()
+                        && known.sequence < sequence
+                        && first.is_some() =>
+                {
+                    if known.sequence < first {
+                        doubted.push(hash);
+                    }
+                    *known = Named { until: known.until.max(until), ..new };
                 }
                 // What it is named for stays: the window moved as time did.
                 Some(known)
@@ -159,7 +204,7 @@ impl Table {
                     self.named.insert(hash, new);
                     channel.names.push_back((new.until, hash));
                     added.push(at);
-                    if channel.has_begun_again {
+                    if channel.begun_again.is_some() {
                         reused.push(at);
                     }
                 }
@@ -210,6 +255,19 @@ impl Table {
             }
         }
         beside.map(Belongs::Beside)
+    }
+
+    /// From where in the order of purges on what is stored of this is what its channel means.
+    pub(super) fn doubted_below(&self, key: &Key) -> u64 {
+        let own = self.doubted.get(key.hash()).copied().unwrap_or(0);
+        let named = self.named.get(&key.hash()).and_then(|named| self.by_key.get(&named.channel));
+        let channel = named.or_else(|| {
+            let text = text_of(key);
+            let matches = |of: &&Channel| of.templates.iter().any(|one| mpd::matches(one, text));
+            let channels = folders(text).filter_map(|folder| self.folders.get(folder)).flatten();
+            channels.filter_map(|id| self.by_key.get(id)).find(matches)
+        });
+        channel.map_or(0, |channel| channel.doubted_below).max(own)
     }
 
     pub(super) fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {

@@ -7,6 +7,7 @@ mod kept;
 mod names;
 mod news;
 mod players;
+mod restarts;
 
 use crate::client::{Answer, get};
 use crate::harness::{TestNode, pattern};
