@@ -8,12 +8,13 @@ use std::hash::BuildHasher as _;
 pub fn secret() -> [u8; 16] {
     let mut bytes = [0; 16];
     for half in bytes.chunks_exact_mut(8) {
-        half.copy_from_slice(&drawn().to_ne_bytes());
+        half.copy_from_slice(&number().to_ne_bytes());
     }
     bytes
 }
 
-fn drawn() -> u64 {
+/// A number of 64 bits that nobody outside can foresee.
+pub fn number() -> u64 {
     #[cfg(feature = "simulation")]
     if let Some(drawn) = crate::simulation::drawn() {
         return drawn;

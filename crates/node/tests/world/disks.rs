@@ -5,7 +5,7 @@ use crate::world::World;
 use freshet_store::disk::attached::{Drives, Runtime};
 use freshet_store::disk::simulation::{Faults, SimulatedDevice};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -28,6 +28,10 @@ pub(crate) struct Disks {
     each: u64,
     read_us: u64,
     of: RefCell<BTreeMap<String, Vec<Arc<SimulatedDevice>>>>,
+    /// Drives that lie at present about what they have: of which node, and which of its.
+    lying: RefCell<BTreeSet<(String, usize)>>,
+    /// Nodes of which a drive has done so since they started.
+    lied_to: RefCell<BTreeSet<String>>,
 }
 
 impl Disks {
@@ -41,7 +45,15 @@ impl Disks {
             spawn: |task| drop(spawn_local(task)),
             sleep: |span| Box::pin(sleep(span)),
         });
-        Self { drives, random: RefCell::new(random), each, read_us, of: RefCell::default() }
+        Self {
+            drives,
+            random: RefCell::new(random),
+            each,
+            read_us,
+            of: RefCell::default(),
+            lying: RefCell::default(),
+            lied_to: RefCell::default(),
+        }
     }
 
     pub(crate) fn are_there(&self) -> bool {
@@ -86,18 +98,33 @@ impl Disks {
         }
     }
 
+    /// A node has started; whether since it did so before one of its drives confirmed writes that it lost or
+    /// put elsewhere, or gave what was there before. Nobody can know then what had been written last.
+    pub(crate) fn have_lied(&self, node: &str) -> bool {
+        let lies_on = self.lying.borrow().iter().any(|(name, _)| name == node);
+        let mut lied_to = self.lied_to.borrow_mut();
+        let has_lied = lied_to.remove(node);
+        if lies_on {
+            lied_to.insert(node.to_owned());
+        }
+        has_lied
+    }
+
     /// Lets one drive fail in one way, or none.
     fn ail(&self) -> Option<String> {
         let mut random = self.random.borrow_mut();
         let of = self.of.borrow();
-        let all: Vec<_> =
-            of.iter().flat_map(|(name, own)| own.iter().map(move |one| (name, one))).collect();
-        let (name, device) = all.get(random.within(0..all.len().max(1) as u64) as usize)?;
+        let all: Vec<_> = of
+            .iter()
+            .flat_map(|(name, own)| own.iter().zip(0..).map(move |one| (name, one)))
+            .collect();
+        let (name, (device, number)) =
+            all.get(random.within(0..all.len().max(1) as u64) as usize)?;
         let often = random.of(&[600, 6_000, 60_000]);
         device.repair();
         device.set_no_space(None);
         let well = Faults::default();
-        let (what, faults) = match random.within(0..9) {
+        let (what, faults) = match random.within(0..14) {
             0 => ("reads fail", Faults { read_errors: often, ..well }),
             1 => ("writes fail", Faults { write_errors: often, ..well }),
             2 => ("too little is moved", Faults { short: often, ..well }),
@@ -116,9 +143,20 @@ impl Disks {
                 device.flip_bit(0..DISK_BYTES);
                 ("a bit has flipped", well)
             }
+            8 => ("writes are lost", Faults { lost_writes: often, ..well }),
+            9 => ("writes land elsewhere", Faults { misdirected_writes: often, ..well }),
+            10 => ("reads are of before", Faults { stale_reads: often, ..well }),
+            11 => ("reads are of elsewhere", Faults { misdirected_reads: often, ..well }),
+            12 => ("sectors change places", Faults { swapped_sectors: often, ..well }),
             _ => ("it is well", well),
         };
         device.set_faults(faults);
+        let (mut lying, drive) = (self.lying.borrow_mut(), ((*name).clone(), *number));
+        lying.remove(&drive);
+        if faults.lost_writes + faults.misdirected_writes + faults.stale_reads > 0 {
+            lying.insert(drive);
+            self.lied_to.borrow_mut().insert((*name).clone());
+        }
         Some(format!("a disk of {name}: {what} ({often})"))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::random::Random;
 use freshet_base::simulation::mixed;
+use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -13,20 +14,48 @@ pub(crate) const PATHS: usize = 6;
 /// Tags that responses have, and purges are for.
 pub(crate) const TAGS: usize = 3;
 
-/// Whose bytes: a site's, of a path, in a version, for a user (0: for everybody).
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+/// Whose bytes: a site's, of a path, in a version, for a user (0: for everybody), of one of the site's origins
+/// (0 where all have the same), for what else was asked (0 where nothing else matters).
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Identity {
     pub(crate) site: usize,
     pub(crate) path: usize,
     pub(crate) version: u64,
     pub(crate) user: u64,
+    pub(crate) origin: u64,
+    pub(crate) asked: u64,
+}
+
+impl fmt::Display for Identity {
+    /// As responses and tags say it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { site, path, version, user, origin, asked } = self;
+        write!(f, "{site}-{path}-{version}-{user}-{origin}-{asked}")
+    }
 }
 
 impl Identity {
+    /// What a response says that it is.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('-').map(str::parse::<u64>);
+        let mut next = || numbers.next()?.ok();
+        Some(Self {
+            site: next()? as usize,
+            path: next()? as usize,
+            version: next()?,
+            user: next()?,
+            origin: next()?,
+            asked: next()?,
+        })
+    }
+
     /// Its bytes at these places.
     pub(crate) fn bytes(self, range: Range<u64>) -> Vec<u8> {
-        let Self { site, path, version, user } = self;
-        let own = mixed(mixed((site as u64) << 32 | path as u64) ^ mixed(version << 16 | user));
+        let Self { site, path, version, user, origin, asked } = self;
+        let own = mixed((site as u64) << 32 | path as u64)
+            ^ mixed(version << 16 | user)
+            ^ mixed(1 << 32 | origin << 8 | asked);
+        let own = mixed(own);
         let mut out = Vec::with_capacity((range.end - range.start) as usize + 16);
         let skip = (range.start % 8) as usize;
         for word in range.start / 8..range.end.div_ceil(8) {
@@ -137,15 +166,16 @@ impl Nature {
 
     /// The field that tells a version from others, as it is sent.
     pub(crate) fn validator_field(&self, identity: Identity) -> Option<(&'static str, String)> {
-        let Identity { site, path, version, user } = identity;
+        let Identity { version, user, asked, .. } = identity;
         match self.validator {
-            Validator::Strong => Some(("ETag", format!("\"{site}-{path}-{version}-{user}\""))),
-            Validator::Weak => Some(("ETag", format!("W/\"{site}-{path}-{version}-{user}\""))),
+            Validator::Strong => Some(("ETag", format!("\"{identity}\""))),
+            Validator::Weak => Some(("ETag", format!("W/\"{identity}\""))),
             // A date for each second; what changes more often is told apart by nothing. What one user gets
             // is younger than what all get: with one date for both, a cache that has the one may keep it
             // where the origin would send the other (RFC 9110 §13.1.3).
             Validator::Modified => {
-                let seconds = 1_600_000_000 + version + 1_000_000 * user;
+                let apart = user + 10 * asked;
+                let seconds = 1_600_000_000 + version + 1_000_000 * apart;
                 Some(("Last-Modified", crate::time::http_date(seconds)))
             }
             Validator::Nothing => None,
@@ -158,9 +188,9 @@ pub(crate) fn target(path: usize) -> String {
     format!("/e{path}")
 }
 
-/// The number in a path.
+/// The number in a path, whatever the query.
 pub(crate) fn path_of(target: &str) -> Option<usize> {
-    target.strip_prefix("/e")?.parse().ok()
+    target.split('?').next()?.strip_prefix("/e")?.parse().ok()
 }
 
 /// A tag, as responses say it.

@@ -13,12 +13,16 @@
 mod client;
 mod disks;
 mod entity;
+mod http2;
 mod message;
+mod nodes;
 mod oracle;
 mod origin;
+mod policy;
 mod purging;
 mod random;
 mod time;
+mod way;
 mod world;
 
 use world::{Outcome, Size, run};
@@ -48,6 +52,9 @@ fn what_clients_get_is_what_origins_allow() {
         let outcome = run(seed, SIZE);
         if let Some(wrong) = &outcome.wrong {
             panic!("{}\nseed {seed}: {wrong}", end_of(&outcome));
+        }
+        if count == 1 {
+            println!("{}", end_of(&outcome));
         }
         requests += outcome.requests;
         lasted += outcome.lasted.as_secs();

@@ -2,6 +2,7 @@
 //! written from the specification alone.
 
 use freshet_net::stream::Stream;
+use std::fmt::Write as _;
 use std::io;
 
 /// Longest head anybody reads.
@@ -27,6 +28,31 @@ impl Head {
 
     pub(crate) fn status(&self) -> u16 {
         self.first.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// A request, whatever it is spoken in.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) method: &'static str,
+    pub(crate) host: &'static str,
+    pub(crate) target: String,
+    pub(crate) fields: Vec<(&'static str, String)>,
+    pub(crate) body: &'static str,
+}
+
+impl Words {
+    /// In HTTP/1.1.
+    pub(crate) fn text(&self) -> String {
+        let Self { method, host, target, fields, body } = self;
+        let mut text = format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n");
+        for (name, value) in fields {
+            let _ = write!(text, "{name}: {value}\r\n");
+        }
+        if !body.is_empty() {
+            let _ = write!(text, "Content-Length: {}\r\n", body.len());
+        }
+        text + "\r\n" + body
     }
 }
 

@@ -3,8 +3,11 @@
 use crate::client::{Got, Request};
 use crate::entity::{Identity, Nature, Sharing};
 use crate::message::Ended;
+use crate::nodes::Role;
+use crate::policy;
 use crate::purging::What;
 use crate::world::World;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -46,6 +49,8 @@ pub(crate) struct Purge {
     pub(crate) edge: Option<usize>,
     /// Whether a node has not heard of it yet.
     pub(crate) is_missed: bool,
+    /// Whether it outlasts that a node with disks is killed.
+    pub(crate) is_durable: bool,
     pub(crate) begun: Duration,
     pub(crate) ended: Duration,
 }
@@ -56,6 +61,11 @@ pub(crate) struct Truth {
     pub(crate) sent: Vec<Sent>,
     pub(crate) confirmed: Vec<Confirmed>,
     pub(crate) purges: Vec<Purge>,
+    /// When nodes with disks that had been killed were there again: purges that began before, and of which
+    /// nobody said that they are durable, may be undone there.
+    pub(crate) came_back: BTreeMap<Role, Duration>,
+    /// The same of those whose drives had not kept what they had confirmed: any purge may be.
+    pub(crate) lied_to: BTreeMap<Role, Duration>,
 }
 
 impl Truth {
@@ -76,15 +86,20 @@ impl Truth {
         if got.head.field("surrogate-key").is_some() {
             return Err("a client is told of tags".into());
         }
+        if request.is_for_teapot && status != policy::TEAPOT {
+            return Err("a page of the policy's has another status".into());
+        }
         match status {
             200 | 206 => {}
             304 => return self.judge_unchanged(world, request, got).map(|()| None),
             416 => return judge_unsatisfied(nature, request).map(|()| None),
+            policy::TEAPOT => return judge_teapot(request, got, leaves).map(|()| None),
             // An origin's own words, or the node's about one that fails.
             404 | 500..=504 if world.has_faults => return Ok(None),
             _ => return Err(format!("nobody said {status}")),
         }
-        let identity = identity_of(got).ok_or("it does not say whose it is")?;
+        let identity = got.head.field("x-identity").and_then(Identity::parse);
+        let identity = identity.ok_or("it does not say whose it is")?;
         let serial = got.head.number("x-serial").ok_or("it has no number")?;
         let sent = self.sent.get(serial as usize).ok_or("its number is nobody's")?.clone();
         if sent.identity != identity {
@@ -92,6 +107,9 @@ impl Truth {
         }
         if (identity.site, identity.path) != (request.site, request.path) {
             return Err("it is of another site or path".into());
+        }
+        if identity.asked != request.asked {
+            return Err("it is for another query or group".into());
         }
         judge_reader(described, request, nature, &sent)?;
         // A parent's 304 has the number of what the parent fetched anew, and what is kept its length of before.
@@ -134,8 +152,16 @@ impl Truth {
         if answered + TRANSIT_MAX >= request.sent {
             return Ok(());
         }
-        let allowed = match world.natures[identity.path].sharing {
-            Sharing::Shared { max_age_s, while_refreshed_s, if_error_s, must_revalidate } => {
+        let nodes = if world.has_parent { 2 } else { 1 };
+        let policy = world.policy_of(identity.site);
+        let allowed = match (world.natures[identity.path].sharing, policy) {
+            // Each node counts from when it got it.
+            (Sharing::Shared { .. }, Some(policy)) => policy.allowed_s() * nodes,
+            (Sharing::Authorized, Some(policy)) if identity.user == 0 => policy.allowed_s() * nodes,
+            (
+                Sharing::Shared { max_age_s, while_refreshed_s, if_error_s, must_revalidate },
+                None,
+            ) => {
                 let stale_s = match must_revalidate {
                     true => 0,
                     false if world.has_faults => while_refreshed_s.max(if_error_s),
@@ -144,7 +170,7 @@ impl Truth {
                 max_age_s + stale_s
             }
             // One origin's response to one client, or `Authorization` is not in play.
-            Sharing::Authorized if identity.user == 0 => 30,
+            (Sharing::Authorized, None) if identity.user == 0 => 30,
             _ => 0,
         };
         let slack = TIMER_SLACK + if world.has_parent { AGE_SLACK } else { Duration::ZERO };
@@ -162,10 +188,16 @@ impl Truth {
             let mut same = self.confirmed.iter().filter(|one| one.identity == sent.identity);
             same.any(|one| one.at >= since)
         };
+        let last = |times: &BTreeMap<Role, Duration>| {
+            let asked = [Role::Edge(request.edge), Role::Parent];
+            asked.iter().filter_map(|role| times.get(role)).max().copied().unwrap_or_default()
+        };
+        let (came_back, lied_to) = (last(&self.came_back), last(&self.lied_to));
         let purged = self.purges.iter().find(|purge| {
             purge.what.meets(request.site, request.path)
                 && purge.edge.is_none_or(|edge| edge == request.edge)
                 && purge.ended < request.sent
+                && purge.begun >= if purge.is_durable { lied_to } else { came_back }
                 && sent.at < purge.begun
                 && !(purge.is_missed && is_confirmed(purge.begun))
         });
@@ -176,6 +208,11 @@ impl Truth {
         let known = request.known.ok_or("a 304 to a request without condition")?;
         if !got.body.is_empty() {
             return Err("a 304 with a body".into());
+        }
+        // An origin that confirms whatever it is asked about has the last word where it is asked.
+        let mut confirmed = self.confirmed.iter().filter(|one| one.identity == known);
+        if known.asked != request.asked && !confirmed.any(|one| one.at >= request.sent) {
+            return Err("a 304 about what was for another query or group".into());
         }
         self.judge_age(world, request, got, known)
     }
@@ -206,11 +243,13 @@ fn judge_reader(
     Ok(())
 }
 
-fn identity_of(got: &Got) -> Option<Identity> {
-    let mut numbers = got.head.field("x-identity")?.split('-').map(str::parse::<u64>);
-    let mut next = || numbers.next()?.ok();
-    let (site, path, version, user) = (next()? as usize, next()? as usize, next()?, next()?);
-    Some(Identity { site, path, version, user })
+fn judge_teapot(request: &Request, got: &Got, leaves: bool) -> Result<(), String> {
+    let is_whole = got.ended == Ended::Whole && got.body == b"short and stout";
+    match request.is_for_teapot {
+        true if is_whole || leaves || request.method == "HEAD" => Ok(()),
+        true => Err("a page of the policy's is not whole".into()),
+        false => Err("nobody asked for a teapot".into()),
+    }
 }
 
 /// A part and the length of the whole, where that is said.

@@ -3,10 +3,12 @@
 
 use crate::client;
 use crate::entity::{PATHS, SITES, TAGS, has_tag, tag, target};
+use crate::nodes::{Nodes, Role};
 use crate::oracle::Purge;
+use crate::policy;
 use crate::random::Random;
 use crate::time;
-use crate::world::{Nodes, Role, World};
+use crate::world::World;
 use freshet_cache::Purge::Hard;
 use freshet_node::Durability;
 use freshet_node::node::Node;
@@ -33,15 +35,19 @@ pub(crate) enum What {
     BanOfObjects { site: usize, path: usize },
     /// A path of a site, by what requests ask for.
     BanOfRequests { site: usize, path: usize },
+    /// A path of the site with a policy, as its operators ask that for it.
+    BanByPolicy { path: usize },
 }
 
 impl What {
-    fn draw(random: &mut Random) -> Self {
+    fn draw(world: &World) -> Self {
+        let random = &mut *world.random.borrow_mut();
         let site = random.within(0..SITES.len() as u64) as usize;
         let path = random.within(0..PATHS as u64) as usize;
         match random.within(0..12) {
             0 | 1 => Self::Tag { site, tag: path % TAGS },
             2 => Self::Site { site },
+            4 | 6 if world.policy_of(site).is_some() => Self::BanByPolicy { path },
             3 => Self::All,
             4 | 5 => Self::BanOfObjects { site, path },
             6 | 7 => Self::BanOfRequests { site, path },
@@ -55,6 +61,7 @@ impl What {
             Self::Path { site, path }
             | Self::BanOfObjects { site, path }
             | Self::BanOfRequests { site, path } => (site, path) == (of, named),
+            Self::BanByPolicy { path } => (policy::SITE, path) == (of, named),
             Self::Tag { site, tag } => site == of && has_tag(named, tag),
             Self::Site { site } => site == of,
             Self::All => true,
@@ -70,9 +77,10 @@ impl What {
             shared.ban(&text, settings).unwrap_or_else(|wrong| panic!("{wrong}: {text}"))
         };
         match self {
-            Self::Path { .. } => unreachable!("it is purged over HTTP"),
+            Self::Path { .. } | Self::BanByPolicy { .. } => unreachable!("it is asked over HTTP"),
             Self::BanOfRequests { site, path } => {
-                ban(format!("req.http.host == {} && req.url == {}", SITES[site], target(path)))
+                let (host, url) = (SITES[site], target(path));
+                ban(format!("req.http.host == {host} && req.url ~ ^{url}([?]|$)"))
             }
             Self::BanOfObjects { site, path } => {
                 ban(format!("obj.http.x-identity ~ \"^{site}-{path}-\""))
@@ -91,8 +99,22 @@ impl What {
 
 /// Purges at a node, again until it is carried out: paths over HTTP, all else as its fleet has it done.
 pub(crate) async fn carry_out(world: &World, nodes: &Nodes, role: Role, what: What) {
-    if let What::Path { site, path } = what {
-        return client::purge(world, role.address(world), site, path).await;
+    let node = role.address(world);
+    match what {
+        What::Path { site, path } if world.policy_of(site).is_some() => {
+            for asked in 0..policy::ASKED {
+                let (target, group) = policy::asked_of_origin(path, asked);
+                client::order(world, node, ("PURGE", site, &target), group).await;
+            }
+            return;
+        }
+        What::Path { site, path } => {
+            return client::order(world, node, ("PURGE", site, &target(path)), 0).await;
+        }
+        What::BanByPolicy { path } => {
+            return client::order(world, node, ("BAN", policy::SITE, &target(path)), 0).await;
+        }
+        _ => {}
     }
     loop {
         if let Some(node) = nodes.node(role) {
@@ -111,10 +133,8 @@ pub(crate) async fn carry_out(world: &World, nodes: &Nodes, role: Role, what: Wh
 pub(crate) async fn now_and_then(world: Rc<World>, nodes: Rc<Nodes>) {
     let roles = world.roles();
     loop {
-        let (pause, what) = {
-            let mut random = world.random.borrow_mut();
-            (random.within(1..8000), What::draw(&mut random))
-        };
+        let pause = world.random.borrow_mut().within(1..8000);
+        let what = What::draw(&world);
         sleep(Duration::from_millis(pause)).await;
         let begun = time::now();
         let mut is_missed = false;
@@ -125,7 +145,9 @@ pub(crate) async fn now_and_then(world: Rc<World>, nodes: Rc<Nodes>) {
                 carry_out(&world, &nodes, *role, what).await;
             }
         }
-        world.note_purge(Purge { what, edge: None, is_missed, begun, ended: time::now() });
+        let is_durable = !matches!(what, What::BanByPolicy { .. });
+        let ended = time::now();
+        world.note_purge(Purge { what, edge: None, is_missed, is_durable, begun, ended });
     }
 }
 

@@ -1,30 +1,27 @@
-//! A world: nodes, what is before and behind them, and what happens to them.
+//! A world: what is before and behind its nodes, and what all of them share.
 
 use crate::client::{self, Got, Request};
 use crate::disks::{self, Disks};
 use crate::entity::{Identity, Nature, PATHS, SITES, target};
+use crate::nodes::{Nodes, Role, disturb};
 use crate::oracle::{Confirmed, Purge, Sent, Truth};
-use crate::origin;
+use crate::origin::{self, Origins};
+use crate::policy::{self, Policy};
 use crate::purging::{self, What};
 use crate::random::Random;
 use crate::time;
-use freshet_config::Settings;
-use freshet_config::document::Document;
 use freshet_net::simulation::{Network, Weather};
-use freshet_node::node::{Node, NodeError};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::{LocalSet, spawn_local};
-use tokio::time::sleep;
 
-/// How soon a node is started again that did not start.
-const RESTART_EVERY: Duration = Duration::from_secs(2);
+/// Of a thousand worlds in so many clients speak HTTP/2, every second of them.
+const HTTP2_PERMILLE: u64 = 300;
 
 /// What a world is run with.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +37,11 @@ pub(crate) struct World {
     pub(crate) natures: Vec<Nature>,
     pub(crate) network: Network,
     pub(crate) disks: Disks,
+    /// Those of each site.
+    pub(crate) origins: [Origins; SITES.len()],
+    policy: Option<Policy>,
+    /// Whether some clients speak HTTP/2.
+    pub(crate) has_http2: bool,
     pub(crate) edges: Vec<SocketAddr>,
     pub(crate) has_parent: bool,
     /// Groups of workers that each node has, with a worker in each.
@@ -48,10 +50,10 @@ pub(crate) struct World {
     pub(crate) has_faults: bool,
     /// Of a thousand responses of origins so many are not as they should be.
     pub(crate) faults_permille: u64,
-    truth: RefCell<Truth>,
+    pub(crate) truth: RefCell<Truth>,
     posts: RefCell<BTreeMap<String, u64>>,
     /// Nodes that hear of no purges at present, and which they have missed.
-    cut_off: RefCell<BTreeMap<Role, Vec<What>>>,
+    pub(crate) cut_off: RefCell<BTreeMap<Role, Vec<What>>>,
     requests: RefCell<Vec<String>>,
     next_request: Cell<u64>,
     transcript: RefCell<Vec<String>>,
@@ -95,9 +97,13 @@ async fn live(seed: u64, size: Size) -> Outcome {
     };
     let network = Network::new(random.next(), weather);
     let _installed = network.install();
-    let natures = (0..PATHS).map(|_| Nature::draw(&mut random)).collect();
+    let natures: Vec<_> = (0..PATHS).map(|_| Nature::draw(&mut random)).collect();
     let faults_permille = if is_calm { 0 } else { random.of(&[0, 20, 100, 300]) };
+    let policy = Policy::draw(seed, &natures);
     let world = Rc::new(World {
+        origins: Origins::draw(seed),
+        policy,
+        has_http2: Random(seed ^ 0x6874_7470_3200).chance(HTTP2_PERMILLE),
         natures,
         network,
         disks: Disks::draw(seed),
@@ -121,10 +127,12 @@ async fn live(seed: u64, size: Size) -> Outcome {
         "seed {seed}, {edges} edges, parent {has_parent}, groups {groups}, faults {faults_permille}"
     ));
     world.say(world.disks.described());
+    world.say(format!("HTTP/2 {}, origins {:?}", world.has_http2, world.origins));
+    world.policy.iter().for_each(|policy| world.say(policy.described()));
     for (path, nature) in world.natures.iter().enumerate() {
         world.say(format!("{}: {nature:?}", target(path)));
     }
-    (0..SITES.len()).for_each(|site| origin::start(&world, site));
+    (0..SITES.len()).for_each(|site| origin::start_all(&world, site));
     let nodes = Nodes::start(&world);
     let clients: Vec<_> = (1..=size.clients)
         .map(|user| spawn_local(client::run(Rc::clone(&world), user, size.requests)))
@@ -169,6 +177,11 @@ impl World {
         self.say(format!("WRONG: {what}"));
         self.wrong.borrow_mut().get_or_insert(what);
         self.is_wrong.notify_one();
+    }
+
+    /// The policy of a site, where it has one.
+    pub(crate) fn policy_of(&self, site: usize) -> Option<&Policy> {
+        self.policy.as_ref().filter(|_| site == policy::SITE)
     }
 
     pub(crate) fn next_request(&self) -> u64 {
@@ -231,7 +244,7 @@ impl World {
     }
 
     /// The next purge that a node has missed; none where it is at the end, and is cut off no more.
-    fn catches_up(&self, node: Role) -> Option<What> {
+    pub(crate) fn catches_up(&self, node: Role) -> Option<What> {
         let mut cut_off = self.cut_off.borrow_mut();
         let missed = cut_off.get_mut(&node)?;
         if missed.is_empty() {
@@ -281,7 +294,10 @@ impl World {
         };
         match judged {
             Ok(identity) => {
-                let is_done = request.method == "POST" && got.head.status() == 200;
+                // A policy that says nothing of it leaves what is kept as it is.
+                let is_done = request.method == "POST"
+                    && got.head.status() == 200
+                    && self.policy_of(request.site).is_none();
                 // A parent that was passed by has not heard of it.
                 let is_heard = !self.has_parent
                     || got.head.field("cache-status").is_some_and(|it| it.starts_with("parent"));
@@ -290,6 +306,7 @@ impl World {
                         what: What::Path { site: request.site, path: request.path },
                         edge: Some(request.edge),
                         is_missed: false,
+                        is_durable: false,
                         begun: request.sent,
                         ended: got.received,
                     });
@@ -300,205 +317,6 @@ impl World {
                 self.wrong(format!("{wrong}: {said}"));
                 None
             }
-        }
-    }
-}
-
-/// The nodes of a world, each a set of tasks that can be killed.
-#[derive(Debug)]
-pub(crate) struct Nodes {
-    world: Rc<World>,
-    all: RefCell<Vec<Running>>,
-}
-
-struct Running {
-    role: Role,
-    node: Arc<Node>,
-    kill: Rc<Notify>,
-}
-
-impl std::fmt::Debug for Running {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}", self.role)
-    }
-}
-
-/// What a node is.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(crate) enum Role {
-    Parent,
-    Edge(usize),
-}
-
-impl Role {
-    fn name(self) -> String {
-        format!("{self:?}").to_lowercase().replace(['(', ')'], "")
-    }
-
-    pub(crate) fn address(self, world: &World) -> SocketAddr {
-        match self {
-            Self::Parent => SocketAddr::from(([10, 4, 0, 0], 80)),
-            Self::Edge(edge) => world.edges[edge],
-        }
-    }
-}
-
-impl Nodes {
-    fn start(world: &Rc<World>) -> Rc<Self> {
-        let nodes = Self { world: Rc::clone(world), all: RefCell::default() };
-        for role in world.roles() {
-            let running = nodes.begin(role).expect("a node starts");
-            nodes.all.borrow_mut().push(running);
-        }
-        Rc::new(nodes)
-    }
-
-    fn begin(&self, role: Role) -> Result<Running, NodeError> {
-        let settings = settings(&self.world, role);
-        let tasks = LocalSet::new();
-        let kill = Rc::new(Notify::new());
-        // Within the set, so that all its tasks are of it.
-        let node = {
-            let _guard = tasks.enter();
-            Node::start_in_world(settings)?
-        };
-        let is_cut_off = self.world.cut_off.borrow().contains_key(&role);
-        node.shared.cache.fence(if is_cut_off { u64::MAX } else { 0 });
-        let killed = Rc::clone(&kill);
-        spawn_local(async move {
-            tokio::select! {
-                biased;
-                () = killed.notified() => {}
-                () = tasks => {}
-            }
-        });
-        Ok(Running { role, node, kill })
-    }
-
-    /// A node, where it runs.
-    pub(crate) fn node(&self, role: Role) -> Option<Arc<Node>> {
-        let all = self.all.borrow();
-        all.iter().find(|running| running.role == role).map(|running| Arc::clone(&running.node))
-    }
-
-    fn len(&self) -> usize {
-        self.all.borrow().len()
-    }
-
-    /// Ends a node as if its power had gone, and starts it again after a while.
-    async fn restart(&self, index: usize, pause: Duration) {
-        let running = self.all.borrow_mut().remove(index);
-        let role = running.role;
-        self.world.say(format!("{role:?} is killed"));
-        running.kill.notify_one();
-        running.node.stop();
-        drop(running);
-        sleep(pause).await;
-        self.world.disks.crash(&role.name());
-        if self.world.disks.are_there() {
-            // Nobody waits until a disk has noted what a POST made invalid, at an edge or behind it.
-            let is_here = |edge: usize| role == Role::Parent || role == Role::Edge(edge);
-            let holds = |purge: &Purge| !purge.edge.is_some_and(is_here);
-            self.world.truth.borrow_mut().purges.retain(holds);
-        }
-        let running = loop {
-            self.world.say(format!("{role:?} starts again"));
-            match self.begin(role) {
-                Ok(running) => break running,
-                // Its disks are not to be read now, and whoever started it looks again.
-                Err(error) => self.world.say(format!("{role:?} does not start: {error}")),
-            }
-            sleep(RESTART_EVERY).await;
-        };
-        self.all.borrow_mut().insert(index, running);
-    }
-
-    fn reload(&self, index: usize) {
-        let all = self.all.borrow();
-        let running = &all[index];
-        self.world.say(format!("{:?} reloads", running.role));
-        running.node.reload(settings(&self.world, running.role)).expect("settings are as before");
-    }
-
-    /// Raises the fence of a node, or takes it down.
-    fn fence(&self, role: Role, fence: u64) {
-        // One that is not there begins as it has to.
-        if let Some(node) = self.node(role) {
-            node.shared.cache.fence(fence);
-        }
-    }
-
-    /// Lets a node hear of no purges, which it is fenced for.
-    pub(crate) fn cut_off(&self, role: Role) {
-        self.world.say(format!("{role:?} is cut off"));
-        self.world.cut_off.borrow_mut().insert(role, Vec::new());
-        self.fence(role, u64::MAX);
-    }
-
-    /// Lets a node carry out what it has missed, before it trusts what it has stored.
-    pub(crate) async fn reconnect(&self, role: Role) {
-        while let Some(what) = self.world.catches_up(role) {
-            purging::carry_out(&self.world, self, role, what).await;
-        }
-        self.world.say(format!("{role:?} has caught up"));
-        self.fence(role, 0);
-    }
-
-    fn end(&self) {
-        for running in self.all.borrow_mut().drain(..) {
-            running.kill.notify_one();
-            running.node.stop();
-        }
-    }
-}
-
-fn settings(world: &World, role: Role) -> Settings {
-    let (name, groups) = (role.name(), world.groups);
-    let mut text = format!(
-        "workers = {groups}\nnuma_groups = {groups}\nmemory = \"64MiB\"\n\
-         [[listen]]\naddress = \"{}\"\n[log]\naccess = \"off\"\n\
-         [cache]\nname = \"{name}\"\nloop_id = \"{name}\"\nstale_if_error = \"0s\"\n",
-        role.address(world)
-    );
-    if role == Role::Parent {
-        // Nodes ask from there; clients are elsewhere.
-        text.push_str("peers = [\"127.0.0.1\"]\n");
-    }
-    let _ = write!(
-        text,
-        "[fleet]\nservers = [\"nats://10.5.0.1\"]\nnode = \"{name}\"\nwhen_cut_off = \"refuse\"\n"
-    );
-    text.push_str(&world.disks.configured(&name));
-    for (site, host) in SITES.iter().enumerate() {
-        let _ = write!(
-            text,
-            "[[site]]\nname = \"s{site}\"\nhosts = [\"{host}\"]\n\
-             [[site.origin]]\nurl = \"http://{}\"\n",
-            origin::address(site)
-        );
-        if world.has_parent && role != Role::Parent {
-            let parent = Role::Parent.address(world);
-            let _ = write!(text, "[[site.parent]]\nname = \"parent\"\nurl = \"http://{parent}\"\n");
-        }
-    }
-    let document = Document::parse(&text).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"));
-    Settings::from_document(&document).unwrap_or_else(|wrong| panic!("{wrong:?}: {text}"))
-}
-
-/// Reloads nodes, and kills them where something may go wrong.
-async fn disturb(world: Rc<World>, nodes: Rc<Nodes>) {
-    loop {
-        let (pause, index, kills, away) = {
-            let mut random = world.random.borrow_mut();
-            let index = random.within(0..nodes.len() as u64) as usize;
-            let kills = world.has_faults && random.chance(400);
-            (random.within(1..20_000), index, kills, random.within(1..3000))
-        };
-        sleep(Duration::from_millis(pause)).await;
-        if kills {
-            nodes.restart(index, Duration::from_millis(away)).await;
-        } else {
-            nodes.reload(index);
         }
     }
 }

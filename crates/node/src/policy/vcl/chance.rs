@@ -1,7 +1,6 @@
 //! What policies draw at random, and how a test has it repeated.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher as _, Hasher as _};
+use freshet_base::random;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,12 +18,12 @@ pub fn repeat_from(seed: u32) {
 pub(super) fn draw() -> u64 {
     // Two of 31 bits are one of 62.
     repeated(|sequence| u64::from(sequence.next()) << 33 | u64::from(sequence.next()) << 2)
-        .unwrap_or_else(unforeseen)
+        .unwrap_or_else(random::number)
 }
 
 /// One of 31 bits.
 pub(super) fn draw_short() -> u32 {
-    repeated(Sequence::next).unwrap_or_else(|| (unforeseen() >> 33) as u32)
+    repeated(Sequence::next).unwrap_or_else(|| (random::number() >> 33) as u32)
 }
 
 /// What is next in the sequence a test has asked for.
@@ -33,11 +32,6 @@ fn repeated<T>(next: impl FnOnce(&mut Sequence) -> T) -> Option<T> {
         return None;
     }
     SEQUENCE.lock().unwrap_or_else(PoisonError::into_inner).as_mut().map(next)
-}
-
-/// Seeded from the system's randomness, a new one for each request for a number.
-fn unforeseen() -> u64 {
-    RandomState::new().build_hasher().finish()
 }
 
 /// The additive generator of random(3): x³¹ + x³ + 1.
