@@ -413,6 +413,9 @@ fn set_ip_tos(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 
 fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Http(message) = arguments.at(0) else { return NOTHING };
+    if run.state == State::Pipe {
+        return fault("Cannot rollback in vcl_pipe {}");
+    }
     let original = match message {
         Message::Req => run.view.client.as_deref().and_then(|client| client.original.clone()),
         Message::Bereq => run.view.fetch.as_deref().and_then(|fetch| fetch.original.clone()),

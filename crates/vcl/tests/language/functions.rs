@@ -650,6 +650,14 @@ fn what_a_policy_sets_is_no_field_of_the_connection() {
 }
 
 #[test]
+fn a_pipe_is_not_rolled_back() {
+    let policy = compile("import std; sub vcl_pipe { std.rollback(req); }");
+    let mut scene = Scene::default();
+    scene.client.original = Some(Box::new(scene.req.clone()));
+    assert_eq!(scene.run(&policy, State::Pipe), Outcome::Fail);
+}
+
+#[test]
 fn the_host_is_a_field_as_others_and_a_text_of_nothing_is_none() {
     let (_, scene) = after(
         State::Recv,
