@@ -47,8 +47,8 @@ mod tests {
         let text = format!("[[origin]]\nurl = \"http://192.0.2.1\"\n{rules}");
         let document = Document::parse(&text).expect("the text is well-formed");
         let settings = Settings::from_document(&document).expect("a node starts with it");
-        let found = settings.served().iter().flat_map(|site| never_counting(site));
-        found.map(|mistake| mistake.message).collect()
+        let sites = settings.served();
+        sites.iter().flat_map(|site| never_counting(site)).map(|found| found.message).collect()
     }
 
     #[test]

@@ -168,10 +168,11 @@ fn is_odd(path: &[u8]) -> bool {
     })
 }
 
-/// What may be done to a path on its way; `None` where it changes nothing. None makes a path longer,
-/// so that there is an end to them.
-const STEPS: [fn(&[u8]) -> Option<Vec<u8>>; 5] =
-    [decoded, slashed, merged, without_parameters, resolved];
+/// Something that may be done to a path on its way; `None` where it changes nothing. None makes a path
+/// longer, so that there is an end to them.
+type Step = fn(&[u8]) -> Option<Vec<u8>>;
+
+const STEPS: [Step; 5] = [decoded, slashed, merged, without_parameters, resolved];
 
 /// Takes encoding off, once.
 fn decoded(path: &[u8]) -> Option<Vec<u8>> {
