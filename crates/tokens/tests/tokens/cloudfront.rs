@@ -89,6 +89,25 @@ fn a_policy_for_many_urls_lets_each_of_them_in() {
     }
 }
 
+/// `{"Statement":[{"Resource":"https://d111111abcdef8.cloudfront.net/images/image.jpg",…` of 2147483647: the text
+/// that the first URL is signed for, as a policy.
+const CANNED: &str = "eyJTdGF0ZW1lbnQiOlt7IlJlc291cmNlIjoiaHR0cHM6Ly9kMTExMTExYWJjZGVmOC5jbG91ZGZyb250Lm5ldC9pbWFnZXMvaW1hZ2UuanBnIiwiQ29uZGl0aW9uIjp7IkRhdGVMZXNzVGhhbiI6eyJBV1M6RXBvY2hUaW1lIjoyMTQ3NDgzNjQ3fX19XX0_";
+
+#[test]
+fn the_text_of_a_link_is_for_its_url_alone_whoever_comes_first() {
+    let canned = urls().next().unwrap();
+    let policy = canned.replace("Expires=2147483647", &format!("Policy={CANNED}"));
+    let film = policy.replace("/images/image.jpg", "/film");
+    for order in [[canned, &policy], [&policy, canned]] {
+        let front = front();
+        let ask = |target| front.verify(&Question::get("https", HOST, target, NOW)).map(drop);
+        for target in order {
+            assert_eq!(ask(target), Ok(()), "{target}");
+            assert_eq!(ask(&film), Err(Denied::Url));
+        }
+    }
+}
+
 #[test]
 fn a_policy_says_who_and_from_when() {
     let [.., narrow, everything, odd] = <[_; 6]>::try_from(policies()).unwrap();
