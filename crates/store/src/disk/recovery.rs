@@ -200,10 +200,18 @@ fn recover(
     let erasure = changes.erasure.or(header.erasure);
     let erased_since = erasure.as_ref().map_or(0, |progress| progress.since);
     common.sequence.raise(changes.last_seq.max(erased_since));
-    if first_kept > header.journal {
+    // Of a journal that ends before what the checkpoint knows of it neither copy is there.
+    let is_journal_lost = replay.next < header.journal;
+    if first_kept > header.journal || is_journal_lost {
         // What was purged in between is not known any more.
         report.lost_purges = report.had_checkpoint || first_kept > 1;
     }
+    let journal = match is_journal_lost {
+        // Behind all it may have held: what of it comes back is not taken for newer, and the gap says until
+        // the next checkpoint that something is missing.
+        true => header.journal + Journal::ring_blocks(geometry),
+        false => replay.next,
+    };
     // Segments whose content the checkpoint does not know, with the first number it does not.
     let mut unknown: Vec<(u32, u64)> = Vec::new();
     let mut reopened = vec![false; geometry.segments as usize];
@@ -285,7 +293,7 @@ fn recover(
     Ok(Recovered {
         index,
         table,
-        journal: replay.next,
+        journal,
         journal_from: header.journal,
         written,
         account: header.account,

@@ -2,6 +2,8 @@
 
 use super::engine::SMALL;
 use super::world::World;
+use crate::disk::block::Block;
+use crate::disk::device::Device;
 use crate::disk::geometry::FormatOptions;
 
 #[test]
@@ -63,4 +65,41 @@ fn a_power_cut_at_any_write_of_a_checkpoint_leaves_a_store_that_is_whole() {
             assert_eq!(world.look(at, true, (0, u64::MAX)), !is_gone, "stage {stage}: {at}");
         }
     }
+}
+
+#[test]
+fn of_a_journal_that_ends_before_the_checkpoint_purges_are_lost() {
+    let mut world = World::new(16 << 20, 1, SMALL);
+    for at in 0..50 {
+        world.insert(at, 9_000, 0).expect("there is room");
+    }
+    for at in 0..5 {
+        assert!(world.purge_resource(at));
+    }
+    world.opened().writer.checkpoint(false).expect("the drive works");
+    assert!(world.purge_resource(7));
+    // The drive has neither copy of it any more.
+    let geometry = *world.opened().volume.geometry();
+    let nothing = Block::new(geometry.journal_bytes as usize);
+    let device: &dyn Device = &*world.device;
+    device.write(geometry.journal_at, nothing).expect("the drive works");
+    world.device.process_end();
+    for start in 0..2 {
+        let report = world.open().expect("it can be opened");
+        assert!(report.lost_purges || start > 0, "{report:?}");
+        let found = (0..50).filter(|at| world.look(*at, true, (0, u64::MAX))).count();
+        assert_eq!(found, 0, "any of it may have been purged");
+        world.device.power_cut();
+    }
+    world.open().expect("it can be opened");
+    world.insert(8, 9_000, 0).expect("there is room");
+    world.insert(9, 9_000, 0).expect("there is room");
+    world.opened().writer.checkpoint(false).expect("the drive works");
+    assert!(world.purge_resource(8));
+    world.device.power_cut();
+    let report = world.open().expect("it can be opened");
+    assert!(!report.lost_purges, "{report:?}");
+    assert!(!world.look(8, true, (0, u64::MAX)));
+    assert!(world.look(9, true, (0, u64::MAX)));
+    assert!(!world.look(10, true, (0, u64::MAX)), "it is from before what was lost");
 }
