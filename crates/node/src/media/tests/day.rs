@@ -5,7 +5,7 @@
 //! live playlists, as packagers do. `FRESHET_HOURS` and `FRESHET_SEEDS` make it longer; see `bench/media/day`.
 
 use super::*;
-use freshet_cache::{Cache, Lookup, Object, ObjectSpec, Settings, StoredHead, Use};
+use freshet_cache::{Cache, Lookup, Object, ObjectSpec, Selecting, Settings, StoredHead, Use};
 use freshet_http::freshness::Reuse;
 use freshet_http::message::RequestHead;
 use freshet_media::Kind;
@@ -80,7 +80,7 @@ impl Figures {
 }
 
 type LookUp =
-    fn(&Arc<Cache>, &Key, &RequestHead, UnixMillis, &mut dyn FnMut(&Object) -> Use) -> Lookup;
+    fn(&Arc<Cache>, &Key, &dyn Selecting, UnixMillis, &mut dyn FnMut(&Object) -> Use) -> Lookup;
 
 struct Viewer {
     channel: u64,
