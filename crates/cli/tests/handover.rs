@@ -294,7 +294,7 @@ fn bans_go_over_with_what_they_ban() {
     let text = format!(
         "vcl 4.1;\nbackend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n\
          sub vcl_recv {{ if (req.method == \"BAN\") {{\n\
-         ban({{\"obj.http.none != \"b c\" && req.url == \"}} + req.url); return (synth(200)); }} }}\n",
+         ban({{\"obj.http.none != \"bc\" && req.url == \"}} + req.url); return (synth(200)); }} }}\n",
         origin.address.port()
     );
     std::fs::write(&policy, text).unwrap();
@@ -333,7 +333,7 @@ fn a_ban_or_purge_in_the_old_process_is_on_the_disk_when_it_is_answered() {
         "vcl 4.1;\nbackend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}\n\
          sub vcl_recv {{ if (req.method == \"PURGE\") {{ return (purge); }}\n\
          if (req.method == \"BAN\") {{\n\
-         ban({{\"obj.http.none != \"b c\" && req.url == \"}} + req.url); return (synth(200)); }} }}\n",
+         ban({{\"obj.http.none != \"bc\" && req.url == \"}} + req.url); return (synth(200)); }} }}\n",
         origin.address.port()
     );
     std::fs::write(&policy, text).unwrap();

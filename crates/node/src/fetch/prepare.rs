@@ -10,6 +10,7 @@ use freshet_http::fields::{Fields, is_taken_for};
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::RangeRequest;
 use freshet_http::{hop_by_hop, target, unkeyed};
+use freshet_media::Format;
 use std::io::Write as _;
 use std::ops::Range;
 
@@ -50,9 +51,11 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
     let field = |name| task.request.fields.get(name).map(<[u8]>::to_vec);
     let (range, if_range) = (field("range"), field("if-range"));
     conditional::strip(&mut request.fields);
-    // Other methods have no ranges (RFC 9110 §14.2), and a part of a packed body is none of the
-    // unpacked one.
-    let is_whole = task.request.method != Method::Get || task.site.codes_gzip;
+    // Other methods have no ranges (RFC 9110 §14.2), a part of a packed body is none of the unpacked one, and
+    // what is read has to be there as a whole.
+    let is_manifest =
+        || task.site.settings.media.read && Format::of(None, &task.request.target).is_some();
+    let is_whole = task.request.method != Method::Get || task.site.codes_gzip || is_manifest();
     let Some(range) = range.filter(|_| !is_whole) else { return request };
     if let Some(RangeRequest::One(spec)) = RangeRequest::parse(&range) {
         let mut value = b"bytes=".to_vec();

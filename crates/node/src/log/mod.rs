@@ -216,7 +216,8 @@ fn run(
             Message::Records(bytes) => {
                 keep(&bytes, recent);
                 if !matches!(output.sink, Sink::None) {
-                    (lines.clear(), ends.clear());
+                    lines.clear();
+                    ends.clear();
                     let mut input = &bytes[..];
                     while let Some(record) = decode(&mut input) {
                         format.write(&record, &geo, &mut lines);
