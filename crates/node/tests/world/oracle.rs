@@ -174,7 +174,12 @@ impl Truth {
             _ => 0,
         };
         let slack = TIMER_SLACK + if world.has_parent { AGE_SLACK } else { Duration::ZERO };
-        let age = request.sent.saturating_sub(last);
+        // What a policy says of a life begins when the head has come, how long that took notwithstanding.
+        let (since, slack) = match policy {
+            Some(_) => (last.max(answered), slack + TRANSIT_MAX),
+            None => (last, slack),
+        };
+        let age = request.sent.saturating_sub(since);
         if age > Duration::from_secs(allowed) + slack {
             return Err(format!("it is {age:?} old, and {allowed} s are allowed"));
         }
