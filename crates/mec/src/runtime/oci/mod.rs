@@ -341,7 +341,7 @@ mod tests {
             // It was done before it could be stopped.
             rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
             late.wait().unwrap();
-            std::fs::remove_file(&done).unwrap();
+            fs::remove_file(&done).unwrap();
         };
         let (place, began) = (folder.path().to_owned(), Instant::now());
         let opened = std::thread::spawn(move || {
