@@ -15,6 +15,13 @@ pub struct Variation {
     pub key: VaryKey,
 }
 
+impl Variation {
+    /// Whether a request selects it.
+    pub fn is_for(&self, request: &dyn Selecting) -> bool {
+        request.key(&self.rule) == self.key
+    }
+}
+
 /// A request, as far as it selects a variant.
 pub trait Selecting {
     /// Its scheme.

@@ -151,6 +151,15 @@ impl Cors {
     }
 }
 
+/// What the `[[cache_rule]]` of a site have a request do.
+#[derive(Clone, Copy, Debug)]
+pub enum Caching<'a> {
+    /// Go past the cache.
+    Past,
+    /// Through it, by this rule where there is one.
+    Through(Option<&'a CacheRule>),
+}
+
 impl Rules {
     /// Whether every request is led elsewhere.
     pub fn redirect_everything(&self) -> bool {
@@ -160,18 +169,26 @@ impl Rules {
     /// The first `[[cache_rule]]` that is for a target; none where origins may take its path for one of
     /// another rule, so that nothing is kept for longer than is meant for what it turns out to be.
     pub fn caching_for(&self, target: &str) -> Option<&CacheRule> {
-        match self.first_caching(target) {
-            Firsts::Same(place) => self.caching.get(place?),
-            Firsts::Differ(_) => None,
+        self.agreed(&self.first_caching(target))
+    }
+
+    /// What they have a request for a target with these fields do: whichever reading of its path leads past
+    /// the cache, it goes there.
+    pub fn caching_of(&self, target: &str, fields: &Fields) -> Caching<'_> {
+        let firsts = self.first_caching(target);
+        let agreed = self.agreed(&firsts);
+        let mut rules = firsts.places().filter_map(|place| self.caching.get(place));
+        match rules.any(|rule| rule.is_past_cache(fields.get_all("cookie"))) {
+            true => Caching::Past,
+            false => Caching::Through(agreed),
         }
     }
 
-    /// Whether a request for a target with these fields goes past the cache, whichever reading of its
-    /// path makes it so.
-    pub fn leads_past_cache(&self, target: &str, fields: &Fields) -> bool {
-        let mut rules =
-            self.first_caching(target).places().filter_map(|place| self.caching.get(place));
-        rules.any(|rule| rule.is_past_cache(fields.get_all("cookie")))
+    fn agreed(&self, firsts: &Firsts) -> Option<&CacheRule> {
+        match firsts {
+            Firsts::Same(place) => self.caching.get((*place)?),
+            Firsts::Differ(_) => None,
+        }
     }
 
     fn first_caching(&self, target: &str) -> Firsts {

@@ -74,9 +74,9 @@ fn hit_path(criterion: &mut Criterion) {
         b.iter(|| evaluate(black_box(&unconditional), &Method::Get, &validators, 200));
     });
     if let Vary::On(rule) = VaryRule::from_fields(&response) {
-        let (key, mut scratch) = (rule.key(&request), Vec::new());
+        let key = rule.key(&request);
         criterion.bench_function("vary matches", |b| {
-            b.iter(|| rule.matches(&key, black_box(&request), &mut scratch));
+            b.iter(|| rule.key(black_box(&request)) == key);
         });
     }
     let status =

@@ -303,7 +303,7 @@ impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for Fields {
 /// character (RFC 3875 §4.1.18).
 pub fn is_taken_for(name: &[u8], other: &[u8]) -> bool {
     let folded = |byte: &u8| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
-    name.iter().map(folded).eq(other.iter().map(folded))
+    name.len() == other.len() && name.iter().map(folded).eq(other.iter().map(folded))
 }
 
 /// Whether a byte may stand in the name of a field or method (`tchar`, RFC 9110 §5.6.2).

@@ -6,7 +6,7 @@
 //! answer while their `Vary` does not say so: they name another host, path, scheme, method or
 //! address than the request has ("web cache poisoning", "cache-poisoned denial of service").
 
-use crate::fields::Fields;
+use crate::fields::{Fields, is_taken_for};
 
 /// Beginnings of names, lower case, with `-` for `_`: gateways make one of the two.
 const PREFIXES: [&str; 13] = [
@@ -81,10 +81,9 @@ pub const PLAIN_BYTES_MAX: usize = 4096;
 /// Whether a field of a client stays behind when an origin is asked for the cache, `Range` and
 /// conditions included: who fetches adds its own.
 pub fn is_unkeyed(name: &[u8]) -> bool {
-    PREFIXES
-        .iter()
-        .any(|prefix| name.get(..prefix.len()).is_some_and(|start| same(start, prefix.as_bytes())))
-        || NAMES.iter().any(|known| same(name, known.as_bytes()))
+    PREFIXES.iter().any(|prefix| {
+        name.get(..prefix.len()).is_some_and(|start| is_taken_for(start, prefix.as_bytes()))
+    }) || NAMES.iter().any(|known| is_taken_for(name, known.as_bytes()))
 }
 
 /// Removes all fields that stay behind but those of which `keeps` says that a proxy in front sets
@@ -95,12 +94,12 @@ pub fn strip(fields: &mut Fields, keeps: impl Fn(&[u8]) -> bool) {
 
 /// Whether it is a field in which a player says how it is doing (CTA-5004 §2.1).
 pub fn is_cmcd(name: &[u8]) -> bool {
-    name.get(..5).is_some_and(|start| same(start, b"cmcd-"))
+    name.get(..5).is_some_and(|start| is_taken_for(start, b"cmcd-"))
 }
 
 /// Whether a field describes the content of a request (RFC 9110 §8).
 pub fn is_about_content(name: &[u8]) -> bool {
-    name.get(..8).is_some_and(|start| same(start, b"content-"))
+    name.get(..8).is_some_and(|start| is_taken_for(start, b"content-"))
 }
 
 /// Whether a request, as an origin got it, has nothing an error could be about that others would
@@ -110,21 +109,13 @@ pub fn is_plain(asked: &Fields) -> bool {
     let mut bytes = 0;
     asked.iter().all(|(name, value)| {
         bytes += name.len() + value.len();
-        let is_own = name.get(..2).is_some_and(|start| same(start, b"x-"))
-            && !PLAIN_X.iter().any(|known| same(name, known.as_bytes()));
+        let is_own = name.get(..2).is_some_and(|start| is_taken_for(start, b"x-"))
+            && !PLAIN_X.iter().any(|known| is_taken_for(name, known.as_bytes()));
         bytes <= PLAIN_BYTES_MAX
             && !is_own
             && !name.eq_ignore_ascii_case(b"Authorization")
             && value.iter().all(|byte| (b' '..=b'~').contains(byte))
     })
-}
-
-fn same(name: &[u8], known: &[u8]) -> bool {
-    name.len() == known.len()
-        && name.iter().zip(known).all(|(byte, known)| match byte {
-            b'_' => *known == b'-',
-            byte => byte.to_ascii_lowercase() == *known,
-        })
 }
 
 #[cfg(test)]

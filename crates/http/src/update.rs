@@ -26,10 +26,10 @@ pub fn stored_fields(received: &Received<'_>, settings: &Settings) -> Fields {
     hop_by_hop::strip_for_storage(&mut out);
     let unstored = cache_control::unstored_fields(received.response, settings);
     let computed = if received.status == 206 { &COMPUTED[..] } else { &COMPUTED[..2] };
-    let stores_cookies = !settings.shared || settings.set_cookie != SetCookie::Strip;
+    let strips_cookies = strips_cookies(settings);
     out.retain(|name, _| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
-        (stores_cookies || !same(b"Set-Cookie"))
+        !(strips_cookies && same(b"Set-Cookie"))
             && !computed.iter().any(|other| same(other))
             && !unstored.iter().any(|other| same(other))
     });
@@ -41,16 +41,24 @@ pub fn stored_fields(received: &Received<'_>, settings: &Settings) -> Fields {
 /// request it answers (§5.2.2.4, §5.2.2.7). `Set-Cookie` is not among them where the settings take it away.
 pub fn fields_for_one(received: &Received<'_>, settings: &Settings) -> Fields {
     let named = cache_control::unstored_fields(received.response, settings);
-    let mut out = if named.is_empty() { Fields::new() } else { received.response.clone() };
+    if named.is_empty() {
+        return Fields::new();
+    }
+    let mut out = received.response.clone();
     hop_by_hop::strip_for_storage(&mut out);
-    let takes_cookies = settings.shared && settings.set_cookie == SetCookie::Strip;
+    let strips_cookies = strips_cookies(settings);
     out.retain(|name, _| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
         named.iter().any(|other| same(other))
-            && !(takes_cookies && same(b"Set-Cookie"))
+            && !(strips_cookies && same(b"Set-Cookie"))
             && !COMPUTED.iter().any(|other| same(other))
     });
     out
+}
+
+/// Whether nobody gets a `Set-Cookie` of what is stored.
+fn strips_cookies(settings: &Settings) -> bool {
+    settings.shared && settings.set_cookie == SetCookie::Strip
 }
 
 /// Whether a 304 is about this stored response (§4.3.3): its validators are the stored ones. A

@@ -81,6 +81,11 @@ impl Kind {
             Self::Key => "key",
         }
     }
+
+    /// Whether a decoder wants it first.
+    pub const fn is_init(self) -> bool {
+        matches!(self, Self::Init | Self::InitElsewhere)
+    }
 }
 
 /// Something a manifest names.

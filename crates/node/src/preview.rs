@@ -12,7 +12,7 @@ use crate::sites::{SiteName, SiteRef};
 use crate::snapshot::Snapshot;
 use crate::worker::Shared;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, Object, Peek, Selecting, Use, Variation};
+use freshet_cache::{Key, Object, Peek, Selecting, Use};
 use freshet_config::cache_rules::CacheRule;
 use freshet_http::freshness::Reuse;
 use freshet_http::message::{Method, RequestHead};
@@ -154,18 +154,15 @@ fn key(shared: &Shared, task: &mut ClientTask) -> Key {
 /// Whether a stored variant is for this request (RFC 9111 §4.1).
 fn selects(object: &Object, selection: &Selection<'_>) -> bool {
     let bound = object.with_head(|head| head.scheme_bound);
-    varies_alike(object.variation(), selection)
+    object.variation().is_none_or(|variation| variation.is_for(selection))
         && bound.is_none_or(|scheme| scheme == selection.scheme())
-}
-
-fn varies_alike(variation: Option<&Variation>, selection: &Selection<'_>) -> bool {
-    variation.is_none_or(|variation| selection.key(&variation.rule) == variation.key)
 }
 
 fn looked_up(task: &ClientTask, fence: u64, peek: &Peek, selected: Option<&Object>) -> Reason {
     let selection = Selection::of(task);
     let is_marked = peek.markers.iter().any(|marker| {
-        task.now < marker.until && varies_alike(marker.variation.as_ref(), &selection)
+        let variation = marker.variation.as_ref();
+        task.now < marker.until && variation.is_none_or(|variation| variation.is_for(&selection))
     });
     let Some(object) = selected else {
         return match (is_marked, peek.variants.is_empty()) {

@@ -105,7 +105,7 @@ async fn put_payload(body: &Arc<Body>, stored: &mut Stored) {
 fn selects(meta: &Meta, selection: &dyn Selecting) -> bool {
     let variation = meta.variation.as_ref();
     meta.head.scheme_bound.is_none_or(|scheme| scheme == selection.scheme())
-        && variation.is_none_or(|variation| selection.key(&variation.rule) == variation.key)
+        && variation.is_none_or(|variation| variation.is_for(selection))
 }
 
 /// What a soft purge leaves of a response's life, which is never more than it has.

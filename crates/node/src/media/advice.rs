@@ -112,12 +112,11 @@ impl Advice {
         let reason = about.reason(until, now);
         let lifetime_max = Duration::from_millis(until.0.saturating_sub(now.0));
         // A packager that starts again writes what starts a decoder anew, under the same name.
-        let is_init = matches!(kind, Kind::Init | Kind::InitElsewhere);
         Self {
             class: Some(about.class),
             reason,
             lifetime_max,
-            lifetime_unsaid: if is_init {
+            lifetime_unsaid: if kind.is_init() {
                 lifetime_max.min(about.target / 2)
             } else {
                 lifetime_max

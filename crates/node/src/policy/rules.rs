@@ -2,7 +2,7 @@
 
 use super::task::{ClientTask, FetchKind, FetchTask};
 use super::values::{self, Moment};
-use freshet_config::rules::{Cors, FieldAction, FieldRule, Redirect, Rules};
+use freshet_config::rules::{Caching, Cors, FieldAction, FieldRule, Redirect, Rules};
 use freshet_config::template::Template;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, ResponseHead, Scheme};
@@ -80,10 +80,11 @@ pub(super) fn leads_elsewhere(rules: &Rules, request: &RequestHead) -> bool {
 pub(super) fn leads_past_cache(task: &mut ClientTask) -> bool {
     let site = task.site.clone();
     let (rules, request) = (&site.settings.rules, &task.request);
-    if rules.leads_past_cache(&request.target, &request.fields) {
-        return true;
-    }
-    let Some(rule) = rules.caching_for(&request.target) else { return false };
+    let rule = match rules.caching_of(&request.target, &request.fields) {
+        Caching::Past => return true,
+        Caching::Through(None) => return false,
+        Caching::Through(Some(rule)) => rule,
+    };
     if let Some(target) = rule.query.changed(&task.request.target) {
         let sent = std::mem::replace(&mut task.request.target, target);
         if ruled(task).is_none() {

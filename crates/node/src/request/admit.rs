@@ -73,7 +73,8 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         admission.refusal = Some((403, Reason::CertificateWrong));
         return admission;
     }
-    let is_led_elsewhere = site.policy.leads_elsewhere(site, &request.head);
+    let asks_who = !site.access.is_empty() || !site.tokens.is_empty();
+    let is_led_elsewhere = asks_who && site.policy.leads_elsewhere(site, &request.head);
     let mut identity = Identity::default();
     if site.client_auth.is_some()
         && let Err(refusal) = certificates::admit(site, &worker.snapshot().sites, &request.client)

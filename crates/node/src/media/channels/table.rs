@@ -91,9 +91,8 @@ impl Table {
         let mut doubted = Vec::new();
         if channel.breaks_off(version) && is_known {
             // What comes behind it may be of another packager, or of one that was started again.
-            let is_init = |kind| matches!(kind, Kind::Init | Kind::InitElsewhere);
             let both = manifest.names.iter().zip(&version.names);
-            doubted.extend(both.filter(|(name, _)| is_init(name.kind)).map(|(_, key)| key.hash()));
+            doubted.extend(both.filter(|(name, _)| name.kind.is_init()).map(|(_, key)| key.hash()));
         }
         let (new, reused) = self.name(id, &mut channel, version, &mut doubted);
         channel.templates =
@@ -188,10 +187,7 @@ impl Table {
                     *known = Named { until: known.until.max(until), ..new };
                 }
                 // What it is named for stays: the window moved as time did.
-                Some(known)
-                    if known.channel == id
-                        && !matches!(name.kind, Kind::Init | Kind::InitElsewhere) =>
-                {
+                Some(known) if known.channel == id && !name.kind.is_init() => {
                     known.class = version.class;
                 }
                 Some(known) if known.channel == id && known.parts_end > parts_end => {}

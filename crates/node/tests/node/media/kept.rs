@@ -177,7 +177,6 @@ async fn until_text(node: &TestNode, target: &str, text: &str) {
         if answer.text() == text {
             return;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
 }
 
