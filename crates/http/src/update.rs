@@ -29,7 +29,7 @@ pub fn stored_fields(received: &Received<'_>, settings: &Settings) -> Fields {
     let strips_cookies = strips_cookies(settings);
     out.retain(|name, _| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
-        !(strips_cookies && same(b"Set-Cookie"))
+        (!strips_cookies || !same(b"Set-Cookie"))
             && !computed.iter().any(|other| same(other))
             && !unstored.iter().any(|other| same(other))
     });
@@ -50,7 +50,7 @@ pub fn fields_for_one(received: &Received<'_>, settings: &Settings) -> Fields {
     out.retain(|name, _| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
         named.iter().any(|other| same(other))
-            && !(strips_cookies && same(b"Set-Cookie"))
+            && (!strips_cookies || !same(b"Set-Cookie"))
             && !COMPUTED.iter().any(|other| same(other))
     });
     out
