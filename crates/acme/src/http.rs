@@ -59,8 +59,7 @@ impl Http {
         if body.is_some() {
             head.fields.append("Content-Type", "application/jose+json");
         }
-        let mut body = body.map(WholeBody::new);
-        let body = body.as_mut().map(|body| body as &mut dyn BodyProvider);
+        let body = body.map(|body| Box::new(WholeBody::new(body)) as Box<dyn BodyProvider>);
         let raw = timeout(within, whole(&self.pool, &origin, &head, body)).await;
         // One that is kept would be closed by the other side by the time of the next order.
         self.pool.close_idle(origin.id);
@@ -97,7 +96,7 @@ async fn whole(
     pool: &Pool,
     origin: &Arc<Origin>,
     head: &RequestHead,
-    body: Option<&mut dyn BodyProvider>,
+    body: Option<Box<dyn BodyProvider>>,
 ) -> Result<Raw, AcmeError> {
     let mut response = exchange(pool, origin, head, body, &mut |_interim| {}).await?;
     let bytes = response.body.read_whole(ANSWER_BYTES_MAX).await?.ok_or_else(|| {

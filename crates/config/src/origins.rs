@@ -63,6 +63,8 @@ pub struct OriginTimeouts {
     pub between_bytes: Duration,
     /// To an answer that nobody waits for any more.
     pub abandoned: Duration,
+    /// For a connection, where there are as many as there may be.
+    pub queue: Duration,
     /// Idle connections.
     pub keep_alive: Duration,
 }
@@ -117,6 +119,7 @@ pub(super) fn timeouts(document: &Document) -> OriginTimeouts {
         first_byte: span("origins.first_byte_timeout"),
         between_bytes: span("origins.between_bytes_timeout"),
         abandoned: span("origins.abandoned_timeout"),
+        queue: span("origins.queue_timeout"),
         keep_alive: span("origins.keep_alive"),
     }
 }

@@ -25,7 +25,12 @@ pub(super) const KEYS: &[Key] = &[
         "Its value. `{client}`, `{user}`, `{country}` and the like stand for what the request has: \
          see [sites](sites.md#fields-redirects-paths-cors).",
     ),
-    per_site("header[].path", Kind::Text, "/", "What the path of a request begins with."),
+    per_site(
+        "header[].path",
+        Kind::Text,
+        "/",
+        "What the path of a request begins with, in whichever way an origin may read it (`/%61pp`, `//app`).",
+    ),
     per_site(
         "header[].suffixes",
         Kind::TextList,

@@ -8,7 +8,7 @@ use super::mistake::{Mistake, Place};
 use super::template::{Template, Value};
 use super::values::optional;
 use freshet_http::fields::{Fields, is_token};
-use freshet_http::path::{self, Firsts, Readings};
+use freshet_http::path::{Firsts, Readings, is_below};
 use std::time::Duration;
 
 /// The rules of one site, each list in the order of the file.
@@ -44,10 +44,9 @@ pub struct FieldRule {
 }
 
 impl FieldRule {
-    /// Whether it is for a target.
-    pub fn is_for(&self, target: &str) -> bool {
-        let path = path::path_of(target);
-        path.starts_with(&self.path) && ends(path.as_bytes(), &self.suffixes)
+    /// Whether it is for a path, in whichever way origins may read that.
+    pub fn is_for(&self, path: &Readings<'_>) -> bool {
+        path.any(|path| is_below(path, &self.path) && ends(path, &self.suffixes))
     }
 
     /// Whether it is for responses of a status.

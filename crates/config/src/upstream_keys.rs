@@ -60,7 +60,8 @@ pub(super) const KEYS: &[Key] = &[
         "origin[].connections_max",
         Kind::Count { min: 1, max: 1_000_000 },
         "1024",
-        "Connections to this origin over all workers; further requests wait for one. In HTTP/2 each \
+        "Connections to this origin over all workers; further requests wait for one, for \
+         `origins.queue_timeout`. In HTTP/2 each \
          carries up to 64 requests at a time.",
     ),
     per_site("parent[].name", Kind::Text, "", "Name in logs and metrics; default is the host."),
@@ -219,6 +220,12 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span,
         "30s",
         "Time between two reads of an answer.",
+    ),
+    per_site(
+        "origins.queue_timeout",
+        Kind::Span,
+        "1s",
+        "How long a request waits for a connection where all of `connections_max` are in use.",
     ),
     per_site(
         "origins.abandoned_timeout",

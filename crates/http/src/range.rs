@@ -172,8 +172,8 @@ pub enum ContentRange {
 pub enum Reconciled {
     /// It does.
     Agrees,
-    /// The range claims to reach the end of the representation and the content, which ended where
-    /// its own framing said, is shorter: this is the range it can be.
+    /// The range claims to reach from somewhere to the end of the representation and the content, which
+    /// ended where its own framing said, is shorter: this is the range it can be.
     Shorter(ContentRange),
     /// The content cannot be this range: it may be sent on and not be stored.
     Contradicts,
@@ -253,7 +253,8 @@ impl ContentRange {
             return Reconciled::Agrees;
         }
         let reaches_end = total == last.checked_add(1);
-        if reaches_end && (1..claimed).contains(&content_bytes) {
+        // From the first byte on it would be a whole, which a 206 that lacks some is not (RFC 9111 §3.3).
+        if first > 0 && reaches_end && (1..claimed).contains(&content_bytes) {
             let end = first + content_bytes;
             return Reconciled::Shorter(Self::Satisfied { first, last: end - 1, total: Some(end) });
         }
@@ -365,6 +366,9 @@ mod tests {
         assert_eq!(claimed.reconcile(0), Reconciled::Contradicts);
         let inside = ContentRange::parse(b"bytes 4-8/10").unwrap();
         assert_eq!(inside.reconcile(4), Reconciled::Contradicts);
+        let whole = ContentRange::parse(b"bytes 0-9/10").unwrap();
+        assert_eq!(whole.reconcile(10), Reconciled::Agrees);
+        assert_eq!(whole.reconcile(5), Reconciled::Contradicts);
     }
 
     proptest! {

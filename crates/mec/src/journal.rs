@@ -168,14 +168,34 @@ fn encode(record: &Record) -> io::Result<Vec<u8>> {
 fn next(bytes: &[u8]) -> io::Result<Option<(Record, &[u8])>> {
     let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return Ok(None) };
     let (length, sum) = head.split_at(4);
-    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("four bytes"));
-    let Some((json, after)) = rest.split_at_checked(word(length) as usize) else { return Ok(None) };
+    let Some((json, after)) = rest.split_at_checked(word(length) as usize) else {
+        // Cut off by a crash, or its length is damaged: then what came after it is there.
+        let is_cut_off = !(1..rest.len()).any(|at| is_record(&rest[at..]));
+        return if is_cut_off {
+            Ok(None)
+        } else {
+            Err(invalid("the length of a record is damaged"))
+        };
+    };
     if crc32c::crc32c(json) != word(sum) {
         // The last one may be long enough and not on the disk whole.
         return if after.is_empty() { Ok(None) } else { Err(invalid("a record is damaged")) };
     }
     let record = serde_json::from_slice(json).map_err(|error| invalid(&error.to_string()))?;
     Ok(Some((record, after)))
+}
+
+/// Whether a whole record is at the beginning. Text taken for a length is longer than any file here, so
+/// that few places are looked at closely.
+fn is_record(bytes: &[u8]) -> bool {
+    let Some((head, rest)) = bytes.split_at_checked(HEAD_BYTES) else { return false };
+    let (length, sum) = head.split_at(4);
+    let json = rest.get(..word(length) as usize).filter(|json| !json.is_empty());
+    json.is_some_and(|json| crc32c::crc32c(json) == word(sum))
+}
+
+fn word(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().expect("four bytes"))
 }
 
 fn invalid(why: &str) -> io::Error {
@@ -244,10 +264,14 @@ mod tests {
         let busy = Journal::open_within(&path, &mut Tree::default(), 2).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
         drop(journal);
-        let mut bytes = fs::read(&path).unwrap();
-        bytes[MAGIC.len() + HEAD_BYTES + 3] ^= 1;
-        fs::write(&path, &bytes).unwrap();
-        assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let whole = fs::read(&path).unwrap();
+        // In its JSON, and in each byte of its length.
+        for at in [HEAD_BYTES + 3, 0, 1, 2, 3] {
+            let mut bytes = whole.clone();
+            bytes[MAGIC.len() + at] ^= 0x40;
+            fs::write(&path, &bytes).unwrap();
+            assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData, "{at}");
+        }
         fs::write(&path, b"something else").unwrap();
         assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }

@@ -16,6 +16,8 @@ pub struct Problem {
     pub challenge: Option<String>,
     /// `Retry-After`, in seconds.
     pub retry_after_s: Option<u64>,
+    /// `Allow`, of 405 (RFC 9110 §15.5.6).
+    pub allowed: Option<String>,
     /// A word for programs, where the interface's standard has one: `code`, with the detail as `message`.
     pub code: Option<&'static str>,
 }
@@ -23,7 +25,14 @@ pub struct Problem {
 impl Problem {
     /// A problem by its status.
     pub fn new(status: u16, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), challenge: None, retry_after_s: None, code: None }
+        Self {
+            status,
+            detail: detail.into(),
+            challenge: None,
+            retry_after_s: None,
+            allowed: None,
+            code: None,
+        }
     }
 
     /// The request is wrong.

@@ -12,6 +12,11 @@ pub trait Arriving {
     /// Length, where the client told it.
     fn length(&self) -> Option<u64>;
 
+    /// Whether its client sends it without being told to, or was told.
+    fn is_coming(&self) -> bool {
+        true
+    }
+
     /// The next bytes; `None` at the end. What is not asked for is held back at the client, as far as
     /// its protocol can. After an error it is not asked again.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>>;
@@ -107,6 +112,15 @@ impl RequestBody {
                     rest.length().map(|length| length + bytes.len() as u64)
                 }
             },
+        }
+    }
+
+    /// Whether it comes without that its client is told to send it.
+    pub fn is_coming(&self) -> bool {
+        match self {
+            Self::Arriving(body) => body.is_coming(),
+            Self::Kept(Kept { rest: Some(rest), .. }) => rest.is_coming(),
+            Self::Kept(_) | Self::Broken(_) => true,
         }
     }
 

@@ -494,8 +494,8 @@ fn timeouts(
         connect: settings.connect,
         first_byte: settings.first_byte,
         between_bytes: settings.between_bytes,
+        queue: settings.queue,
         idle: settings.keep_alive,
-        ..Default::default()
     }
 }
 

@@ -53,13 +53,24 @@ pub(crate) async fn establish(
     deadline: Instant,
 ) -> Result<Stream, OriginError> {
     let limit = origin.settings.timeouts.connect;
-    let socket = match &origin.settings.address {
+    match &origin.settings.address {
         OriginAddress::Fixed(address) => {
             let connecting = Socket::connect(address, left(deadline)).await;
-            connecting.map_err(|error| OriginError::from_connect(error, limit))?
+            let socket = connecting.map_err(|error| OriginError::from_connect(error, limit))?;
+            begin(origin, offer, socket, deadline).await
         }
-        OriginAddress::Name { host, .. } => by_name(origin, host, deadline).await?,
-    };
+        OriginAddress::Name { host, .. } => by_name(origin, host, offer, deadline).await,
+    }
+}
+
+/// Brings a socket to where it can carry a request.
+async fn begin(
+    origin: &Origin,
+    offer: Offer,
+    socket: Socket,
+    deadline: Instant,
+) -> Result<Stream, OriginError> {
+    let limit = origin.settings.timeouts.connect;
     let mut stream = match &origin.tls {
         None => Stream::from(socket),
         Some(client) => {
@@ -83,7 +94,12 @@ pub(crate) async fn establish(
     Ok(stream)
 }
 
-async fn by_name(origin: &Origin, host: &str, deadline: Instant) -> Result<Socket, OriginError> {
+async fn by_name(
+    origin: &Origin,
+    host: &str,
+    offer: Offer,
+    deadline: Instant,
+) -> Result<Stream, OriginError> {
     let limit = origin.settings.timeouts.connect;
     let Some(resolver) = &origin.resolver else {
         return Err(OriginError::OriginNameUnknown {
@@ -98,12 +114,29 @@ async fn by_name(origin: &Origin, host: &str, deadline: Instant) -> Result<Socke
     let dial =
         async |address: SocketAddr| Socket::connect(&Address::Tcp(address), left(deadline)).await;
     let note = |address, failed| resolved.note(address, failed);
-    match race(&resolved.order(), deadline, dial, note).await {
-        Ok((_, socket)) => Ok(socket),
-        Err(Lost { error: Some((_, error)), .. }) => Err(OriginError::from_connect(error, limit)),
-        Err(Lost { error: None, address }) => {
-            let address = address.map_or_else(|| host.to_owned(), |address| address.to_string());
-            Err(OriginError::OriginConnectTimeout { address, limit })
+    let mut untried = resolved.order();
+    loop {
+        let (address, socket) = match race(&untried, deadline, dial, note).await {
+            Ok(won) => won,
+            Err(Lost { error: Some((_, error)), .. }) => {
+                return Err(OriginError::from_connect(error, limit));
+            }
+            Err(Lost { error: None, address }) => {
+                let address =
+                    address.map_or_else(|| host.to_owned(), |address| address.to_string());
+                return Err(OriginError::OriginConnectTimeout { address, limit });
+            }
+        };
+        match begin(origin, offer, socket, deadline).await {
+            Ok(stream) => return Ok(stream),
+            // It listens, and is no good: another one may be.
+            Err(error) => {
+                resolved.note(address, true);
+                untried.retain(|one| *one != address);
+                if untried.is_empty() || Instant::now() >= deadline {
+                    return Err(error);
+                }
+            }
         }
     }
 }

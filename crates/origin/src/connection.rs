@@ -111,6 +111,11 @@ impl Idle {
         Self { connection, idle }
     }
 
+    /// Whether it leads to where its origin is by now.
+    pub(crate) fn is_current(&self) -> bool {
+        self.connection.origin.is_at(self.connection.remote.as_ref())
+    }
+
     /// Whether the peer still has it open and quiet. One system call.
     pub(crate) fn is_alive(&mut self) -> bool {
         self.connection.stream.is_reusable()

@@ -11,7 +11,7 @@ use crate::share::{Party, Shares};
 use crate::stats::OriginStats;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::Scheme;
-use freshet_net::address::Address;
+use freshet_net::address::{Address, PeerAddress};
 use freshet_net::tls::client::{ClientOptions, Identity, client_config};
 use freshet_net::tls::{ALPN_HTTP_1_1, ALPN_HTTP_2};
 use std::net::{IpAddr, SocketAddr};
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Identity of an [`Origin`] in this process, never used twice. An origin that a new
 /// configuration leaves as it was keeps its id, its health, its counters and its connections.
@@ -338,6 +338,28 @@ impl TlsClient {
 }
 
 impl Origin {
+    /// Whether a connection leads to where the origin is, as its name says by now.
+    pub(crate) fn is_at(&self, remote: Option<&PeerAddress>) -> bool {
+        let known = || self.resolver.as_ref()?.known(Instant::now());
+        match (remote.and_then(PeerAddress::socket_address), known()) {
+            (Some(address), Some(known)) => known.has(address),
+            _ => true,
+        }
+    }
+
+    /// Notes that a new connection was closed without a word; whether the name has another address
+    /// that has not failed.
+    pub(crate) fn has_another(&self, silent: Option<&PeerAddress>) -> bool {
+        let known = || self.resolver.as_ref()?.known(Instant::now());
+        match (silent.and_then(PeerAddress::socket_address), known()) {
+            (Some(address), Some(known)) => {
+                known.note(address, true);
+                known.has_good()
+            }
+            _ => false,
+        }
+    }
+
     /// Counts an exchange whose head came, and logs the end of an outage.
     pub(crate) fn answered(&self) {
         self.stats.responses.add(1);

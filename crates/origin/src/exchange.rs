@@ -78,10 +78,11 @@ pub struct Facts {
 /// A reused connection that dies without a byte of a response was closed while idle: the request is
 /// sent once more on a fresh one if it is idempotent and what the body gave so far is still
 /// remembered (64 KiB), or if the origin cannot have had all of it (RFC 9110 §9.2.2, RFC 9112
-/// §9.3.1).
+/// §9.3.1). So it is where a fresh one does and the origin's name has another address.
 ///
-/// A final response that comes while the body is still being sent ends the sending; the connection
-/// is closed after the response. Dropping the future closes the connection.
+/// Where a final response comes while the body is still being sent, the rest is sent while the response
+/// is read; the connection is closed after the response, whose end ends the sending. Dropping the future
+/// closes the connection.
 ///
 /// # Errors
 /// [`OriginError`]; the failure is counted. Health hears of failed connections only.
@@ -89,7 +90,7 @@ pub async fn exchange(
     pool: &Pool,
     origin: &Arc<Origin>,
     request: &RequestHead,
-    body: Option<&mut dyn BodyProvider>,
+    body: Option<Box<dyn BodyProvider>>,
     on_interim: &mut dyn FnMut(ResponseHead),
 ) -> Result<OriginResponse, OriginError> {
     exchange_within(pool, origin, request, body, on_interim, Terms::default()).await
@@ -103,7 +104,7 @@ pub async fn exchange_within(
     pool: &Pool,
     origin: &Arc<Origin>,
     request: &RequestHead,
-    body: Option<&mut dyn BodyProvider>,
+    body: Option<Box<dyn BodyProvider>>,
     on_interim: &mut dyn FnMut(ResponseHead),
     terms: Terms,
 ) -> Result<OriginResponse, OriginError> {
@@ -123,6 +124,7 @@ pub async fn exchange_within(
     let mut result = attempts(pool, origin, sent, &mut upload, interim, terms).await;
     match &mut result {
         Ok(response) => {
+            response.body.send_on(upload);
             let base_path = &origin.settings.base_path;
             base_path.in_response(request, &sent.authority, &mut response.head);
             origin.answered();
@@ -148,7 +150,7 @@ async fn attempts(
     pool: &Pool,
     origin: &Arc<Origin>,
     request: &RequestHead,
-    upload: &mut Upload<'_>,
+    upload: &mut Upload,
     (on_interim, mut in_flight): (&mut dyn FnMut(ResponseHead), Held),
     terms: Terms,
 ) -> Result<OriginResponse, OriginError> {
@@ -204,6 +206,14 @@ async fn attempts(
                 return deliver(pool, connection, request, response, sent, facts, in_flight);
             }
             Err(failed) => {
+                let may_retry = match reused {
+                    true => may_retry,
+                    false => {
+                        failed.silent
+                            && origin.has_another(connection.remote.as_ref())
+                            && may_send_again(request, upload)
+                    }
+                };
                 if !(may_retry && failed.silent && upload.rewind()) {
                     return Err(failed.error);
                 }
@@ -237,8 +247,8 @@ pub(crate) async fn within<T>(
 }
 
 /// Whether a request whose connection died may be sent again, as far as its meaning goes.
-pub(crate) fn may_send_again(request: &RequestHead, upload: &Upload<'_>) -> bool {
-    request.method.is_idempotent() || upload.written == 0 || upload.body_is_untouched()
+pub(crate) fn may_send_again(request: &RequestHead, upload: &Upload) -> bool {
+    request.method.is_idempotent() || upload.cannot_be_whole()
 }
 
 /// The response of a head, with the connection behind it.
@@ -276,9 +286,9 @@ struct Failed {
 }
 
 /// A request on one connection, sending and receiving at the same time.
-struct Attempt<'a, 'b> {
+struct Attempt<'a> {
     connection: &'a mut Connection,
-    upload: &'a mut Upload<'b>,
+    upload: &'a mut Upload,
     request: &'a RequestHead,
     on_interim: &'a mut dyn FnMut(ResponseHead),
     started: Instant,
@@ -299,10 +309,10 @@ enum Armed {
     FirstByte,
 }
 
-impl<'a, 'b> Attempt<'a, 'b> {
+impl<'a> Attempt<'a> {
     fn new(
         connection: &'a mut Connection,
-        upload: &'a mut Upload<'b>,
+        upload: &'a mut Upload,
         request: &'a RequestHead,
         on_interim: &'a mut dyn FnMut(ResponseHead),
     ) -> Self {

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 /// How often idle connections are looked through for old and dead ones.
 pub const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
@@ -80,23 +80,28 @@ impl Pool {
     /// Looks after idle connections for as long as it is polled: closes those that idled too long,
     /// that their origin closed, and those another worker waits for. A worker runs one of these.
     pub async fn maintain(&self) {
+        let mut due = Instant::now() + SWEEP_INTERVAL;
         loop {
-            // The bell rings for shortage; silence means that it is time to sweep.
-            match timeout(SWEEP_INTERVAL, self.0.bell.notified()).await {
+            // The bell rings for shortage.
+            match timeout_at(due, self.0.bell.notified()).await {
                 Ok(()) => self.relieve(),
-                Err(_) => self.sweep(),
+                Err(_) => {
+                    self.sweep();
+                    due = Instant::now() + SWEEP_INTERVAL;
+                }
             }
         }
     }
 
-    /// Closes idle connections that are too old or dead, once.
+    /// Closes idle connections that are too old or dead, or lead to where the origin is no more, once.
     pub fn sweep(&self) {
         let now = Instant::now().into_std();
         let mut slots = self.0.slots.borrow_mut();
         for slot in slots.values_mut() {
             let age_max = slot.origin.settings.timeouts.idle;
             while slot.idle.pop_expired(now, age_max).is_some() {}
-            slot.idle.retain(Idle::is_alive);
+            slot.idle.retain(|idle| idle.is_current() && idle.is_alive());
+            slot.sessions.retire_elsewhere();
             slot.waiters.retain(|waiter| !waiter.sender.is_closed());
         }
         // Origins that a reload took away leave with their last connection.
@@ -155,6 +160,9 @@ impl Pool {
         connection.uses += 1;
         let origin = Arc::clone(&connection.origin);
         origin.capacity.note(false);
+        if !origin.is_at(connection.remote.as_ref()) {
+            return;
+        }
         let mut slots = self.0.slots.borrow_mut();
         let slot = slots.entry(origin.id).or_insert_with(|| self.new_slot(&origin));
         slot.waiters.retain(|waiter| !waiter.sender.is_closed());

@@ -12,7 +12,7 @@ pub struct BodyFailure {
 }
 
 /// Gives a request body piece by piece. It is asked for more when the origin has taken what came
-/// before, but for 64 KiB or one piece, and no more once the origin has answered.
+/// before, but for 64 KiB or one piece, and no more once the origin's response has ended.
 ///
 /// A node that answers `Expect: 100-continue` itself has nothing to do here. One that leaves it to
 /// the origin returns `Pending` until the interim response comes (the head is sent meanwhile) and
@@ -27,6 +27,12 @@ pub trait BodyProvider {
     /// # Errors
     /// [`BodyFailure`] ends the exchange and its connection: the origin sees a body cut short.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyFailure>>;
+
+    /// Whether it goes on where the origin answers before its end. Not where whoever has it waits to be
+    /// told to send it, which is over with an answer (RFC 9110 §10.1.1).
+    fn goes_on(&self) -> bool {
+        true
+    }
 
     /// Trailer fields; asked once after the end of a chunked body (RFC 9112 §7.1.2).
     fn trailers(&mut self) -> Option<Fields> {

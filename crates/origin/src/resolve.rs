@@ -10,13 +10,14 @@ use arc_swap::ArcSwapOption;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// How long resolved addresses are used before they are looked up again. The usual lifetime of an
-/// origin's record in a data centre; a change is followed within twice this.
+/// origin's record in a data centre; a change is followed within twice this, also by connections that
+/// are open.
 pub const NAME_TTL: Duration = Duration::from_secs(30);
 
 /// Addresses of one name that are kept and tried. Public services publish eight at most in each
@@ -51,6 +52,8 @@ struct Running(Arc<Shared>);
 pub struct Resolved {
     addresses: Vec<Candidate>,
     at: Instant,
+    /// How often they were asked for.
+    turn: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -88,10 +91,7 @@ impl Resolver {
         let mut ended = pin!(self.shared.ended.notified());
         // From here on the end of a look-up is not missed.
         ended.as_mut().enable();
-        if let Some(known) = self.shared.known.load_full() {
-            if now.saturating_duration_since(known.at) >= NAME_TTL {
-                self.start(now);
-            }
+        if let Some(known) = self.known(now) {
             return Ok(known);
         }
         self.start(now);
@@ -100,6 +100,15 @@ impl Resolver {
             name: self.shared.host.clone(),
             reason: self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         })
+    }
+
+    /// The addresses that are known, which are looked up again where that is due.
+    pub(crate) fn known(&self, now: Instant) -> Option<Arc<Resolved>> {
+        let known = self.shared.known.load_full()?;
+        if now.saturating_duration_since(known.at) >= NAME_TTL {
+            self.start(now);
+        }
+        Some(known)
     }
 
     /// The host that is looked up.
@@ -154,22 +163,33 @@ impl Shared {
 impl Resolved {
     /// These addresses, known since `at`; what exceeds [`ADDRESSES_MAX`] is left out.
     pub fn new(addresses: Vec<SocketAddr>, at: Instant) -> Self {
-        let candidates = interleave(addresses).into_iter().take(ADDRESSES_MAX);
+        let candidates = interleave(addresses, 0).into_iter().take(ADDRESSES_MAX);
         let addresses = candidates
             .map(|address| Candidate { address, failed: AtomicBool::new(false) })
             .collect();
-        Self { addresses, at }
+        Self { addresses, at, turn: AtomicUsize::new(0) }
     }
 
-    /// The order to try: families in turn (RFC 8305 §4), those that failed before last.
+    /// The order to try: families in turn (RFC 8305 §4), those that failed before last. Of each family
+    /// another one is first each time, so that all of them have their share of connections.
     pub fn order(&self) -> Vec<SocketAddr> {
+        let turn = self.turn.fetch_add(1, Relaxed);
         let pick = |failed: bool| {
-            let candidates = self.addresses.iter();
-            candidates
-                .filter(move |candidate| candidate.failed.load(Relaxed) == failed)
-                .map(|candidate| candidate.address)
+            let has = |one: &&Candidate| one.failed.load(Relaxed) == failed;
+            let picked = self.addresses.iter().filter(has).map(|one| one.address);
+            interleave(picked.collect(), turn)
         };
-        pick(false).chain(pick(true)).collect()
+        [pick(false), pick(true)].concat()
+    }
+
+    /// Whether an address is among them.
+    pub(crate) fn has(&self, address: SocketAddr) -> bool {
+        self.addresses.iter().any(|candidate| candidate.address == address)
+    }
+
+    /// Whether there is one that has not failed.
+    pub(crate) fn has_good(&self) -> bool {
+        self.addresses.iter().any(|candidate| !candidate.failed.load(Relaxed))
     }
 
     /// Notes how a connection to `address` went.
@@ -180,15 +200,19 @@ impl Resolved {
     }
 }
 
-/// Families in turn, beginning with that of the first address; order within a family is kept, as
-/// the system has sorted by RFC 6724. Duplicates are left out.
-fn interleave(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+/// Families in turn, beginning with that of the first address, as the system has sorted by RFC 6724;
+/// order within a family is kept, but for where it begins. Duplicates are left out.
+fn interleave(addresses: Vec<SocketAddr>, turn: usize) -> Vec<SocketAddr> {
     let mut seen = std::collections::HashSet::new();
     let unique: Vec<_> = addresses.into_iter().filter(|address| seen.insert(*address)).collect();
     let Some(first) = unique.first().copied() else { return unique };
-    let (same, other): (Vec<_>, Vec<_>) =
+    let (mut same, mut other): (Vec<_>, Vec<_>) =
         unique.into_iter().partition(|address| address.is_ipv4() == first.is_ipv4());
     let mut out = Vec::with_capacity(same.len() + other.len());
+    for family in [&mut same, &mut other].into_iter().filter(|family| !family.is_empty()) {
+        let first = turn % family.len();
+        family.rotate_left(first);
+    }
     let (mut same, mut other) = (same.into_iter(), other.into_iter());
     loop {
         let before = out.len();
@@ -279,10 +303,13 @@ mod tests {
             ["[2001:db8::1]:80", "[2001:db8::2]:80", "192.0.2.1:80", "192.0.2.2:80"].map(address);
         let resolved = Resolved::new(vec![a, b, a, c, d], Instant::now());
         assert_eq!(resolved.order(), [a, c, b, d]);
+        assert_eq!(resolved.order(), [b, d, a, c]);
         resolved.note(a, true);
-        assert_eq!(resolved.order(), [c, b, d, a]);
+        assert_eq!(resolved.order(), [b, c, d, a]);
+        assert_eq!(resolved.order(), [b, d, c, a]);
         resolved.note(a, false);
         assert_eq!(resolved.order(), [a, c, b, d]);
+        assert!(resolved.has(d) && !resolved.has(address("192.0.2.3:80")));
     }
 
     #[test]

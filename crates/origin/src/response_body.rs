@@ -6,6 +6,7 @@ use crate::error::OriginError;
 use crate::http2::stream::Stream;
 use crate::pool::Pool;
 use crate::stats::Held;
+use crate::upload::{Stopped, Upload, WaitsFor};
 use freshet_http::fields::Fields;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::chunked::Decoder;
@@ -43,6 +44,8 @@ pub struct OriginBody {
     declared: Option<u64>,
     failure: Option<OriginError>,
     trailers: Option<Fields>,
+    /// What of the request is sent while the response comes.
+    upload: Option<Box<Upload>>,
     timer: Option<Pin<Box<Sleep>>>,
     /// The timer runs for the wait that goes on now.
     armed: bool,
@@ -85,6 +88,7 @@ impl OriginBody {
             declared,
             failure: None,
             trailers: None,
+            upload: None,
             timer: None,
             armed: false,
             in_flight: Some(in_flight),
@@ -121,6 +125,7 @@ impl OriginBody {
             declared: None,
             failure: None,
             trailers: None,
+            upload: None,
             timer: None,
             armed: false,
             in_flight: None,
@@ -169,6 +174,9 @@ impl OriginBody {
         if out.is_empty() || matches!(self.source, Source::Ended) {
             return Poll::Ready(Ok(0));
         }
+        if let Err(error) = self.poll_upload(cx) {
+            return Poll::Ready(Err(self.fail(error)));
+        }
         if let Source::Stream(_) = self.source {
             let result = ready!(self.poll_stream(cx, out));
             return Poll::Ready(result.map_err(|error| self.fail(error)));
@@ -185,6 +193,48 @@ impl OriginBody {
             }
         };
         Poll::Ready(result.map_err(|error| self.fail(error)))
+    }
+
+    /// Has what is left of the request sent while the response is read.
+    pub(crate) fn send_on(&mut self, upload: Upload) {
+        if !matches!(self.source, Source::Ended) {
+            self.upload = upload.rest().map(Box::new);
+        }
+    }
+
+    /// Sends what there is of the request.
+    fn poll_upload(&mut self, cx: &mut Context<'_>) -> Result<(), OriginError> {
+        let Some(upload) = &mut self.upload else { return Ok(()) };
+        let sent = match (&self.source, &mut self.connection) {
+            (Source::Stream(stream), _) => stream.poll_upload(cx, upload),
+            (_, Some(connection)) => {
+                let before = upload.written;
+                let sent = upload.poll_send(cx, &mut connection.stream);
+                self.origin.stats.bytes_sent.add(upload.written - before);
+                sent
+            }
+            (_, None) => Poll::Ready(Ok(())),
+        };
+        match sent {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Err(Stopped::Client(reason))) => Err(OriginError::ClientBody { reason }),
+            // An origin that takes no more of it may answer all the same.
+            Poll::Ready(Ok(()) | Err(Stopped::Origin(_))) => {
+                self.upload = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether the origin cannot go on before the client does.
+    fn waits_for_client(&self) -> bool {
+        self.upload.as_ref().is_some_and(|upload| {
+            let takes = match &self.source {
+                Source::Stream(stream) => stream.wants_upload(),
+                _ => true,
+            };
+            takes && upload.waits_for() == WaitsFor::Client
+        })
     }
 
     /// Throws the rest away so that the connection can be used again, where that is little and
@@ -304,6 +354,11 @@ impl OriginBody {
     }
 
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<OriginError> {
+        if self.waits_for_client() {
+            // Slow clients are their own side's to judge.
+            self.armed = false;
+            return Poll::Pending;
+        }
         let limit = match (&self.source, &self.connection) {
             (Source::Stream(stream), _) => stream.between_bytes,
             (_, Some(connection)) => connection.between_bytes(),
@@ -357,6 +412,7 @@ impl OriginBody {
     /// The body is complete: the connection goes back, or is closed.
     fn end(&mut self) {
         self.source = Source::Ended;
+        self.upload = None;
         self.timer = None;
         self.in_flight = None;
         let (Some(connection), Some(pool)) = (self.connection.take(), self.pool.take()) else {
@@ -372,6 +428,7 @@ impl OriginBody {
         self.connection = None;
         self.pool = None;
         self.source = Source::Ended;
+        self.upload = None;
         self.timer = None;
         self.in_flight = None;
         self.failure = Some(error.clone());

@@ -8,6 +8,7 @@ use freshet_net::stream::Stream;
 use freshet_wire::h1::Framing;
 use freshet_wire::h1::chunked::Encoder;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
@@ -24,10 +25,10 @@ const PIECES_PER_CHUNK: usize = 3;
 /// With more than this queued the source is not asked: what a socket takes at once.
 const QUEUE_BYTES: usize = 64 * 1024;
 
-/// A request being sent.
-pub(crate) struct Upload<'a> {
+/// A request being sent, also while its response comes.
+pub(crate) struct Upload {
     head: Bytes,
-    body: Option<Body<'a>>,
+    body: Option<Body>,
     queue: VecDeque<Bytes>,
     /// Everything queued after the head, framing included; `None` when it became too much.
     replay: Option<Vec<Bytes>>,
@@ -42,11 +43,17 @@ pub(crate) struct Upload<'a> {
     pub(crate) written: u64,
 }
 
-struct Body<'a> {
-    provider: &'a mut dyn BodyProvider,
+struct Body {
+    provider: Box<dyn BodyProvider>,
     /// Declared length; `None` for chunks.
     length: Option<u64>,
     ended: bool,
+}
+
+impl fmt::Debug for Upload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upload").field("written", &self.written).finish_non_exhaustive()
+    }
 }
 
 /// Whose turn it is when an upload is pending.
@@ -76,14 +83,9 @@ pub(crate) fn framing(method: &Method, body: Option<&dyn BodyProvider>) -> Frami
     }
 }
 
-impl<'a> Upload<'a> {
+impl Upload {
     /// A request of this head, written out, and body.
-    /// Whether there is more than a head.
-    pub(crate) fn has_body(&self) -> bool {
-        self.body.is_some()
-    }
-
-    pub(crate) fn new(head: Vec<u8>, body: Option<&'a mut dyn BodyProvider>) -> Self {
+    pub(crate) fn new(head: Vec<u8>, body: Option<Box<dyn BodyProvider>>) -> Self {
         let head = Bytes::from(head);
         let body = body.map(|provider| {
             let length = provider.length();
@@ -170,6 +172,11 @@ impl<'a> Upload<'a> {
         true
     }
 
+    /// Whether there is more than a head.
+    pub(crate) fn has_body(&self) -> bool {
+        self.body.is_some()
+    }
+
     /// Whether nothing follows the head.
     pub(crate) fn is_bodiless(&self) -> bool {
         self.body.as_ref().is_none_or(|body| body.length == Some(0))
@@ -210,10 +217,21 @@ impl<'a> Upload<'a> {
         self.flushed
     }
 
-    /// Whether the origin cannot have the whole request, because there is a body of which nothing
-    /// was even asked for.
-    pub(crate) fn body_is_untouched(&self) -> bool {
-        self.body.as_ref().is_some_and(|body| !body.ended) && self.queued_body_bytes == 0
+    /// What is still to be sent now that the origin answers, if anything is. It is not sent twice any more.
+    pub(crate) fn rest(mut self) -> Option<Self> {
+        let goes_on = self.body.as_ref().is_none_or(|body| body.ended || body.provider.goes_on());
+        let is_over = self.flushed || (!self.is_framed && self.is_bodiless());
+        self.replay = None;
+        (goes_on && !is_over).then_some(self)
+    }
+
+    /// Whether the origin cannot have the whole request: the present connection took nothing of it, or
+    /// there is a body of which nothing was even asked for. What is sent as pieces of a body alone has a
+    /// head that is not counted here.
+    pub(crate) fn cannot_be_whole(&self) -> bool {
+        let is_untouched =
+            self.body.as_ref().is_some_and(|body| !body.ended) && self.queued_body_bytes == 0;
+        is_untouched || (self.is_framed && self.written == 0)
     }
 
     /// Whose turn it is.

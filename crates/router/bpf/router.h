@@ -795,7 +795,8 @@ INLINE long from_wire(struct xdp_md *context, const u32 direction)
 	outcome.out = TO_APP;
 	tell_verdict(&outcome);
 	count(direction, BREAKOUT, bytes);
-	return redirect_map(&legs, app->legs[0], XDP_PASS);
+	/* Without its tunnel it is nothing for the wire, if the app's interface has just gone. */
+	return redirect_map(&legs, app->legs[0], XDP_DROP);
 on:
 	tell_verdict(&outcome);
 	count(direction, outcome.reason, bytes);

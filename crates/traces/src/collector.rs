@@ -207,10 +207,10 @@ impl Collector {
     }
 
     async fn ask(&self, pool: &Pool, body: Vec<u8>) -> Result<(), Failure> {
-        let mut body = WholeBody::new(body);
+        let body = Box::new(WholeBody::new(body));
         let asked = async {
             let mut on_interim = |_interim| {};
-            let answer = exchange(pool, &self.origin, &self.head, Some(&mut body), &mut on_interim);
+            let answer = exchange(pool, &self.origin, &self.head, Some(body), &mut on_interim);
             let mut answer = answer.await.map_err(|error| Failure::Now(error.to_string(), None))?;
             let mut piece = [0; 4096];
             // What it says is read, so that the connection can be used again.

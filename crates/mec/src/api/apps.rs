@@ -4,7 +4,7 @@
 use super::{Stage, rules};
 use crate::platform::{Answer, App, Decision, Event};
 use crate::problem::Problem;
-use crate::tree::{Change, Changed, Tree, escape};
+use crate::tree::{Change, Changed, Document, Tree, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -194,6 +194,33 @@ pub(super) fn gone(tree: &Tree, app: &str) -> Vec<Change> {
     if is_registered {
         changes.push(Change::remove(path(app)));
     }
+    changes
+}
+
+/// What goes as an app instance deregisters: also what it made elsewhere, as allocations and
+/// subscriptions. One of the configuration is then as it was before it registered, with its rules.
+pub(super) fn deregistered(stage: &Stage<'_>) -> Vec<Change> {
+    let (tree, app) = (stage.tree, stage.app());
+    let mut changes = gone(tree, app);
+    let is_itself = stage.caller.app.as_deref() == Some(app);
+    let client = if is_itself { &stage.caller.client } else { app };
+    let is_its_own =
+        |one: &Document| one.owner.as_deref() == Some(client) || one.value["appInsId"] == *app;
+    let owned = tree.below("/").filter(|(_, one)| is_its_own(one));
+    changes.extend(owned.map(|(path, _)| Change::remove(path)));
+    let Some(document) = tree.get(&path(app)).filter(|one| one.value["origin"] == "CONFIGURED")
+    else {
+        return changes;
+    };
+    let mut state = document.value.clone();
+    state["state"] = "STARTING".into();
+    for (given, kind, id) in
+        [("trafficRules", "traffic_rules", "trafficRuleId"), ("dnsRules", "dns_rules", "dnsRuleId")]
+    {
+        let rules = state["descriptor"][given].as_array().into_iter().flatten();
+        changes.extend(rules.map(|rule| rule_change(app, kind, &rule[id], rule)));
+    }
+    changes.push(Change::put(path(app), state, None));
     changes
 }
 

@@ -230,7 +230,7 @@ pub(crate) fn admit(
 /// What goes with a document that is removed.
 pub(crate) fn removed(stage: &Stage<'_>, path: &str) -> Result<Vec<Change>, Problem> {
     match stage.place() {
-        ("mec_app_support", "registrations") => Ok(apps::gone(stage.tree, stage.app())),
+        ("mec_app_support", "registrations") => Ok(apps::deregistered(stage)),
         ("app_pkgm", "onboarded_app_packages") => packages::removed(stage.tree, path),
         ("app_lcm", "app_instances") => instances::removed(stage),
         _ => Ok(Vec::new()),

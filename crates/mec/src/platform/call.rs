@@ -84,7 +84,8 @@ impl From<Problem> for Answer {
     fn from(problem: Problem) -> Self {
         let challenge = problem.challenge.iter().map(|value| ("WWW-Authenticate", value.clone()));
         let retry = problem.retry_after_s.iter().map(|value| ("Retry-After", value.to_string()));
-        let fields = challenge.chain(retry).collect();
+        let allow = problem.allowed.iter().map(|value| ("Allow", value.clone()));
+        let fields = challenge.chain(retry).chain(allow).collect();
         Self { status: problem.status, fields, body: Some(problem.body()) }
     }
 }

@@ -96,7 +96,9 @@ fn operation<'a>(route: &Route<'a>, method: &str) -> Result<&'a Operation, Probl
     let found = operations.iter().find(|one| Some(one.method) == wanted);
     found.ok_or_else(|| {
         let allowed: Vec<&str> = operations.iter().map(|one| one.method.name()).collect();
-        Problem::new(405, format!("{} takes {}", route.resource.template(), allowed.join(", ")))
+        let allowed = allowed.join(", ");
+        let detail = format!("{} takes {allowed}", route.resource.template());
+        Problem { allowed: Some(allowed), ..Problem::new(405, detail) }
     })
 }
 

@@ -181,6 +181,34 @@ fn app_instances_register_and_leave() {
 }
 
 #[test]
+fn one_of_the_configuration_that_deregisters_is_as_before_it_came() {
+    let mut world = World::new();
+    let rules = world.platform.packet_path().rules;
+    let names = world.get("camera", &format!("{APP}/dns_rules")).body.unwrap();
+    let info = json!({"appName": "camera", "appInstanceId": "camera"});
+    let (made, _) = world.ask("camera", "POST", &format!("{SUPPORT}/registrations"), &info);
+    assert_eq!(made.status, 201, "{made:?}");
+    let mut active = rule();
+    active["state"] = "ACTIVE".into();
+    world.ask("camera", "PUT", &format!("{APP}/traffic_rules/video"), &active);
+    let allocations = "/bwm/v1/bw_allocations";
+    let allocation = json!({
+        "appInsId": "camera", "requestType": 0, "fixedAllocation": "900000", "allocationDirection": "00",
+    });
+    for client in ["camera", "operator"] {
+        let mut allocation = allocation.clone();
+        allocation["fixedAllocation"] = "1000".into();
+        assert_eq!(world.ask(client, "POST", allocations, &allocation).0.status, 201, "{client}");
+    }
+    let place = format!("{SUPPORT}/registrations/camera");
+    assert_eq!(world.ask("camera", "DELETE", &place, &Value::Null).0.status, 204);
+    assert_eq!(world.platform.packet_path().rules, rules);
+    assert_eq!(world.get("camera", &format!("{APP}/dns_rules")).body.unwrap(), names);
+    assert_eq!(world.get("operator", allocations).body.unwrap(), json!([]));
+    assert_eq!(world.ask("camera", "POST", allocations, &allocation).0.status, 201);
+}
+
+#[test]
 fn a_silent_service_is_inactive_until_it_speaks() {
     let mut world = World::new();
     let mut one = service();

@@ -139,7 +139,9 @@ fn wrong_bodies_are_refused_with_the_place_of_each_mistake() {
         (Call { method: "PATCH", ..post }, 405),
         (Call { method: "BREW", ..post }, 405),
     ] {
-        assert_eq!(world.call(&call).0.status, status, "{call:?}");
+        let answer = world.call(&call).0;
+        assert_eq!(answer.status, status, "{call:?}");
+        assert_eq!(answer.field("Allow"), (status == 405).then_some("GET, POST"), "{call:?}");
     }
 }
 

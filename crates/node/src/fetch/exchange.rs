@@ -9,6 +9,7 @@ use crate::body::{ClientBodyError, RequestBody};
 use crate::policy::{FetchKind, OriginChoice};
 use crate::site::Site;
 use crate::transcript::Tag;
+use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Ticket};
@@ -16,6 +17,8 @@ use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{Origin, OriginError, OriginId, OriginResponse, exchange_within};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -88,10 +91,10 @@ impl Asked {
         }))
     }
 
+    /// Whether another origin can be sent the same.
     fn goes_to_next(&self, error: &OriginError) -> bool {
         let of = (&self.task.origin, &self.task.request);
-        let may_be_asked_twice = !self.body_sent && is_failed_over(of, error);
-        self.plan.body.is_none() && (error.not_sent() || may_be_asked_twice)
+        !self.body_sent && (error.not_sent() || is_failed_over(of, error))
     }
 
     async fn ask_one(
@@ -104,12 +107,10 @@ impl Asked {
             self.plan.body = None;
         }
         let again = self.plan.body.as_ref().and_then(RequestBody::again);
-        self.body_sent |= self.plan.body.is_some() && again.is_none();
-        let mut body = self.plan.body.take().map(|body| Upload {
-            body,
-            worker: &self.worker,
-            error: None,
-            bytes: 0,
+        let sent = self.plan.body.take().map(|body| Rc::new(Sent::of(body)));
+        let body = sent.as_ref().map(|sent| {
+            let upload = Upload { worker: Rc::clone(&self.worker), sent: Rc::clone(sent) };
+            Box::new(upload) as Box<dyn BodyProvider>
         });
         let mut on_interim = |head: ResponseHead| {
             // The client was told to continue when its body was first read.
@@ -121,9 +122,8 @@ impl Asked {
         self.worker.shared.applied.put_into(&mut self.task.request.fields, is_parent);
         super::prepare::without_spaces(&mut self.task.request);
         let of_client = is_parent.then(|| super::prepare::name_as_in_key(&mut self.task)).flatten();
-        let provider = body.as_mut().map(|body| body as &mut dyn BodyProvider);
         let (request, terms) = (&self.task.request, self.task.terms());
-        let asking = exchange_within(&pool, origin, request, provider, &mut on_interim, terms);
+        let asking = exchange_within(&pool, origin, request, body, &mut on_interim, terms);
         let result = match (&mut self.reply, self.plan.kind) {
             // A pass is for one client: when that is gone, so is the request.
             (Some(reply), FetchKind::Pass) => tokio::select! {
@@ -152,11 +152,15 @@ impl Asked {
         }
         // Whoever else waits for this may have a share that is not used up.
         self.is_crowded = matches!(result, Err(OriginError::LocalShareLimit { .. }));
-        if let Some(body) = body {
-            self.body_error = self.body_error.or(body.error);
-            self.body_bytes_sent = body.bytes;
-        }
         self.plan.body = again;
+        if let Some(sent) = sent {
+            self.body_error = self.body_error.or(sent.error.get());
+            self.body_bytes_sent = sent.bytes.get();
+            if !sent.is_begun.get() && result.is_err() {
+                self.plan.body = sent.body.take();
+            }
+            self.body_sent |= self.plan.body.is_none();
+        }
         Some(result)
     }
 
@@ -268,29 +272,50 @@ fn stripped(mut head: ResponseHead) -> ResponseHead {
     head
 }
 
-/// A client's body as an origin takes it.
-struct Upload<'a> {
-    body: RequestBody,
-    worker: &'a crate::worker::Worker,
-    error: Option<ClientBodyError>,
-    bytes: u64,
+/// A client's body as an origin takes it, also while that answers.
+struct Upload {
+    worker: Rc<Worker>,
+    sent: Rc<Sent>,
 }
 
-impl BodyProvider for Upload<'_> {
+/// A client's body, and how far it came.
+struct Sent {
+    body: RefCell<Option<RequestBody>>,
+    /// Whether any of it was asked for.
+    is_begun: Cell<bool>,
+    error: Cell<Option<ClientBodyError>>,
+    bytes: Cell<u64>,
+}
+
+impl Sent {
+    fn of(body: RequestBody) -> Self {
+        let body = RefCell::new(Some(body));
+        Self { body, is_begun: Cell::default(), error: Cell::default(), bytes: Cell::default() }
+    }
+}
+
+impl BodyProvider for Upload {
     fn length(&self) -> Option<u64> {
-        self.body.length()
+        self.sent.body.borrow().as_ref().and_then(RequestBody::length)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.sent.body.borrow().as_ref().is_some_and(RequestBody::is_coming)
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyFailure>> {
-        self.body.poll_next(cx).map(|next| match next {
+        let sent = &*self.sent;
+        sent.is_begun.set(true);
+        let Some(body) = &mut *sent.body.borrow_mut() else { return Poll::Ready(Ok(None)) };
+        body.poll_next(cx).map(|next| match next {
             None => Ok(None),
             Some(Ok(bytes)) => {
                 self.worker.stats.request_body_bytes.add(bytes.len() as u64);
-                self.bytes += bytes.len() as u64;
+                sent.bytes.set(sent.bytes.get() + bytes.len() as u64);
                 Ok(Some(bytes))
             }
             Some(Err(error)) => {
-                self.error = Some(error);
+                sent.error.set(Some(error));
                 Err(BodyFailure { reason: error.to_string() })
             }
         })

@@ -104,8 +104,8 @@ impl Filler {
         }
     }
 
-    /// Asks for `range` of the very representation the object holds. An origin that has another
-    /// one by now makes the object forgotten.
+    /// Asks for `range` of the very representation the object holds, one origin after the other: each may
+    /// have another one. Where none has it the object is forgotten.
     pub(crate) async fn ask(&self, range: &Range<u64>) -> Option<OriginBody> {
         self.worker.stats.fetches_range.increment();
         let question = self.road.question(&self.worker).filter(|question| {
@@ -113,15 +113,18 @@ impl Filler {
             question.request().method == Method::Get
         })?;
         let request = prepare::for_range(question.request(), range, &self.etag);
-        let response = question.exchange(&self.worker, &request).await?;
-        if self.joins(&response.head, range) {
-            return Some(response.body);
+        let (mut tried, mut is_replaced) = (Vec::new(), false);
+        while let Some(response) = question.exchange(&self.worker, &request, &mut tried).await {
+            if self.joins(&response.head, range) {
+                return Some(response.body);
+            }
+            self.worker.stats.fetches_unjoined.increment();
+            is_replaced |= response.head.status < 400;
+            response.body.discard().await;
         }
-        self.worker.stats.fetches_unjoined.increment();
-        if response.head.status < 400 {
+        if is_replaced {
             self.worker.shared.cache.forget(&self.object);
         }
-        response.body.discard().await;
         None
     }
 

@@ -8,7 +8,7 @@ use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::message::RequestHead;
-use freshet_origin::{Origin, OriginResponse, Terms, exchange_within};
+use freshet_origin::{Origin, OriginId, OriginResponse, Terms, exchange_within};
 use std::any::Any;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -46,19 +46,19 @@ impl Question {
         &self.request
     }
 
-    /// Sends `request`, which is this one for a part; what one origin has not seen goes to the next
-    /// where the policy leaves that open.
+    /// Sends `request`, which is this one for a part, to one that is not among `tried` yet; what one
+    /// origin has not seen goes to the next where the policy leaves that open.
     pub(crate) async fn exchange(
         &self,
         worker: &Worker,
         request: &RequestHead,
+        tried: &mut Vec<OriginId>,
     ) -> Option<OriginResponse> {
         let pool = worker.pool.clone();
-        let mut tried = Vec::new();
         while tried.len() < self.site.upstreams.tried_max {
             let now = UnixMillis::now();
             let chosen =
-                || choose(&self.choice, (&self.site, request, self.kind), &self.key, &tried, now);
+                || choose(&self.choice, (&self.site, request, self.kind), &self.key, tried, now);
             let first = self.answered.clone().filter(|_| tried.is_empty());
             let origin = first.or_else(chosen)?;
             tried.push(origin.id);

@@ -6,6 +6,7 @@ use freshet_config::rules::{Caching, Cors, FieldAction, FieldRule, Redirect, Rul
 use freshet_config::template::Template;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, ResponseHead, Scheme};
+use freshet_http::path::Readings;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 
@@ -155,9 +156,9 @@ fn change_request(
         // What the origin would say to one page's origin is kept for all.
         fields.remove("origin");
     }
-    let target = sent.map_or(target, |sent| &sent.target);
+    let path = Readings::of(sent.map_or(target, |sent| &sent.target));
     for (index, rule) in rules.request_fields.iter().enumerate() {
-        if rule.is_for(target) {
+        if rule.is_for(&path) {
             let value = sent.and_then(|sent| sent.values.get(index)?.as_deref());
             // What begins a fetch by itself asks for nobody.
             let value = value.or_else(|| rule.action.template()?.plain());
@@ -188,7 +189,8 @@ pub(super) fn deliver(task: &ClientTask, reason: Reason, head: &mut ResponseHead
     }
     let sent = ruled.and_then(|ruled| ruled.sent_target.as_deref());
     let target = sent.unwrap_or(&task.request.target);
-    let is_for = |rule: &&FieldRule| rule.is_for(target) && rule.is_for_status(status);
+    let path = Readings::of(target);
+    let is_for = |rule: &&FieldRule| rule.is_for(&path) && rule.is_for_status(status);
     for rule in rules.response_fields.iter().filter(is_for) {
         let template = rule.action.template();
         match template.and_then(Template::plain) {

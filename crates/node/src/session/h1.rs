@@ -351,7 +351,9 @@ impl Session {
             // Empty lines begin no request (RFC 9112 §2.2), and do not make up for silence.
             let empty = self.io.with_input(|input| {
                 let is_empty = input.iter().all(|byte| matches!(byte, b'\r' | b'\n'));
-                if is_empty { input.len() } else { 0 }
+                // The rest of the last one may be on its way.
+                let half = usize::from(input.ends_with(b"\r"));
+                if is_empty { input.len() - half } else { 0 }
             });
             if empty > 0 {
                 self.io.consume(empty);
@@ -360,7 +362,7 @@ impl Session {
             // Parsing again from the start is bounded by head_bytes_max; it only happens for heads
             // that arrive in parts.
             let parsed = self.io.with_input(|input| {
-                if input.is_empty() || input.len() == seen {
+                if matches!(input, b"" | b"\r") || input.len() == seen {
                     return Ok(None);
                 }
                 seen = input.len();

@@ -184,6 +184,10 @@ impl Arriving for H1Body {
         self.length
     }
 
+    fn is_coming(&self) -> bool {
+        !self.expects
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
         loop {
             match self.progress.state.get() {

@@ -3,8 +3,13 @@
 use crate::exchange::Tunnel;
 use crate::worker::Worker;
 use freshet_net::stream::Stream;
+use std::cell::Cell;
+use std::future::Future;
+use std::io;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
+use tokio::time::{Instant, timeout_at};
 
 /// Bytes moved at a time in each direction.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -23,15 +28,16 @@ pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: 
     let Tunnel { connection, first, idle, record: _record } = tunnel;
     let (mut client_read, mut client_write) = split(client);
     let (mut origin_read, mut origin_write) = connection.into_halves();
+    let moving = Moving { last: Cell::new(Instant::now()), idle };
     let up = async {
-        origin_write.write_all(&first).await?;
-        origin_write.write_all(&read).await?;
-        let bytes = read.len() as u64 + relay(&mut client_read, &mut origin_write, idle).await;
+        moving.within(origin_write.write_all(&first)).await??;
+        moving.within(origin_write.write_all(&read)).await??;
+        let bytes = read.len() as u64 + relay(&mut client_read, &mut origin_write, &moving).await;
         worker.stats.request_body_bytes.add(bytes);
-        std::io::Result::Ok(bytes)
+        io::Result::Ok(bytes)
     };
     let down = async {
-        let bytes = relay(&mut origin_read, &mut client_write, idle).await;
+        let bytes = relay(&mut origin_read, &mut client_write, &moving).await;
         worker.stats.body_bytes.add(bytes);
         bytes
     };
@@ -40,24 +46,83 @@ pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: 
     Moved { up: up.unwrap_or(0), down }
 }
 
+/// When something moved last, whichever way: often only one side speaks.
+struct Moving {
+    last: Cell<Instant>,
+    idle: Duration,
+}
+
+impl Moving {
+    /// What a step comes to, unless nothing moves in either direction for too long.
+    async fn within<T>(&self, step: impl Future<Output = T>) -> io::Result<T> {
+        let mut step = pin!(step);
+        loop {
+            let until = self.last.get() + self.idle;
+            if let Ok(done) = timeout_at(until, &mut step).await {
+                self.last.set(Instant::now());
+                return Ok(done);
+            }
+            if self.last.get() + self.idle <= until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
+    }
+}
+
 /// Moves bytes until the end of `from`, tells `to` of it, and returns how many there were.
 async fn relay(
     from: &mut (impl AsyncReadExt + Unpin),
     to: &mut (impl AsyncWriteExt + Unpin),
-    idle: Duration,
+    moving: &Moving,
 ) -> u64 {
     let mut buffer = vec![0; BUFFER_BYTES];
     let mut total = 0;
     loop {
-        let count = match tokio::time::timeout(idle, from.read(&mut buffer)).await {
+        let count = match moving.within(from.read(&mut buffer)).await {
             Ok(Ok(count)) if count > 0 => count,
             _ => break,
         };
-        if to.write_all(&buffer[..count]).await.is_err() || to.flush().await.is_err() {
+        let written = async {
+            to.write_all(&buffer[..count]).await?;
+            to.flush().await
+        };
+        if !matches!(moving.within(written).await, Ok(Ok(()))) {
             return total;
         }
         total += count as u64;
     }
     let _ = to.shutdown().await;
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn one_side_may_be_silent_for_as_long_as_the_other_speaks() {
+        let moving = Moving { last: Cell::new(Instant::now()), idle: Duration::from_secs(3) };
+        let (mut origin, mut from_origin) = tokio::io::duplex(64);
+        let (mut client, mut to_client) = tokio::io::duplex(64);
+        let (silent, mut from_silent) = tokio::io::duplex(64);
+        let mut nowhere = tokio::io::sink();
+        let begun = Instant::now();
+        let speaking = async {
+            let mut got = [0; 4];
+            for _ in 0..10 {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                origin.write_all(b"tick").await.unwrap();
+                client.read_exact(&mut got).await.unwrap();
+            }
+        };
+        let (up, down, ()) = tokio::join!(
+            relay(&mut from_silent, &mut nowhere, &moving),
+            relay(&mut from_origin, &mut to_client, &moving),
+            speaking,
+        );
+        assert_eq!((up, down), (0, 40));
+        // Then nothing moved.
+        assert_eq!(begun.elapsed().as_secs(), 23);
+        drop(silent);
+    }
 }

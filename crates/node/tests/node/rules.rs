@@ -110,6 +110,25 @@ fn fields_may_be_for_some_endings_and_statuses() {
 }
 
 #[test]
+fn fields_of_a_path_are_of_each_way_to_write_it() {
+    run(async {
+        let origin = echo();
+        let rule = "[[header]]\npath = \"/app/\"\nname = \"X-Frame-Options\"\nvalue = \"DENY\"\n";
+        let node = Setup::of(&origin).and(rule).start();
+        for (target, says) in [
+            ("/app/a", Some("DENY")),
+            ("/%61pp/a", Some("DENY")),
+            ("//app/a", Some("DENY")),
+            ("/x/../app/a?b", Some("DENY")),
+            ("/x/app/a", None),
+            ("/apple", None),
+        ] {
+            assert_eq!(get(&node, target).await.field("x-frame-options"), says, "{target}");
+        }
+    });
+}
+
+#[test]
 fn a_site_may_do_nothing_but_lead_elsewhere() {
     run(async {
         let origin = echo();

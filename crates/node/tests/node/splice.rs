@@ -225,6 +225,33 @@ fn a_director_that_changes_its_mind_brings_no_other_bytes() {
 }
 
 #[test]
+fn what_a_part_lacks_is_asked_until_one_has_the_same() {
+    run(async {
+        const LONG: u64 = 1_000_000;
+        let served = |seed: u64| {
+            move |asked: &Request| {
+                let etag = format!("\"{seed}\"");
+                ranged(asked, &pattern(seed, 0..LONG), &etag, &[FRESH])
+            }
+        };
+        let (one, two) = (Origin::serve(served(1)), Origin::serve(served(2)));
+        let turns = "[origins]\ndirector = \"round-robin\"";
+        let node = Setup::of(&one).origin(&two.url()).and(turns).start();
+        // Whose turn it is when the hole is asked for is either's.
+        for target in ["/a", "/b", "/c", "/d"] {
+            get_with(&node, target, &["Range: bytes=0-99999"]).await;
+            if target > "/b" {
+                get_with(&node, "/other", &["Range: bytes=0-9", "Cache-Control: no-store"]).await;
+            }
+            let answer = get_with(&node, target, &["Range: bytes=0-199999"]).await;
+            let seed = if answer.field("etag") == Some("\"1\"") { 1 } else { 2 };
+            assert!(answer.complete && answer.body == pattern(seed, 0..200_000), "{target}");
+        }
+        assert!(node.count("fetches_unjoined") > 0);
+    });
+}
+
+#[test]
 fn what_a_disk_does_not_give_is_asked_as_the_policy_says() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
@@ -418,5 +445,18 @@ fn what_one_gets_does_not_join_what_all_get() {
             assert!(answer.body == pattern(1, 0..1000), "{control}");
             assert!(get(&node, "/a").await.body == pattern(1, 0..TOTAL), "{control}");
         }
+    });
+}
+
+#[test]
+fn a_part_that_is_shorter_than_it_says_is_no_whole() {
+    run(async {
+        let fields = [FRESH, "ETag: \"1\"", "Content-Range: bytes 0-9/10"];
+        let origin = Origin::serve(move |_| response("206 Partial Content", &fields, "01234"));
+        let node = Setup::of(&origin).start();
+        let part = get_with(&node, "/a", &["Range: bytes=0-9"]).await;
+        assert_eq!((part.status, &*part.text()), (206, "01234"));
+        assert_eq!(node.variants("/a"), 0);
+        assert_ne!(get(&node, "/a").await.status, 200);
     });
 }

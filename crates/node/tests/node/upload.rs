@@ -2,7 +2,7 @@
 
 use crate::client::Client;
 use crate::harness::{Setup, TestNode, pattern, run};
-use crate::origin::{Origin, response};
+use crate::origin::{Origin, head, response};
 
 const OK: &[&str] = &["Cache-Control: no-store"];
 
@@ -101,6 +101,56 @@ fn an_answer_may_come_before_the_body_is_over() {
         assert_eq!((answer.status, answer.text().as_str()), (403, "no"));
         // The rest of the body is not waited for.
         assert_eq!(answer.field("connection"), Some("close"));
+        assert!(client.ended().await);
+    });
+}
+
+#[test]
+fn a_body_arrives_at_the_origin_that_works() {
+    run(async {
+        let two = echo();
+        for (framing, body, expected) in [
+            ("Content-Length: 0", Vec::new(), Vec::new()),
+            ("Content-Length: 3", b"abc".to_vec(), b"abc".to_vec()),
+            ("Content-Length: 200000", pattern(1, 0..200_000), pattern(1, 0..200_000)),
+            ("Transfer-Encoding: chunked", b"3\r\nabc\r\n0\r\n\r\n".to_vec(), b"abc".to_vec()),
+        ] {
+            let mut one = Origin::scripted();
+            let order = "[origins]\ndirector = \"fallback\"";
+            let node = Setup::of(&one).origin(&two.url()).and(order).start();
+            one.kill();
+            let mut client = Client::to(&node).await;
+            client.ask("POST", "/u", &[framing]).await;
+            client.send(&body).await;
+            let answer = client.answer("POST").await;
+            assert_eq!(answer.status, 200, "{framing}");
+            assert!(answer.body.ends_with(&expected), "{framing}");
+            assert_eq!(answer.body.is_empty(), expected.is_empty(), "{framing}");
+        }
+    });
+}
+
+#[test]
+fn a_client_and_an_origin_may_talk() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let mut client = Client::to(&node).await;
+        client.ask("POST", "/u", &["Transfer-Encoding: chunked"]).await;
+        client.send("5\r\nping1\r\n").await;
+        let mut asked = origin.next().await;
+        let mut got = Vec::new();
+        while !got.ends_with(b"ping1\r\n") {
+            got.extend_from_slice(&asked.some_body().await.unwrap());
+        }
+        asked.send(head("200 OK", OK, Some(10)));
+        asked.send("pong1");
+        assert_eq!(client.head().await.unwrap().status(), 200);
+        assert_eq!(client.some(5).await, b"pong1");
+        client.send("5\r\nping2\r\n0\r\n\r\n").await;
+        assert_eq!(asked.whole_body().await, b"5\r\nping2\r\n0\r\n\r\n");
+        asked.send("pong2");
+        assert_eq!(client.some(5).await, b"pong2");
         assert!(client.ended().await);
     });
 }

@@ -43,7 +43,7 @@ pub(crate) async fn attempts(
     pool: &Pool,
     origin: &Arc<Origin>,
     request: &RequestHead,
-    upload: &mut Upload<'_>,
+    upload: &mut Upload,
     (on_interim, in_flight): (&mut dyn FnMut(ResponseHead), Held),
     terms: Terms,
 ) -> Result<Outcome, OriginError> {
@@ -109,7 +109,7 @@ pub(crate) async fn attempts(
             }
             Err(failed) => {
                 let may_retry = failed.is_silent
-                    && stream.is_reused
+                    && (stream.is_reused || origin.has_another(stream.ends().0.as_ref()))
                     && silent + 1 < SILENT_MAX
                     && may_send_again(request, upload);
                 if !(may_retry && upload.begin(false)) {
@@ -144,9 +144,9 @@ fn deliver(
 }
 
 /// A request whose head was sent.
-pub(super) struct Attempt<'a, 'b> {
+pub(super) struct Attempt<'a> {
     stream: &'a Stream,
-    upload: &'a mut Upload<'b>,
+    upload: &'a mut Upload,
     on_interim: &'a mut dyn FnMut(ResponseHead),
     first_byte: Duration,
     started: Instant,
@@ -183,10 +183,10 @@ impl From<OriginError> for Failed {
     }
 }
 
-impl<'a, 'b> Attempt<'a, 'b> {
+impl<'a> Attempt<'a> {
     pub(super) fn new(
         stream: &'a Stream,
-        upload: &'a mut Upload<'b>,
+        upload: &'a mut Upload,
         on_interim: &'a mut dyn FnMut(ResponseHead),
         first_byte: Duration,
     ) -> Self {
@@ -241,23 +241,16 @@ impl<'a, 'b> Attempt<'a, 'b> {
 
     /// Hands on what there is of the body and keeps the timer true to what is waited for.
     fn send(&mut self, cx: &mut Context<'_>, timer: Pin<&mut Sleep>) -> Result<(), OriginError> {
-        while !self.is_finished && self.stream.wants_upload() {
-            match self.upload.poll_piece(cx) {
-                Poll::Ready(Ok(Some(piece))) => {
-                    self.upload.written += piece.len() as u64;
-                    self.stream.send(piece);
-                }
-                Poll::Ready(Ok(None)) => {
-                    self.stream.finish(self.upload.trailers());
-                    self.is_finished = true;
-                }
+        if !self.is_finished {
+            match self.stream.poll_upload(cx, self.upload) {
+                Poll::Ready(Ok(())) => self.is_finished = true,
                 Poll::Ready(Err(Stopped::Client(reason))) => {
                     return Err(OriginError::ClientBody { reason });
                 }
                 Poll::Ready(Err(Stopped::Origin(error))) => {
                     return Err(OriginError::from_io(&error, 0));
                 }
-                Poll::Pending => break,
+                Poll::Pending => {}
             }
         }
         if self.sent.is_some() {

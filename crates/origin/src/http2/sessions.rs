@@ -54,6 +54,17 @@ impl Sessions {
         }
     }
 
+    /// The same of those that lead to where the origin is no more.
+    pub(crate) fn retire_elsewhere(&mut self) {
+        self.open.retain(|session| {
+            let is_current = session.0.origin.is_at(session.0.remote.as_ref());
+            if !is_current {
+                session.retire();
+            }
+            is_current
+        });
+    }
+
     /// The same of the one that was opened first.
     pub(crate) fn retire_oldest(&mut self) {
         if !self.open.is_empty() {

@@ -4,6 +4,7 @@ use super::UPLOAD_BYTES_MAX;
 use super::session::{Ending, Session};
 use crate::definition::Origin;
 use crate::error::OriginError;
+use crate::upload::{Stopped, Upload};
 use bytes::Bytes;
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
@@ -12,7 +13,7 @@ use freshet_wire::h2::{Answer, Code};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// A stream, which is reset when it is dropped before its end.
@@ -49,8 +50,30 @@ impl Stream {
         (self.session.0.remote, self.session.0.local)
     }
 
+    /// Hands on what there is of a request's body, as far as the connection takes it. Ready at its end.
+    pub(crate) fn poll_upload(
+        &self,
+        cx: &mut Context<'_>,
+        upload: &mut Upload,
+    ) -> Poll<Result<(), Stopped>> {
+        while self.wants_upload() {
+            match ready!(upload.poll_piece(cx)) {
+                Ok(Some(piece)) => {
+                    upload.written += piece.len() as u64;
+                    self.send(piece);
+                }
+                Ok(None) => {
+                    self.finish(upload.trailers());
+                    return Poll::Ready(Ok(()));
+                }
+                Err(stopped) => return Poll::Ready(Err(stopped)),
+            }
+        }
+        Poll::Pending
+    }
+
     /// Whether a request's body may be asked for more.
-    pub(super) fn wants_upload(&self) -> bool {
+    pub(crate) fn wants_upload(&self) -> bool {
         let state = self.session.0.state.borrow();
         state.inboxes.get(&self.number).is_some_and(|inbox| inbox.upload_bytes < UPLOAD_BYTES_MAX)
     }
@@ -62,7 +85,7 @@ impl Stream {
     }
 
     /// Sends a piece of the request's body when its turn comes.
-    pub(super) fn send(&self, piece: Bytes) {
+    fn send(&self, piece: Bytes) {
         let state = &mut *self.session.0.state.borrow_mut();
         if let Some(inbox) = state.inboxes.get_mut(&self.number)
             && state.wire.queue(self.number, piece.len())
@@ -74,7 +97,7 @@ impl Stream {
     }
 
     /// The request's body is over.
-    pub(super) fn finish(&self, trailers: Option<Fields>) {
+    fn finish(&self, trailers: Option<Fields>) {
         let state = &mut *self.session.0.state.borrow_mut();
         state.wire.finish(self.number, trailers);
         state.wake_driver();

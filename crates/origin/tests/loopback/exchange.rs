@@ -3,6 +3,7 @@
 use crate::support::*;
 use bytes::Bytes;
 use freshet_http::message::Version;
+use freshet_origin::error::FailureKind;
 use freshet_origin::request_body::{BodyFailure, BodyProvider, WholeBody};
 use freshet_origin::{OriginSettings, exchange, pool::Pool};
 use freshet_wire::h1::Framing;
@@ -118,7 +119,7 @@ async fn interim_responses_are_handed_on_as_they_come() {
     let (pool, origin) = (Pool::new(), origin(address));
     let mut seen = Vec::new();
     let gate = Gate::default();
-    let mut body = gate.body("go");
+    let body = gate.body("go");
     let mut on_interim = |head: freshet_http::message::ResponseHead| {
         seen.push((head.status, head.fields.contains("link")));
         if head.status == 103 {
@@ -126,7 +127,7 @@ async fn interim_responses_are_handed_on_as_they_come() {
         }
     };
     let request = request("POST", "/");
-    let response = exchange(&pool, &origin, &request, Some(&mut body), &mut on_interim).await;
+    let response = exchange(&pool, &origin, &request, Some(Box::new(body)), &mut on_interim).await;
     let response = response.unwrap();
     assert_eq!((response.head.status, response.head.fields.contains("link")), (200, false));
     assert_eq!(seen, [(102, false), (103, true)]);
@@ -147,18 +148,23 @@ impl Gate {
     }
 
     fn body(&self, text: &'static str) -> GatedBody {
-        GatedBody { gate: self.clone(), whole: WholeBody::new(text) }
+        GatedBody { gate: self.clone(), whole: Some(WholeBody::new(text)) }
+    }
+
+    /// One that breaks off when the gate opens.
+    fn failing(&self) -> GatedBody {
+        GatedBody { gate: self.clone(), whole: None }
     }
 }
 
 struct GatedBody {
     gate: Gate,
-    whole: WholeBody,
+    whole: Option<WholeBody>,
 }
 
 impl BodyProvider for GatedBody {
     fn length(&self) -> Option<u64> {
-        self.whole.length()
+        self.whole.as_ref().and_then(WholeBody::length)
     }
 
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyFailure>> {
@@ -166,7 +172,10 @@ impl BodyProvider for GatedBody {
             self.gate.0.1.set(Some(cx.waker().clone()));
             return Poll::Pending;
         }
-        self.whole.poll_piece(cx)
+        match &mut self.whole {
+            Some(whole) => whole.poll_piece(cx),
+            None => Poll::Ready(Err(BodyFailure { reason: "it broke off".into() })),
+        }
     }
 }
 
@@ -184,11 +193,11 @@ async fn request_bodies_are_sent_by_length_or_in_chunks_with_trailers() {
     })
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
-    send(&pool, &origin, "POST", &mut WholeBody::new("whole")).await.unwrap();
+    send(&pool, &origin, "POST", WholeBody::new("whole")).await.unwrap();
     let mut chunked = Pieces::chunked(&["ab", "", "cde"], End::Clean);
     chunked.trailers = Some([("Sum", "5")].into_iter().collect());
-    send(&pool, &origin, "PUT", &mut chunked).await.unwrap();
-    send(&pool, &origin, "POST", &mut WholeBody::new("")).await.unwrap();
+    send(&pool, &origin, "PUT", chunked).await.unwrap();
+    send(&pool, &origin, "POST", WholeBody::new("")).await.unwrap();
     assert_eq!(
         server.await.unwrap(),
         "POST / HTTP/1.1\r\nHost: tv.example\r\nContent-Length: 5\r\n\r\nwhole\
@@ -200,7 +209,7 @@ async fn request_bodies_are_sent_by_length_or_in_chunks_with_trailers() {
 }
 
 #[tokio::test]
-async fn an_early_final_response_ends_the_sending_and_the_connection() {
+async fn the_end_of_an_early_response_ends_the_sending_and_the_connection() {
     let (address, server) = serve(|listener| async move {
         let mut peer = Peer::accept(&listener).await;
         peer.answer("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig").await;
@@ -208,12 +217,58 @@ async fn an_early_final_response_ends_the_sending_and_the_connection() {
     })
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
-    let mut body = Pieces::chunked(&["some"], End::Hangs);
-    let mut response = send(&pool, &origin, "POST", &mut body).await.unwrap();
+    let body = Pieces::chunked(&["some"], End::Hangs);
+    let mut response = send(&pool, &origin, "POST", body).await.unwrap();
     assert_eq!(response.head.status, 413);
     assert_eq!(text(&mut response.body).await.unwrap(), "big");
     server.await.unwrap();
     assert_eq!((pool.idle_len(origin.id), origin.stats.open.value()), (0, 0));
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_body_is_sent_while_the_response_comes() {
+    const PIECES: usize = 40;
+    let (address, server) = serve(|listener| async move {
+        let mut peer = Peer::accept(&listener).await;
+        peer.head().await.unwrap();
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nearly\r\n").await;
+        let mut all = Vec::new();
+        while !all.ends_with(b"\r\n0\r\n\r\n") {
+            let mut part = vec![0; 65_536];
+            let count = peer.0.read(&mut part).await.unwrap();
+            assert_ne!(count, 0, "the body broke off after {} bytes", all.len());
+            all.extend_from_slice(&part[..count]);
+        }
+        peer.send("3\r\nend\r\n0\r\n\r\n").await;
+        all.len()
+    })
+    .await;
+    let (pool, origin) = (Pool::new(), origin(address));
+    let mut body = Pieces::chunked(&[], End::Clean);
+    body.pieces = vec![Bytes::from(vec![b'x'; 100_000]); PIECES].into();
+    let mut response = send(&pool, &origin, "POST", body).await.unwrap();
+    assert_eq!(text(&mut response.body).await.unwrap(), "earlyend");
+    assert!(server.await.unwrap() > PIECES * 100_000);
+    assert_eq!((pool.idle_len(origin.id), origin.stats.open.value()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_breaks_off_within_an_early_response_breaks_it_off() {
+    let (address, server) = serve(|listener| async move {
+        let mut peer = Peer::accept(&listener).await;
+        peer.head().await.unwrap();
+        peer.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nearly\r\n").await;
+        peer.closed().await;
+    })
+    .await;
+    let (pool, origin) = (Pool::new(), origin(address));
+    let gate = Gate::default();
+    let body = gate.failing();
+    let mut response = send(&pool, &origin, "POST", body).await.unwrap();
+    gate.open();
+    let error = text(&mut response.body).await.unwrap_err();
+    assert_eq!(error.kind(), FailureKind::ClientBody);
+    server.await.unwrap();
 }
 
 #[tokio::test]
@@ -226,8 +281,8 @@ async fn a_refusal_is_delivered_although_the_origin_stopped_reading_and_closed()
     })
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
-    let mut body = Pieces::chunked(&["x"], End::Hangs);
-    let response = send(&pool, &origin, "POST", &mut body).await;
+    let body = Pieces::chunked(&["x"], End::Hangs);
+    let response = send(&pool, &origin, "POST", body).await;
     server.await.unwrap();
     // A reset may overtake the response; both ends are allowed, hanging is not.
     match response {

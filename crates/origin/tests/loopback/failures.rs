@@ -138,7 +138,7 @@ async fn a_failing_request_body_is_the_clients_fault_and_never_looks_whole() {
     let (pool, origin) = (Pool::new(), origin(address));
     let mut body = Pieces::chunked(&[], End::Fails);
     body.pieces = [Bytes::from(vec![b'x'; 100_000])].into();
-    let error = send(&pool, &origin, "POST", &mut body).await.unwrap_err();
+    let error = send(&pool, &origin, "POST", body).await.unwrap_err();
     assert_eq!((error.status(), error.kind()), (400, FailureKind::ClientBody));
     assert!(error.to_string().contains("the client left"));
     let seen = server.await.unwrap();
@@ -157,7 +157,7 @@ async fn a_request_body_of_another_length_than_declared_is_refused() {
         .await;
         let mut body = Pieces::chunked(&["four"], End::Clean);
         body.length = Some(length);
-        let error = send(&Pool::new(), &origin(address), "PUT", &mut body).await.unwrap_err();
+        let error = send(&Pool::new(), &origin(address), "PUT", body).await.unwrap_err();
         assert!(error.to_string().contains(complaint), "{error}");
     }
 }
@@ -181,12 +181,12 @@ async fn a_dead_reused_connection_is_replaced_once() {
     let (pool, origin) = (Pool::new(), origin(address));
     get(&pool, &origin).await.unwrap();
     // Idempotent, and the body is remembered.
-    let response = send(&pool, &origin, "PUT", &mut WholeBody::new("small")).await.unwrap();
+    let response = send(&pool, &origin, "PUT", WholeBody::new("small")).await.unwrap();
     assert_eq!(response.head.status, 201);
     assert!(response.facts.retried && !response.facts.reused);
     assert_eq!((origin.stats.retries.value(), origin.stats.failures_sum()), (1, 0));
     // Not idempotent, and sent: nobody knows what the origin did with it.
-    let error = send(&pool, &origin, "POST", &mut WholeBody::new("small")).await.unwrap_err();
+    let error = send(&pool, &origin, "POST", WholeBody::new("small")).await.unwrap_err();
     assert_eq!(error.kind(), FailureKind::Closed);
     assert_eq!(origin.stats.retries.value(), 1);
     assert!(server.await.unwrap().ends_with("small"));
@@ -206,8 +206,8 @@ async fn a_post_whose_body_nobody_touched_is_sent_again() {
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
     get(&pool, &origin).await.unwrap();
-    let mut body = Pieces::chunked(&[], End::Hangs);
-    let response = send(&pool, &origin, "POST", &mut body).await.unwrap();
+    let body = Pieces::chunked(&[], End::Hangs);
+    let response = send(&pool, &origin, "POST", body).await.unwrap();
     assert_eq!((response.head.status, response.facts.retried), (401, true));
     drop(response);
     server.await.unwrap();
@@ -279,11 +279,11 @@ async fn an_origin_that_takes_nothing_is_a_write_timeout_and_a_slow_client_is_no
     let (pool, origin) = (Pool::new(), origin(address));
     let mut endless = Pieces::chunked(&[], End::Clean);
     endless.pieces = vec![Bytes::from(vec![b'x'; 1 << 20]); 64].into();
-    let error = send(&pool, &origin, "POST", &mut endless).await.unwrap_err();
+    let error = send(&pool, &origin, "POST", endless).await.unwrap_err();
     let limit = origin.settings.timeouts.between_bytes;
     assert_eq!(error, OriginError::OriginWriteTimeout { limit });
 
-    let mut silent = Pieces::chunked(&[], End::Hangs);
+    let silent = Pieces::chunked(&[], End::Hangs);
     let (address, _server) = serve(|listener| async move {
         let mut peer = Peer::accept(&listener).await;
         peer.head().await;
@@ -292,7 +292,7 @@ async fn an_origin_that_takes_nothing_is_a_write_timeout_and_a_slow_client_is_no
     .await;
     let patient = crate::support::origin(address);
     let hour = Duration::from_secs(3600);
-    let sending = send(&pool, &patient, "POST", &mut silent);
+    let sending = send(&pool, &patient, "POST", silent);
     assert!(tokio::time::timeout(hour, sending).await.is_err(), "the client may be slow");
 }
 

@@ -301,11 +301,11 @@ async fn what_a_server_that_leaves_did_not_look_at_is_sent_again_whatever_the_me
     .await;
     local(async move {
         let (pool, origin) = (Pool::new(), http2(address));
-        let mut body = WholeBody::new("again");
+        let body = WholeBody::new("again");
         let (first, second) = tokio::join!(
             async { whole(get(&pool, &origin).await.unwrap()).await.unwrap() },
             async {
-                let response = send(&pool, &origin, "POST", &mut body).await.unwrap();
+                let response = send(&pool, &origin, "POST", body).await.unwrap();
                 assert!(response.facts.retried);
                 whole(response).await.unwrap()
             }
@@ -625,7 +625,7 @@ async fn a_server_that_misbehaves_gets_an_error_and_takes_nobody_with_it() {
 #[tokio::test]
 async fn a_connection_that_dies_is_opened_again_for_what_may_be_sent_twice() {
     let (address, _server) = serve(|listener| async move {
-        for _ in 0..2 {
+        for _ in 0..3 {
             let mut server = Server::accept(&listener, &[]).await;
             let (stream, _) = server.request().await.expect("a request");
             server.answer(stream, "one").await;
@@ -634,7 +634,7 @@ async fn a_connection_that_dies_is_opened_again_for_what_may_be_sent_twice() {
         }
         let mut server = Server::accept(&listener, &[]).await;
         let (stream, _) = server.request().await.expect("a request");
-        server.answer(stream, "three").await;
+        server.answer(stream, "four").await;
         server.code().await
     })
     .await;
@@ -644,9 +644,13 @@ async fn a_connection_that_dies_is_opened_again_for_what_may_be_sent_twice() {
         // A GET goes to the next connection.
         assert_eq!(whole(get(&pool, &origin).await.unwrap()).await.unwrap(), "one");
         // What a server may have done is not done again.
-        let error = send(&pool, &origin, "POST", &mut WholeBody::new("x")).await.unwrap_err();
+        let error = send(&pool, &origin, "POST", WholeBody::new("x")).await.unwrap_err();
         assert_eq!(error.kind(), FailureKind::Closed, "{error}");
-        assert_eq!(whole(get(&pool, &origin).await.unwrap()).await.unwrap(), "three");
+        assert_eq!(whole(get(&pool, &origin).await.unwrap()).await.unwrap(), "one");
+        let post = request("POST", "/");
+        let error = exchange(&pool, &origin, &post, None, &mut |_| {}).await.unwrap_err();
+        assert_eq!(error.kind(), FailureKind::Closed, "{error}");
+        assert_eq!(whole(get(&pool, &origin).await.unwrap()).await.unwrap(), "four");
     })
     .await;
 }
@@ -732,8 +736,8 @@ async fn a_large_upload_waits_for_windows_and_is_all_there() {
     local(async move {
         let (pool, origin) = (Pool::new(), http2(address));
         let text = Bytes::from((0..300_000_u32).map(|n| n as u8).collect::<Vec<_>>());
-        let mut body = WholeBody::new(text.clone());
-        let response = send(&pool, &origin, "PUT", &mut body).await.unwrap();
+        let body = WholeBody::new(text.clone());
+        let response = send(&pool, &origin, "PUT", body).await.unwrap();
         assert_eq!(whole(response).await.unwrap(), "taken");
         let (got, fields) = server.await.unwrap();
         assert!(got == text && fields.contains(&"content-length=300000".to_owned()));

@@ -133,9 +133,10 @@ async fn a_foreign_server_of_http2_and_this_client_understand_each_other() {
             let (pool, origin) = (pool.clone(), origin.clone());
             tokio::task::spawn_local(async move {
                 let large = index.to_string().repeat(1 + index * 40_000);
-                let mut body = WholeBody::new(large.clone());
+                let body = WholeBody::new(large.clone());
                 let sized = request("POST", "/sized");
-                let asked = exchange(&pool, &origin, &sized, Some(&mut body), &mut |_| {}).await;
+                let asked =
+                    exchange(&pool, &origin, &sized, Some(Box::new(body)), &mut |_| {}).await;
                 let mut response = asked.unwrap();
                 assert_eq!(response.framing, Framing::Length(large.len() as u64));
                 assert_eq!(response.head.fields.get("x-host"), Some(&b"tv.example"[..]));
@@ -157,7 +158,7 @@ async fn a_foreign_server_of_http2_and_this_client_understand_each_other() {
         open.fields.append("TE", "trailers");
         open.fields.append("Connection", "TE");
         let mut response =
-            exchange(&pool, &origin, &open, Some(&mut pieces), &mut |_| {}).await.unwrap();
+            exchange(&pool, &origin, &open, Some(Box::new(pieces)), &mut |_| {}).await.unwrap();
         assert_eq!(response.head.fields.get("x-method"), Some(&b"PROPFIND"[..]));
         assert_eq!(response.framing, Framing::Chunked);
         assert_eq!(text(&mut response.body).await.unwrap(), "one two three");
@@ -187,10 +188,10 @@ async fn a_foreign_server_and_this_client_understand_each_other() {
     let (pool, origin) = (Pool::new(), origin(address));
 
     let large = "x".repeat(300_000);
-    let mut body = WholeBody::new(large.clone());
+    let body = WholeBody::new(large.clone());
     let sized = request("POST", "/sized");
     let mut response =
-        exchange(&pool, &origin, &sized, Some(&mut body), &mut |_| {}).await.unwrap();
+        exchange(&pool, &origin, &sized, Some(Box::new(body)), &mut |_| {}).await.unwrap();
     assert_eq!(response.framing, Framing::Length(300_000));
     assert_eq!(response.head.fields.get("x-host"), Some(&b"tv.example"[..]));
     assert!(text(&mut response.body).await.unwrap() == large);
@@ -202,7 +203,7 @@ async fn a_foreign_server_and_this_client_understand_each_other() {
     chunked.fields.append("Trailer", "sum");
     chunked.fields.append("TE", "trailers");
     let mut response =
-        exchange(&pool, &origin, &chunked, Some(&mut pieces), &mut |_| {}).await.unwrap();
+        exchange(&pool, &origin, &chunked, Some(Box::new(pieces)), &mut |_| {}).await.unwrap();
     assert_eq!(response.head.fields.get("x-method"), Some(&b"PROPFIND"[..]));
     assert_eq!(response.framing, Framing::Chunked);
     assert_eq!(text(&mut response.body).await.unwrap(), "one two three");

@@ -124,8 +124,9 @@ pub(crate) async fn send(
     pool: &Pool,
     origin: &Arc<Origin>,
     method: &str,
-    body: &mut dyn BodyProvider,
+    body: impl BodyProvider + 'static,
 ) -> Result<OriginResponse, OriginError> {
+    let body: Box<dyn BodyProvider> = Box::new(body);
     exchange(pool, origin, &request(method, "/"), Some(body), &mut |_| {}).await.map(released)
 }
 

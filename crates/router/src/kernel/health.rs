@@ -2,7 +2,6 @@
 
 use super::config::Health;
 use super::interface::Interface;
-use crate::app::App;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,16 +25,16 @@ pub(super) fn now_ns() -> u64 {
 pub(super) struct Sign(Arc<AtomicU64>);
 
 impl Sign {
-    /// Starts looking.
+    /// Starts looking at an app behind these interfaces. One of which another took the place is not its
+    /// own: the kernel has no way to it.
     #[must_use]
-    pub(super) fn watch(health: Health, app: &App) -> Self {
-        let interfaces: Vec<String> = app.legs.iter().map(|leg| leg.interface.clone()).collect();
+    pub(super) fn watch(health: Health, legs: Vec<Interface>) -> Self {
         let sign = Arc::new(AtomicU64::new(0));
         let told = Arc::downgrade(&sign);
         std::thread::spawn(move || {
             loop {
                 let looked_ns = now_ns();
-                let is_alive = is_alive(&health, &interfaces);
+                let is_alive = is_alive(&health, &legs) && legs.iter().all(Interface::is_there);
                 let Some(sign) = told.upgrade() else { return };
                 if is_alive {
                     sign.store(looked_ns, Ordering::Relaxed);
@@ -54,9 +53,9 @@ impl Sign {
     }
 }
 
-fn is_alive(health: &Health, interfaces: &[String]) -> bool {
+fn is_alive(health: &Health, legs: &[Interface]) -> bool {
     match health {
-        Health::Carrier => interfaces.iter().all(|name| Interface::has_carrier(name)),
+        Health::Carrier => legs.iter().all(Interface::has_carrier),
         Health::Tcp(address) => TcpStream::connect_timeout(address, PATIENCE).is_ok(),
     }
 }

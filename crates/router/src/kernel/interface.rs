@@ -44,6 +44,13 @@ impl Interface {
         found.flatten().ok_or_else(|| format!("there is no interface `{name}`; see `ip link`"))
     }
 
+    /// Whether the one of its name is still the same one.
+    #[must_use]
+    pub(super) fn is_there(&self) -> bool {
+        let index = text(&self.name, "ifindex").and_then(|text| text.parse().ok());
+        index == Some(self.index)
+    }
+
     /// The bridge it is in.
     #[must_use]
     pub(super) fn bridge(&self) -> Option<String> {
@@ -54,8 +61,8 @@ impl Interface {
 
     /// Whether something is at its other end.
     #[must_use]
-    pub(super) fn has_carrier(name: &str) -> bool {
-        text(name, "carrier").as_deref() == Some("1")
+    pub(super) fn has_carrier(&self) -> bool {
+        text(&self.name, "carrier").as_deref() == Some("1")
     }
 }
 

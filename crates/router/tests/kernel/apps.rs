@@ -131,6 +131,29 @@ fn an_app_whose_interface_is_another_now_is_placed_anew_and_one_without_is_let_g
 }
 
 #[test]
+fn an_app_of_the_configuration_is_found_again_when_its_interface_is_another() {
+    let Some(mut world) = world() else { return };
+    let mac = world.mac("app", "app0");
+    world.start_router(&world.breakout_app());
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    for _ in 0..2 {
+        world.ip("rtr", "link delete leg0");
+        world.is_answered_by("core");
+        world.pair("app", "app0", "leg0", 1500);
+        world.ip("app", &format!("link set app0 address {mac}"));
+        world.ip("rtr", "addr add 10.99.0.1/24 dev leg0");
+        world.ip("app", "addr add 10.99.0.2/24 dev app0");
+        world.ip("app", "route add default via 10.99.0.1");
+        world.until("the edge answers again", |world| {
+            world.get(0).is_some_and(|text| text.starts_with("edge"))
+        });
+    }
+    let events = world.ask(json!({"ask": "events"})).to_string();
+    assert_eq!(events.matches("app-found-again").count(), 2, "{events}");
+}
+
+#[test]
 fn an_app_that_cannot_be_had_is_refused_in_words() {
     let Some(mut world) = world() else { return };
     let good = description(&world);

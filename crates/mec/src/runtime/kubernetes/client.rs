@@ -291,8 +291,7 @@ impl Asker {
     ) -> Result<(u16, Vec<u8>), String> {
         // Its words are of origins, which a cluster is here.
         let say = |error: OriginError| error.to_string().replace("the origin", "the cluster");
-        let mut body = body.clone().map(WholeBody::new);
-        let body = body.as_mut().map(|body| body as &mut dyn BodyProvider);
+        let body = body.clone().map(|body| Box::new(WholeBody::new(body)) as Box<dyn BodyProvider>);
         let answer = exchange(&self.pool, origin, head, body, &mut |_| {}).await;
         let mut answer = answer.map_err(say)?;
         let whole = answer.body.read_whole(ANSWER_BYTES_MAX).await.map_err(say)?;

@@ -7,16 +7,19 @@ mod question;
 mod stream;
 
 use crate::platform::Resolved;
-use question::{HEAD_BYTES, Question, REFUSED};
-use std::collections::HashMap;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use question::{HEAD_BYTES, Question, REFUSED, SERVER_FAILURE, Wrong};
+use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, UdpSocket as StdSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::{TcpListener, UdpSocket};
+use tokio::time::timeout;
 
 /// Longest message either way: the longest there is.
 const MESSAGE_BYTES_MAX: usize = 65_535;
-/// Questions that wait for the upstream at a time; others are dropped.
-const QUESTIONS_MAX: usize = 4096;
+/// Questions that wait for the upstream at a time, each with a socket; others are dropped.
+const QUESTIONS_MAX: usize = 256;
 /// How long the upstream may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -25,39 +28,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Resolver {
     socket: StdSocket,
     listener: StdListener,
-    /// Where others' names are asked for, and the socket towards it.
-    upstream: Option<(SocketAddr, StdSocket)>,
-}
-
-/// A question that waits.
-struct Waiting {
-    client: SocketAddr,
-    id: [u8; 2],
-    asked: Vec<u8>,
-    since: Instant,
+    /// Where others' names are asked for.
+    upstream: Option<SocketAddr>,
 }
 
 impl Resolver {
-    /// Binds `listen`, by UDP and TCP, and a socket towards `upstream`.
+    /// Binds `listen`, by UDP and TCP.
     pub(super) fn bind(listen: SocketAddr, upstream: Option<SocketAddr>) -> Result<Self, String> {
-        let say = |error: std::io::Error| format!("dns: {error}");
-        let bound = |address: SocketAddr| {
-            let socket = StdSocket::bind(address).map_err(say)?;
-            socket.set_nonblocking(true).map_err(say)?;
-            Ok::<_, String>(socket)
-        };
-        let upstream = upstream.map(|upstream| {
-            let any: IpAddr =
-                if upstream.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
-            let socket = bound((any, 0).into())?;
-            socket.connect(upstream).map_err(say)?;
-            Ok::<_, String>((upstream, socket))
-        });
+        let say = |error: io::Error| format!("dns: {error}");
         let listener = StdListener::bind(listen).map_err(say)?;
         listener.set_nonblocking(true).map_err(say)?;
         // Where 0 is asked for, the kernel has chosen.
-        let socket = bound(listener.local_addr().map_err(say)?)?;
-        Ok(Self { socket, listener, upstream: upstream.transpose()? })
+        let socket = StdSocket::bind(listener.local_addr().map_err(say)?).map_err(say)?;
+        socket.set_nonblocking(true).map_err(say)?;
+        Ok(Self { socket, listener, upstream })
     }
 
     /// Where it is asked.
@@ -67,22 +51,17 @@ impl Resolver {
 
     /// Answers until its sockets fail. `resolve` gives what a rule says of a name.
     pub(super) async fn run(self, resolve: impl Fn(&str, bool) -> Option<Resolved>) {
-        let (address, upstream) = self.upstream.unzip();
         let made = || {
-            let upstream = upstream.map(UdpSocket::from_std).transpose()?;
-            Ok::<_, std::io::Error>((
-                UdpSocket::from_std(self.socket)?,
-                TcpListener::from_std(self.listener)?,
-                upstream,
-            ))
+            let listener = TcpListener::from_std(self.listener)?;
+            Ok::<_, io::Error>((UdpSocket::from_std(self.socket)?, listener))
         };
-        let (socket, listener, upstream) = match made() {
+        let (socket, listener) = match made() {
             Ok(made) => made,
             Err(error) => return tracing::error!(%error, "the resolver ends"),
         };
         tokio::join!(
-            datagrams(&socket, upstream.as_ref(), &resolve),
-            stream::serve(&listener, address, &resolve),
+            datagrams(&socket, self.upstream, &resolve),
+            stream::serve(&listener, self.upstream, &resolve),
         );
     }
 }
@@ -90,70 +69,78 @@ impl Resolver {
 /// Answers what comes by UDP.
 async fn datagrams(
     socket: &UdpSocket,
-    upstream: Option<&UdpSocket>,
+    upstream: Option<SocketAddr>,
     resolve: &impl Fn(&str, bool) -> Option<Resolved>,
 ) {
-    let mut waiting: HashMap<[u8; 2], Waiting> = HashMap::new();
-    let mut next_id = 0_u16;
-    let (mut asked, mut answered) = (vec![0; MESSAGE_BYTES_MAX], vec![0; MESSAGE_BYTES_MAX]);
+    let mut message = vec![0; MESSAGE_BYTES_MAX];
+    let mut asking = FuturesUnordered::new();
     loop {
-        tokio::select! {
-            received = socket.recv_from(&mut asked) => {
+        let (reply, client) = tokio::select! {
+            received = socket.recv_from(&mut message) => {
                 let Ok((count, client)) = received else { continue };
-                let message = &asked[..count];
-                let Some(question) = Question::read(message) else { continue };
+                let message = &message[..count];
+                let question = match Question::read(message) {
+                    Ok(question) => question,
+                    Err(Wrong::NoQuery) => continue,
+                    Err(Wrong::Answered(reply)) => {
+                        let _ = socket.send_to(&reply, client).await;
+                        continue;
+                    }
+                };
                 let reply = match (question.answer(message, resolve), upstream) {
                     (Some(reply), _) => reply,
                     (None, None) => question.reply(message, REFUSED, None),
                     (None, Some(upstream)) => {
-                        waiting.retain(|_, one| one.since.elapsed() < PATIENCE);
-                        if waiting.len() >= QUESTIONS_MAX {
-                            continue;
+                        if asking.len() < QUESTIONS_MAX {
+                            let message = message.to_vec();
+                            asking.push(async move { (reply_of(upstream, &question, message).await, client) });
                         }
-                        // Unguessable from outside, and unlike those that wait.
-                        next_id = next_id.wrapping_add(random_step());
-                        while waiting.contains_key(&next_id.to_be_bytes()) {
-                            next_id = next_id.wrapping_add(1);
-                        }
-                        let mut forwarded = message.to_vec();
-                        let id = [message[0], message[1]];
-                        forwarded[..2].copy_from_slice(&next_id.to_be_bytes());
-                        let asked = forwarded[HEAD_BYTES..question.end].to_ascii_lowercase();
-                        let one = Waiting { client, id, asked, since: Instant::now() };
-                        waiting.insert(next_id.to_be_bytes(), one);
-                        let _ = upstream.send(&forwarded).await;
                         continue;
                     }
                 };
-                let _ = socket.send_to(&reply, client).await;
+                (reply, client)
             }
-            received = from(upstream, &mut answered) => {
-                let Ok(count) = received else { continue };
-                let message = &mut answered[..count];
-                let Some((id, one)) = message.first_chunk().and_then(|id| waiting.get_key_value(id)) else { continue };
-                // Only the answer to this very question.
-                let end = HEAD_BYTES + one.asked.len();
-                let is_it = message.get(HEAD_BYTES..end).is_some_and(|asked| asked.eq_ignore_ascii_case(&one.asked));
-                if is_it {
-                    let (id, client) = (*id, one.client);
-                    message[..2].copy_from_slice(&one.id);
-                    waiting.remove(&id);
-                    let _ = socket.send_to(message, client).await;
-                }
-            }
+            Some(answered) = asking.next() => answered,
+        };
+        let _ = socket.send_to(&reply, client).await;
+    }
+}
+
+/// What an upstream says to a question, or that it is silent.
+async fn reply_of(upstream: SocketAddr, question: &Question, mut message: Vec<u8>) -> Vec<u8> {
+    match timeout(PATIENCE, ask(upstream, question, &message)).await {
+        Ok(Ok(reply)) => reply,
+        _ => {
+            message.truncate(question.end);
+            question.reply(&message, SERVER_FAILURE, None)
         }
     }
 }
 
-async fn from(upstream: Option<&UdpSocket>, into: &mut [u8]) -> std::io::Result<usize> {
-    match upstream {
-        Some(upstream) => upstream.recv(into).await,
-        None => std::future::pending().await,
+/// Asks from a port of its own, with a number of its own: who cannot see the question cannot answer in
+/// the upstream's place (RFC 5452 §9.2).
+async fn ask(upstream: SocketAddr, question: &Question, message: &[u8]) -> io::Result<Vec<u8>> {
+    let any: IpAddr = if upstream.is_ipv4() { [0, 0, 0, 0].into() } else { [0_u16; 8].into() };
+    let socket = UdpSocket::bind((any, 0)).await?;
+    socket.connect(upstream).await?;
+    let mut id = [0; 2];
+    aws_lc_rs::rand::fill(&mut id).map_err(io::Error::other)?;
+    let mut asked = message.to_vec();
+    asked[..2].copy_from_slice(&id);
+    socket.send(&asked).await?;
+    let mut answered = vec![0; MESSAGE_BYTES_MAX];
+    loop {
+        let count = socket.recv(&mut answered).await?;
+        let reply = &mut answered[..count];
+        // Only the answer to this very question.
+        let wanted = &asked[HEAD_BYTES..question.end];
+        let is_it = reply.starts_with(&id)
+            && reply
+                .get(HEAD_BYTES..question.end)
+                .is_some_and(|found| found.eq_ignore_ascii_case(wanted));
+        if is_it {
+            reply[..2].copy_from_slice(&message[..2]);
+            return Ok(reply.to_vec());
+        }
     }
-}
-
-fn random_step() -> u16 {
-    let mut bytes = [0; 2];
-    aws_lc_rs::rand::fill(&mut bytes).expect("the system has randomness");
-    u16::from_be_bytes(bytes)
 }

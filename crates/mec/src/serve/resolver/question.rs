@@ -8,13 +8,26 @@ pub(super) const HEAD_BYTES: usize = 12;
 const A: u16 = 1;
 const AAAA: u16 = 28;
 const INTERNET: u16 = 1;
+/// The record in which clients say what else they know (RFC 6891 §6.1.2).
+const OPTIONS: u16 = 41;
+/// Bytes of one without an option.
+const OPTIONS_BYTES: usize = 11;
+/// Longest datagram that is said to be taken: what passes everywhere in one piece.
+const DATAGRAM_BYTES: u16 = 1232;
 const NO_ERROR: u8 = 0;
+/// It cannot be read.
+const FORMAT_ERROR: u8 = 1;
 /// The upstream is silent.
 pub(super) const SERVER_FAILURE: u8 = 2;
+/// It is no question for names.
+const NOT_IMPLEMENTED: u8 = 4;
 /// Nobody is asked for others' names.
 pub(super) const REFUSED: u8 = 5;
+/// Upper part of the code that another version of the options has (RFC 6891 §9).
+const BAD_VERSION: u8 = 1;
 
 /// The question of a message that has one.
+#[derive(Clone, Debug)]
 pub(super) struct Question {
     /// In lower case, without a dot at its end.
     name: String,
@@ -22,16 +35,52 @@ pub(super) struct Question {
     class: u16,
     /// Where it ends.
     pub(super) end: usize,
+    /// Whether its client says what else it knows, and wants the same (RFC 6891 §6.1.1).
+    has_options: bool,
+}
+
+/// Why a message is no question.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    /// It is no message of a client: nothing is said to it.
+    NoQuery,
+    /// It is answered so.
+    Answered(Vec<u8>),
 }
 
 impl Question {
-    /// The question of a message; `None` where that is no query with one question.
-    pub(super) fn read(message: &[u8]) -> Option<Self> {
-        let head: &[u8; HEAD_BYTES] = message.first_chunk()?;
-        // A standard query with one question.
-        if head[2] & 0xf8 != 0 || head[4..6] != [0, 1] {
-            return None;
+    /// The question of a message.
+    ///
+    /// # Errors
+    /// What becomes of one that is no query with one question (RFC 9619 §4).
+    pub(super) fn read(message: &[u8]) -> Result<Self, Wrong> {
+        let head: &[u8; HEAD_BYTES] = message.first_chunk().ok_or(Wrong::NoQuery)?;
+        if head[2] & 0x80 != 0 {
+            return Err(Wrong::NoQuery);
         }
+        let say = |code| Wrong::Answered(bare(head, code));
+        if head[2] & 0x78 != 0 {
+            return Err(say(NOT_IMPLEMENTED));
+        }
+        if head[4..6] != [0, 1] {
+            return Err(say(FORMAT_ERROR));
+        }
+        let mut question = Self::named(message).ok_or_else(|| say(FORMAT_ERROR))?;
+        let counts = [6, 8, 10].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
+        let records = counts.into_iter().map(usize::from).sum();
+        let options = options(message, question.end, records).ok_or_else(|| say(FORMAT_ERROR))?;
+        if options.is_some_and(|version| version > 0) {
+            let mut reply = bare(head, NO_ERROR);
+            reply[11] = 1;
+            reply.extend(own_options(BAD_VERSION));
+            return Err(Wrong::Answered(reply));
+        }
+        question.has_options = options.is_some();
+        Ok(question)
+    }
+
+    /// The question behind a head.
+    fn named(message: &[u8]) -> Option<Self> {
         let (mut at, mut labels) = (HEAD_BYTES, Vec::new());
         loop {
             let length = usize::from(*message.get(at)?);
@@ -50,8 +99,8 @@ impl Question {
                 return None;
             }
         }
-        let word = |at: usize| Some(u16::from_be_bytes(message.get(at..at + 2)?.try_into().ok()?));
-        Some(Self { name: labels.join("."), kind: word(at)?, class: word(at + 2)?, end: at + 4 })
+        let (kind, class) = (word(message, at)?, word(message, at + 2)?);
+        Some(Self { name: labels.join("."), kind, class, end: at + 4, has_options: false })
     }
 
     /// What a rule says; `None` where none is about the name.
@@ -80,7 +129,8 @@ impl Question {
         // An answer, recursion as it was asked for and available.
         reply[2] = 0x80 | message[2] & 0x01;
         reply[3] = 0x80 | code;
-        reply[4..HEAD_BYTES].copy_from_slice(&[0, 1, 0, u8::from(address.is_some()), 0, 0, 0, 0]);
+        let (answers, others) = (u8::from(address.is_some()), u8::from(self.has_options));
+        reply[4..HEAD_BYTES].copy_from_slice(&[0, 1, 0, answers, 0, 0, 0, others]);
         if let Some((address, ttl_s)) = address {
             let data = match address {
                 IpAddr::V4(one) => one.octets().to_vec(),
@@ -94,8 +144,59 @@ impl Question {
             reply.extend((data.len() as u16).to_be_bytes());
             reply.extend(data);
         }
+        if self.has_options {
+            reply.extend(own_options(0));
+        }
         reply
     }
+}
+
+/// A reply without a question.
+fn bare(head: &[u8; HEAD_BYTES], code: u8) -> Vec<u8> {
+    let mut reply = vec![0; HEAD_BYTES];
+    reply[..2].copy_from_slice(&head[..2]);
+    // What was asked for, as far as it says so.
+    reply[2] = 0x80 | head[2] & 0x79;
+    reply[3] = 0x80 | code;
+    reply
+}
+
+/// What is known here, with the upper part of a code.
+fn own_options(code: u8) -> [u8; OPTIONS_BYTES] {
+    let [kind, bytes] = [OPTIONS, DATAGRAM_BYTES].map(u16::to_be_bytes);
+    [0, kind[0], kind[1], bytes[0], bytes[1], code, 0, 0, 0, 0, 0]
+}
+
+/// The version of the options among the records behind a question, where there are any. `None` where
+/// they cannot be read.
+fn options(message: &[u8], mut at: usize, records: usize) -> Option<Option<u8>> {
+    let mut found = None;
+    for _ in 0..records {
+        loop {
+            let length = *message.get(at)?;
+            at += 1;
+            match length {
+                0 => break,
+                1..=63 => at += usize::from(length),
+                // A pointer ends a name.
+                0xc0.. => {
+                    at += 1;
+                    break;
+                }
+                _ => return None,
+            }
+        }
+        let version = *message.get(at + 5)?;
+        if word(message, at)? == OPTIONS && found.replace(version).is_some() {
+            return None;
+        }
+        at += 10 + usize::from(word(message, at + 8)?);
+    }
+    (at <= message.len()).then_some(found)
+}
+
+fn word(message: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(message.get(at..at + 2)?.try_into().ok()?))
 }
 
 #[cfg(test)]
@@ -126,10 +227,50 @@ mod tests {
         assert_eq!(ask("example.com", Kind::A), None);
     }
 
+    #[test]
+    fn what_is_no_question_is_told_so() {
+        let answered = |message: &[u8]| match Question::read(message) {
+            Err(Wrong::Answered(reply)) => reply,
+            other => panic!("{other:?}"),
+        };
+        let good = dns::question(7, "www.example.com", Kind::A);
+        let with = |at: usize, byte: u8| {
+            let mut message = good.clone();
+            message[at] = byte;
+            message
+        };
+        assert_eq!(answered(&with(2, 0x10)), [&[0, 7, 0x90, 0x84][..], &[0; 8]].concat());
+        for wrong in [with(5, 2), with(5, 0), with(12, 0xc0), with(11, 3), good[..20].to_vec()] {
+            let said = answered(&wrong);
+            assert_eq!((said.len(), said[3] & 0x0f), (HEAD_BYTES, FORMAT_ERROR), "{wrong:?}");
+        }
+        assert!(matches!(Question::read(&with(2, 0x80)), Err(Wrong::NoQuery)));
+        assert!(matches!(Question::read(&good[..11]), Err(Wrong::NoQuery)));
+    }
+
+    #[test]
+    fn who_has_options_is_answered_with_them() {
+        let asked = |version: u8| {
+            let mut message = dns::question(7, "www.example.com", Kind::A);
+            message[11] = 1;
+            message.extend([0, 0, 41, 16, 0, 0, version, 0, 0, 0, 0]);
+            message
+        };
+        let own = [0, 0, 41, 4, 208, 0, 0, 0, 0, 0, 0];
+        let message = asked(0);
+        let question = Question::read(&message).unwrap();
+        let reply = question.answer(&message, &rule).unwrap();
+        assert!(reply[11] == 1 && reply.ends_with(&own), "{reply:?}");
+        assert!(dns::answer(&reply, 7, "www.example.com", Kind::A).is_ok());
+        assert!(question.reply(&message, REFUSED, None).ends_with(&own));
+        let Err(Wrong::Answered(reply)) = Question::read(&asked(1)) else { panic!("a version") };
+        assert_eq!(reply[HEAD_BYTES..], [0, 0, 41, 4, 208, BAD_VERSION, 0, 0, 0, 0, 0]);
+    }
+
     proptest! {
         #[test]
         fn no_message_hurts(message in prop::collection::vec(any::<u8>(), 0..600)) {
-            if let Some(question) = Question::read(&message) {
+            if let Ok(question) = Question::read(&message) {
                 let reply = question.reply(&message, REFUSED, None);
                 prop_assert!(reply.len() <= message.len());
                 let _ = question.answer(&message, &rule);

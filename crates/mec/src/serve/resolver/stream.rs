@@ -1,6 +1,6 @@
 //! DNS over TCP (RFC 7766): where an answer was cut short, or does not fit a datagram, it is asked for again so.
 
-use super::question::{Question, REFUSED, SERVER_FAILURE};
+use super::question::{Question, REFUSED, SERVER_FAILURE, Wrong};
 use super::{PATIENCE, Resolved};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -45,7 +45,14 @@ async fn connection(
 ) -> io::Result<()> {
     loop {
         let message = timeout(SILENCE_MAX, receive(&mut client)).await??;
-        let Some(question) = Question::read(&message) else { return Ok(()) };
+        let question = match Question::read(&message) {
+            Ok(question) => question,
+            Err(Wrong::NoQuery) => return Ok(()),
+            Err(Wrong::Answered(reply)) => {
+                timeout(SILENCE_MAX, send(&mut client, &reply)).await??;
+                continue;
+            }
+        };
         let reply = match (question.answer(&message, resolve), upstream) {
             (Some(reply), _) => reply,
             (None, None) => question.reply(&message, REFUSED, None),

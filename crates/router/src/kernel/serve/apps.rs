@@ -5,7 +5,7 @@ use super::{Running, Watched};
 use crate::app::Apps;
 use crate::kernel::attach::{StartError, find_clash, find_legs};
 use crate::kernel::config::{AppDescription, read_app};
-use crate::kernel::health::{Sign, now_ns};
+use crate::kernel::health::now_ns;
 use crate::kernel::interface::Interface;
 use crate::kernel::programs::KernelError;
 use crate::kernel::protocol::AppChanged;
@@ -61,8 +61,7 @@ impl Running {
         }
         self.attached.control.apps = apps;
         self.attached.control.added.insert(name.clone(), description);
-        let watched = Watched { sign: Sign::watch(health, &app), is_alive: false };
-        self.watched.insert(number, watched);
+        self.watched.insert(number, Watched::begin(health, &legs));
         self.attached.legs.insert(number, legs);
         self.save();
         self.events.add("app-added", name);
@@ -87,6 +86,43 @@ impl Running {
                 done => return Ok(done),
             }
         }
+    }
+
+    /// Has apps whose interfaces went away and came back behind the router again: the kernel knows
+    /// interfaces by numbers, which are others then.
+    pub(super) fn find_again(&mut self) -> Result<(), KernelError> {
+        let dead = self.watched.iter().filter(|(_, watched)| !watched.is_alive);
+        let dead: Vec<u8> = dead.map(|(number, _)| *number).collect();
+        for number in dead {
+            let attached = &mut self.attached;
+            let (Some(app), Some(old)) =
+                (attached.control.apps.get(number).cloned(), attached.legs.get(&number).cloned())
+            else {
+                continue;
+            };
+            if old.iter().all(Interface::is_there) {
+                continue;
+            }
+            let Ok(legs) = find_legs(&app) else { continue };
+            for leg in &old {
+                attached.control.programs.set_leg_network(leg.index, None)?;
+                attached.control.programs.set_tap_macs(leg.index, None)?;
+            }
+            attached.legs.insert(number, legs.clone());
+            let apps = attached.control.apps.clone();
+            match self.put(&apps, number, &legs)? {
+                Ok(()) => self.events.add("app-found-again", app.name),
+                Err(error) => {
+                    // Tried anew when it is yet another interface.
+                    self.events.add("app-refused", format!("{}: {error}", app.name));
+                    continue;
+                }
+            }
+            if let Some(watched) = self.watched.get_mut(&number) {
+                *watched = Watched::begin(watched.health.clone(), &legs);
+            }
+        }
+        Ok(())
     }
 
     /// Lets an app go that was added.

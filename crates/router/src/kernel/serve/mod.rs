@@ -7,9 +7,10 @@ mod trace;
 mod usages;
 
 use super::attach::{Attached, StartError, lock, start};
-use super::config::{ALIVE_MS, Config};
+use super::config::{ALIVE_MS, Config, Health};
 use super::control::Refused;
 use super::health::{Sign, now_ns};
+use super::interface::Interface;
 use super::layout;
 use super::programs::KernelError;
 use super::resolver::Resolver;
@@ -51,8 +52,16 @@ pub struct Running {
 
 /// An app that is looked after.
 struct Watched {
+    health: Health,
     sign: Sign,
     is_alive: bool,
+}
+
+impl Watched {
+    fn begin(health: Health, legs: &[Interface]) -> Self {
+        let sign = Sign::watch(health.clone(), legs.to_vec());
+        Self { health, sign, is_alive: false }
+    }
 }
 
 impl Running {
@@ -82,10 +91,9 @@ impl Running {
         let mut attached = attached?;
         named.map_err(unheard)?;
         let sightings = attached.control.programs.take_sightings()?;
-        let (apps, health) = (&attached.control.apps, &attached.health);
-        let watched = apps.iter().filter_map(|(number, app)| {
-            let sign = Sign::watch(health.get(&number)?.clone(), app);
-            Some((number, Watched { sign, is_alive: false }))
+        let (legs, health) = (&attached.legs, &attached.health);
+        let watched = legs.iter().filter_map(|(number, legs)| {
+            Some((*number, Watched::begin(health.get(number)?.clone(), legs)))
         });
         let watched = watched.collect();
         let resolver = config.resolver.map(Resolver::start);
@@ -122,6 +130,7 @@ impl Running {
             self.learn()?;
             self.copies()?;
             self.look_after_apps()?;
+            self.find_again()?;
             while let Ok((stream, _)) = self.listener.accept() {
                 self.answer(stream);
             }
