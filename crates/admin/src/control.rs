@@ -15,6 +15,8 @@ use utoipa::ToSchema;
 pub(crate) struct Reloaded {
     /// Origins now in use.
     origins: Vec<String>,
+    /// Keys that have changed and take effect with an upgrade or a restart.
+    waiting: Vec<&'static str>,
 }
 
 /// Reads the configuration again, as SIGHUP does. What is wrong leaves the old one in force.
@@ -25,7 +27,7 @@ pub(crate) struct Reloaded {
 ))]
 pub(crate) async fn reload(State(context): State<Arc<Context>>) -> Result<Json<Reloaded>, Problem> {
     beside(move || {
-        (context.reload)().map_err(|error| {
+        let waiting = (context.reload)().map_err(|error| {
             Problem::new(
                 StatusCode::UNPROCESSABLE_ENTITY,
                 error,
@@ -34,7 +36,7 @@ pub(crate) async fn reload(State(context): State<Arc<Context>>) -> Result<Json<R
         })?;
         let snapshot = context.node.snapshot();
         let origins = snapshot.sites.origins().map(|(name, _)| name.into_owned()).collect();
-        Ok(Json(Reloaded { origins }))
+        Ok(Json(Reloaded { origins, waiting }))
     })
     .await?
 }

@@ -7,6 +7,7 @@ use crate::server::Context;
 use crate::url::request_for;
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, KeyBuilder, Purge};
 use freshet_http::applied::Position;
@@ -79,7 +80,8 @@ pub(crate) struct Purged {
 #[utoipa::path(post, path = "/v1/purge", tag = "purge", security(("token" = [])),
     request_body = ResourceToPurge,
     responses((status = OK, body = Purged, description = "What was purged"), (status = BAD_REQUEST, body = Problem,
-        content_type = "application/problem+json", description = "The request is wrong")))]
+        content_type = "application/problem+json", description = "The request is wrong"), (status = CONFLICT, body = Problem,
+        content_type = "application/problem+json", description = "The node is in another order")))]
 pub(crate) async fn purge(
     State(context): State<Arc<Context>>,
     scope: Scope,
@@ -99,12 +101,12 @@ pub(crate) async fn purge(
             ));
         }
     };
-    let place = Place::of(input.soft, input.sequence.as_deref())?;
+    let place = Place::of(&scope, input.soft, input.sequence.as_deref())?;
     beside(move || {
         let shared = &context.node.shared;
         place.carry_out(shared, |how| shared.purge(&key, how))
     })
-    .await
+    .await?
     .map(Json)
 }
 
@@ -112,7 +114,8 @@ pub(crate) async fn purge(
 #[utoipa::path(post, path = "/v1/purge/tag", tag = "purge", security(("token" = [])),
     request_body = TagToPurge,
     responses((status = OK, body = Purged, description = "What was purged"), (status = BAD_REQUEST, body = Problem,
-        content_type = "application/problem+json", description = "The request is wrong")))]
+        content_type = "application/problem+json", description = "The request is wrong"), (status = CONFLICT, body = Problem,
+        content_type = "application/problem+json", description = "The node is in another order")))]
 pub(crate) async fn purge_tag(
     State(context): State<Arc<Context>>,
     scope: Scope,
@@ -128,12 +131,12 @@ pub(crate) async fn purge_tag(
         Some(site) => site,
         None => only_site(&context)?,
     };
-    let place = Place::of(input.soft, input.sequence.as_deref())?;
+    let place = Place::of(&scope, input.soft, input.sequence.as_deref())?;
     beside(move || {
         let (shared, number) = (&context.node.shared, site.tag(input.tag.as_bytes()));
         place.carry_out(shared, |how| shared.purge_tag(number, how))
     })
-    .await
+    .await?
     .map(Json)
 }
 
@@ -141,14 +144,15 @@ pub(crate) async fn purge_tag(
 #[utoipa::path(post, path = "/v1/purge/all", tag = "purge", security(("token" = [])),
     request_body = AllToPurge,
     responses((status = OK, body = Purged, description = "What was purged"), (status = BAD_REQUEST, body = Problem,
-        content_type = "application/problem+json", description = "The request is wrong")))]
+        content_type = "application/problem+json", description = "The request is wrong"), (status = CONFLICT, body = Problem,
+        content_type = "application/problem+json", description = "The node is in another order")))]
 pub(crate) async fn purge_all(
     State(context): State<Arc<Context>>,
     scope: Scope,
     Input(input): Input<AllToPurge>,
 ) -> Result<Json<Purged>, Problem> {
     let site = scope.site(&context, input.site.as_deref())?.and_then(|site| site.tag_of_all());
-    let place = Place::of(input.soft, input.sequence.as_deref())?;
+    let place = Place::of(&scope, input.soft, input.sequence.as_deref())?;
     beside(move || {
         let shared = &context.node.shared;
         place.carry_out(shared, |how| match site {
@@ -156,7 +160,7 @@ pub(crate) async fn purge_all(
             None => shared.purge_all(how),
         })
     })
-    .await
+    .await?
     .map(Json)
 }
 
@@ -189,7 +193,11 @@ struct Place {
 }
 
 impl Place {
-    fn of(soft: bool, sequence: Option<&str>) -> Result<Self, Problem> {
+    /// The order of purges is the node's: whoever may purge one site says nothing of it.
+    fn of(scope: &Scope, soft: bool, sequence: Option<&str>) -> Result<Self, Problem> {
+        if sequence.is_some() {
+            scope.check_node()?;
+        }
         let position = sequence.map(str::parse).transpose().map_err(|error: String| {
             Problem::bad_request(error, "a purge without other nodes has no sequence")
         })?;
@@ -201,7 +209,7 @@ impl Place {
         self,
         shared: &Shared,
         purge: impl FnOnce(Purge) -> freshet_node::Purged,
-    ) -> Purged {
+    ) -> Result<Purged, Problem> {
         let Self { soft, position } = self;
         let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
         let begun = Instant::now();
@@ -210,11 +218,19 @@ impl Place {
             (done.objects, done.durability.wait())
         };
         let (purged, durable) = match position {
-            Some(position) => shared.applied.carry_out(position, carry_out),
+            Some(position) => {
+                shared.applied.carry_out_in_order(position, carry_out).map_err(other_order)?
+            }
             None => carry_out(),
         };
         let took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         tracing::info!(purged, soft, durable, took_us, "purged by the admin interface");
-        Purged { purged, soft, durable, took_us }
+        Ok(Purged { purged, soft, durable, took_us })
     }
+}
+
+/// A node is in one order.
+fn other_order(present: Position) -> Problem {
+    let error = format!("this node is in another order of purges, at {present}");
+    Problem::new(StatusCode::CONFLICT, error, "number all purges of a node in one order")
 }

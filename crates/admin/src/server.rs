@@ -31,8 +31,9 @@ use utoipa::openapi::{ContentBuilder, Ref};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-/// Reads the configuration again; the error is what is wrong with it.
-pub type Reload = dyn Fn() -> Result<(), String> + Send + Sync;
+/// Reads the configuration again, and says which keys have changed that wait for an upgrade or a restart; the
+/// error is what is wrong with it.
+pub type Reload = dyn Fn() -> Result<Vec<&'static str>, String> + Send + Sync;
 
 /// Who gets certificates for the node, where somebody does.
 pub(crate) type Acme = Option<Arc<freshet_acme::Running>>;

@@ -18,7 +18,7 @@ mod stages;
 mod upgrade;
 
 use act::Acting;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 pub(crate) use configure::Configured;
 use freshet_fleet::config::Secret;
@@ -332,6 +332,7 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         Outcome::Applied => ("applied", Vec::new(), ExitCode::SUCCESS),
         Outcome::Fenced(names) => ("fenced", names, ExitCode::SUCCESS),
         Outcome::Refused(names) => ("refused", names, ExitCode::FAILURE),
+        Outcome::Nobody => ("nobody", Vec::new(), ExitCode::FAILURE),
         Outcome::Waiting(names) if names.is_empty() => ("accepted", names, ExitCode::SUCCESS),
         Outcome::Waiting(names) => ("waiting", names, ExitCode::FAILURE),
     };
@@ -349,6 +350,7 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         "refused" => format!(
             "not carried out by {names}, which believe their signers only: give --key, one of those"
         ),
+        "nobody" => "the log has it, but no node is in the list that could carry it out".to_owned(),
         "accepted" => "the log has it".to_owned(),
         _ => format!("not carried out yet by {names}"),
     };
@@ -371,6 +373,9 @@ fn changes(arguments: &Purge) -> Result<Vec<Change>> {
     let tags = arguments.tag.iter();
     changes.extend(tags.map(|tag| Change::PurgeTag { tag: tag.clone(), soft, scope: scope() }));
     changes.extend(arguments.all.then(|| Change::PurgeAll { soft, scope: scope() }));
-    changes.extend(arguments.ban.iter().map(|text| Change::Ban { text: text.clone() }));
+    for text in &arguments.ban {
+        freshet_node::bans::check(text).map_err(|why| anyhow!("the ban `{text}`: {why}"))?;
+        changes.push(Change::Ban { text: text.clone() });
+    }
     Ok(changes)
 }

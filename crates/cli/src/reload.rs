@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Reads the configuration again, from the arguments the node was started with; what is wrong leaves
 /// the old one in force; what the fleet sent lies below it. The service manager is told that it begins and how it ends.
+/// Returned are the keys that have changed and wait for an upgrade or a restart.
 ///
 /// # Errors
 /// All that is wrong.
@@ -31,13 +32,14 @@ pub(crate) fn reload(
     arguments: &SettingsArguments,
     directory: &Path,
     below: &Below,
-) -> Result<()> {
+) -> Result<Vec<&'static str>> {
     let mut begins = vec![NotifyState::Reloading];
     begins.extend(NotifyState::monotonic_usec_now().ok());
     let _ = sd_notify::notify(&begins);
     let outcome = try_reload(node, acme, arguments, directory, below);
     let status = match &outcome {
-        Ok(()) => "Serving.".to_owned(),
+        Ok(waiting) if waiting.is_empty() => "Serving.".to_owned(),
+        Ok(waiting) => format!("Serving; {}", wait_for(&waiting.join(", "))),
         Err(error) => {
             let first = format!("{error:#}");
             let first = first.lines().next().unwrap_or_default();
@@ -54,16 +56,21 @@ fn try_reload(
     arguments: &SettingsArguments,
     directory: &Path,
     below: &Below,
-) -> Result<()> {
+) -> Result<Vec<&'static str>> {
     let (mut settings, source) = arguments.load(below)?;
     self_signed::fill_in(&mut settings, directory)?;
     // All that can fail comes before the first change.
     acme::plan(&settings)?.map_or(Ok(()), |plan| plan.check())?;
-    node.reload(settings).map_err(|error| source.explain(error))?;
+    let waiting = node.reload(settings).map_err(|error| source.explain(error))?;
     if let Some(running) = acme {
         acme::follow(running, &node.snapshot().settings)?;
     }
-    Ok(())
+    Ok(waiting)
+}
+
+/// What becomes of keys that a reload cannot bring into force.
+fn wait_for(keys: &str) -> String {
+    format!("changed, and waiting for an upgrade or a restart: {keys}")
 }
 
 /// As [`reload`], after HUP: logs the outcome and leaves it for [`run`].
@@ -74,9 +81,9 @@ pub(crate) fn reload_on_signal(
     directory: &Path,
 ) {
     let text = match reload(node, acme, arguments, directory, &Below::InForce) {
-        Ok(()) => {
+        Ok(waiting) => {
             tracing::info!("the configuration was read again");
-            DONE.to_owned()
+            format!("{DONE}{}\n", waiting.join(", "))
         }
         Err(error) => {
             tracing::error!("nothing was changed: {error:#}");
@@ -86,10 +93,10 @@ pub(crate) fn reload_on_signal(
     let _ = fs::write(directory.join(OUTCOME_FILE), text);
 }
 
-/// The file with how the last reload by a signal ended: [`DONE`] or the reason, whole when its last
-/// byte is a line's end.
+/// The file with how the last reload by a signal ended: [`DONE`] and the keys that wait, or the reason;
+/// whole when its last byte is a line's end.
 const OUTCOME_FILE: &str = "reload.outcome";
-const DONE: &str = "done\n";
+const DONE: &str = "done: ";
 /// How long a reload may take: resolving the names of many origins takes seconds.
 const DONE_WITHIN: Duration = Duration::from_secs(30);
 /// How often its outcome is looked for.
@@ -109,21 +116,29 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let here = arguments.node.here()?;
     if let Some(node) = here.filter(|node| node.admin().is_none()) {
-        by_signal(&node)?;
+        let waiting = by_signal(&node)?;
         let named = format!("node {} (process {})", node.name(), node.pid);
         say!("{named}: the configuration was read again")?;
-        return Ok(ExitCode::SUCCESS);
+        return say_waiting(&waiting);
     }
     let named = arguments.node.named()?;
     let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
     let names: Vec<_> = list(&answer["origins"]).filter_map(Value::as_str).collect();
     let names = names.join(", ");
     say!("{named}: the configuration was read again\norigins: {names}")?;
+    let waiting: Vec<_> = list(&answer["waiting"]).filter_map(Value::as_str).collect();
+    say_waiting(&waiting.join(", "))
+}
+
+fn say_waiting(keys: &str) -> Result<ExitCode> {
+    if !keys.is_empty() {
+        say!("{}", wait_for(keys))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends HUP to a node that has no admin interface, and waits for the outcome.
-fn by_signal(node: &Node) -> Result<()> {
+/// Sends HUP to a node that has no admin interface, and waits for the outcome: the keys that wait.
+fn by_signal(node: &Node) -> Result<String> {
     let outcome: PathBuf = node.directory.join(OUTCOME_FILE);
     let _ = fs::remove_file(&outcome);
     let process = i32::try_from(node.pid).ok().and_then(Pid::from_raw).context("its process")?;
@@ -131,8 +146,10 @@ fn by_signal(node: &Node) -> Result<()> {
     let asked = Instant::now();
     while asked.elapsed() < DONE_WITHIN {
         match fs::read_to_string(&outcome).ok().filter(|text| text.ends_with('\n')) {
-            Some(text) if text == DONE => return Ok(()),
-            Some(why) => bail!("{}\n  nothing was changed", why.trim_end()),
+            Some(text) => match text.strip_prefix(DONE) {
+                Some(waiting) => return Ok(waiting.trim_end().to_owned()),
+                None => bail!("{}\n  nothing was changed", text.trim_end()),
+            },
             None => std::thread::sleep(LOOK_EVERY),
         }
     }

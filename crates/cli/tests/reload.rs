@@ -102,7 +102,12 @@ fn the_command_tells_how_a_reload_went_also_without_an_admin_interface() {
         let reload = || run(freshet().arg("reload").env("RUNTIME_DIRECTORY", home.path()));
         let good = reload();
         assert!(good.status.success(), "{good:?}");
-        assert!(String::from_utf8_lossy(&good.stdout).contains("was read again"), "{good:?}");
+        let said = String::from_utf8_lossy(&good.stdout);
+        assert!(said.contains("was read again") && !said.contains("waiting"), "{good:?}");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text.replace("workers = 1", "workers = 2")).unwrap();
+        let said = String::from_utf8(reload().stdout).unwrap();
+        assert!(said.contains("waiting for an upgrade or a restart: workers\n"), "{said}");
         configuration("[cache]\ngrase = \"1s\"\n");
         let wrong = reload();
         assert!(!wrong.status.success(), "{wrong:?}");
@@ -144,4 +149,24 @@ fn the_service_manager_learns_of_reloads_and_of_what_they_came_to() {
         let ends = next();
         assert!(ends.starts_with(&format!("READY=1\n{status}")), "{ends}");
     }
+}
+
+#[test]
+fn a_second_node_does_not_come_between_a_first_and_its_clients() {
+    let origin = Origin::start();
+    let node = Node::start(&origin, "workers = 2\n", &[]);
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("freshet.toml");
+    let text = format!(
+        "memory = \"64MiB\"\nworkers = 2\n[[listen]]\naddress = \"{}\"\n[admin]\nlisten = \"off\"\n\
+         [[origin]]\nurl = \"http://127.0.0.1:1\"\n",
+        node.address
+    );
+    fs::write(&file, text).unwrap();
+    let mut command = freshet();
+    command.arg("serve").arg("--config").arg(&file).env("RUNTIME_DIRECTORY", home.path());
+    let ended = run(&mut command);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success() && said.contains("in use"), "{said}");
+    drop(node);
 }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 pub enum Outcome {
     /// Some have not said so yet: these.
     Waiting(Vec<String>),
+    /// There was no node to wait for.
+    Nobody,
     /// All have carried it out.
     Applied,
     /// All but these have, whose leases are over: they answer from nothing stored.
@@ -23,6 +25,7 @@ pub struct Tally {
     missing: BTreeSet<Arc<str>>,
     refusing: BTreeSet<String>,
     fenced_ms: u64,
+    waits_for_nobody: bool,
 }
 
 impl Tally {
@@ -35,8 +38,9 @@ impl Tally {
         now_ms: u64,
     ) -> Self {
         let fenced_ms = now_ms.saturating_add(lease_ms).saturating_add(lease_ms / 100);
-        let missing = nodes.into_iter().map(Into::into).collect();
-        Self { sequence, missing, refusing: BTreeSet::new(), fenced_ms }
+        let missing: BTreeSet<_> = nodes.into_iter().map(Into::into).collect();
+        let waits_for_nobody = missing.is_empty();
+        Self { sequence, missing, refusing: BTreeSet::new(), fenced_ms, waits_for_nobody }
     }
 
     /// A node does not believe entries of these numbers.
@@ -61,6 +65,7 @@ impl Tally {
             true if !self.refusing.is_empty() => {
                 Outcome::Refused(self.refusing.iter().cloned().collect())
             }
+            true if self.waits_for_nobody => Outcome::Nobody,
             true => Outcome::Applied,
             false if now_ms >= self.fenced_ms => Outcome::Fenced(missing()),
             false => Outcome::Waiting(missing()),
@@ -87,7 +92,7 @@ mod tests {
         assert_eq!(tally.outcome(tally.fenced_ms()), Outcome::Fenced(vec!["a".into()]));
         tally.applied("a", 7);
         assert_eq!(tally.outcome(2_000), Outcome::Applied);
-        assert_eq!(Tally::new(1, [""; 0], 5_000, 0).outcome(0), Outcome::Applied);
+        assert_eq!(Tally::new(1, [""; 0], 5_000, 0).outcome(0), Outcome::Nobody);
     }
 
     #[test]

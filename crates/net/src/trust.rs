@@ -73,7 +73,13 @@ impl FromStr for Network {
         if prefix_bits > width {
             return Err(refuse());
         }
-        Ok(Self { address, prefix_bits })
+        // An IPv4 address has one form.
+        match address {
+            IpAddr::V6(v6) if prefix_bits >= 96 && v6.to_ipv4_mapped().is_some() => {
+                Ok(Self { address: address.to_canonical(), prefix_bits: prefix_bits - 96 })
+            }
+            _ => Ok(Self { address, prefix_bits }),
+        }
     }
 }
 
@@ -103,6 +109,8 @@ mod tests {
             has("2001:db8::/33", "2001:db8:7fff::1") && !has("2001:db8::/33", "2001:db8:8000::")
         );
         assert!(has("192.0.2.0/24", "::ffff:192.0.2.9"));
+        assert!(has("::ffff:192.0.2.0/120", "192.0.2.9") && has("::ffff:192.0.2.9", "192.0.2.9"));
+        assert!(!has("::ffff:192.0.2.0/120", "192.0.3.9"));
     }
 
     #[test]

@@ -44,6 +44,32 @@ impl Applied {
         done
     }
 
+    /// As [`Applied::carry_out`], but in the order this node is in, where it is in one: its parents hear
+    /// of one place, so that of another order they could be behind unseen.
+    ///
+    /// # Errors
+    /// Where this node is, in another order; then nothing was done.
+    pub fn carry_out_in_order<T>(
+        &self,
+        position: Position,
+        work: impl FnOnce() -> T,
+    ) -> Result<T, Position> {
+        let mut other = None;
+        self.0.send_if_modified(|progress| {
+            other = progress.other_order(&position);
+            if other.is_none() {
+                progress.begin(&position);
+            }
+            false
+        });
+        if let Some(other) = other {
+            return Err(other);
+        }
+        let done = work();
+        self.advance(position);
+        Ok(done)
+    }
+
     /// Goes on from `position`, wherever it was before, once `work` has seen to what was stored: the
     /// history of the order has changed.
     pub fn restart_at(&self, position: Position, work: impl FnOnce()) {
@@ -59,12 +85,7 @@ impl Applied {
     /// Nobody waits for a beginning, and nobody is woken.
     fn begin(&self, position: &Position) {
         self.0.send_if_modified(|progress| {
-            let is_later = |begun: &Position| {
-                begun.stream() == position.stream() && begun.sequence() > position.sequence()
-            };
-            if !progress.done.covers(position) && !progress.begun.as_ref().is_some_and(is_later) {
-                progress.begun = Some(position.clone());
-            }
+            progress.begin(position);
             false
         });
     }
@@ -114,6 +135,23 @@ impl Applied {
     }
 }
 
+impl Progress {
+    /// Where it is, or is about to be, in another order than that of `position`.
+    fn other_order(&self, position: &Position) -> Option<Position> {
+        let present = self.begun.as_ref().or_else(|| self.done.0.back());
+        present.filter(|present| present.stream() != position.stream()).cloned()
+    }
+
+    fn begin(&mut self, position: &Position) {
+        let is_later = |begun: &Position| {
+            begun.stream() == position.stream() && begun.sequence() > position.sequence()
+        };
+        if !self.done.covers(position) && !self.begun.as_ref().is_some_and(is_later) {
+            self.begun = Some(position.clone());
+        }
+    }
+}
+
 impl History {
     /// Whether all that is carried out at `position` is so here. Of another order nothing is known, and
     /// with a mark nothing of a history this node has not been in.
@@ -154,6 +192,16 @@ mod tests {
             applied.advance(at(next));
             assert_eq!(applied.position(), Some(at(after)));
         }
+    }
+
+    #[test]
+    fn who_is_in_one_order_takes_nothing_of_another() {
+        let applied = Applied::default();
+        assert_eq!(applied.carry_out_in_order(at("a.1"), || 1), Ok(1));
+        assert_eq!(applied.carry_out_in_order(at("b.1"), || 2), Err(at("a.1")));
+        let within = || applied.carry_out_in_order(at("b.2"), || 3);
+        assert_eq!(applied.carry_out_in_order(at("a.2"), within), Ok(Err(at("a.2"))));
+        assert_eq!(applied.position(), Some(at("a.2")));
     }
 
     #[test]

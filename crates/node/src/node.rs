@@ -321,11 +321,12 @@ impl Node {
     }
 
     /// Swaps configuration, policy, origins and certificates; requests under way end as they
-    /// began. Addresses, workers and memory stay as they are until an upgrade.
+    /// began. Addresses, workers and memory stay as they are until an upgrade: those keys that have
+    /// changed and wait for one are returned.
     ///
     /// # Errors
     /// What is wrong; the configuration in force stays, all of it.
-    pub fn reload(&self, settings: Settings) -> Result<(), NodeError> {
+    pub fn reload(&self, settings: Settings) -> Result<Vec<&'static str>, NodeError> {
         let _one_at_a_time = lock(&self.reloading);
         let before = self.snapshot();
         let prepared = Prepared::new(settings, Some(&before)).map_err(NodeError::Config)?;
@@ -338,11 +339,12 @@ impl Node {
             present.adopt(&next);
         }
         self.shared.log.reopen(log, format, Arc::clone(&next.geo));
-        for key in fixed(&before.settings, &next.settings) {
+        let waiting: Vec<_> = fixed(&before.settings, &next.settings).collect();
+        for key in &waiting {
             tracing::warn!("{key} has changed; that takes effect with an upgrade or a restart");
         }
         self.reload_with(next);
-        Ok(())
+        Ok(waiting)
     }
 
     /// Opens the access log anew, as after a rotation, and changes nothing else.
@@ -556,7 +558,10 @@ fn open(
         let wanted = first.as_ref().map_or(&setting.address, Listener::local_address);
         let listener = match (inherited.take(wanted), &first) {
             (Some(listener), _) => listener,
-            (None, None) => Listener::bind(&setting.address, &options)
+            // To share a port is for workers of one node: another one of the same user would take half
+            // of the connections unseen.
+            (None, None) => Listener::examine(&setting.address)
+                .and_then(|()| Listener::bind(&setting.address, &options))
                 .map_err(|error| NodeError::Config(vec![no_address(&error, setting.place)]))?,
             (None, Some(first)) => match first.local_address() {
                 address @ Address::Tcp(_) => {

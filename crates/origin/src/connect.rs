@@ -33,13 +33,12 @@ pub(crate) async fn connect(origin: &Origin, offer: Offer) -> Result<Stream, Ori
             let took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
             origin.stats.connects.add(1);
             origin.stats.connect_us_sum.add(took_us);
-            origin.health.connected(UnixMillis::now());
         }
         Err(error) if error.marks_down() => {
             if matches!(error.kind(), FailureKind::Refused | FailureKind::Unreachable) {
                 origin.hold.begin(UnixMillis::now());
             }
-            origin.health.connect_failed(origin.settings.passive, UnixMillis::now());
+            origin.health.went_unanswered(origin.settings.passive, UnixMillis::now());
         }
         Err(_) => {}
     }

@@ -2,7 +2,7 @@
 
 use crate::base_path::BasePath;
 use crate::capacity::Capacity;
-use crate::error::OriginError;
+use crate::error::{FailureKind, OriginError};
 use crate::health::{HealthCell, PassiveRule};
 use crate::hold::Hold;
 use crate::outage::Outage;
@@ -363,6 +363,7 @@ impl Origin {
     /// Counts an exchange whose head came, and logs the end of an outage.
     pub(crate) fn answered(&self) {
         self.stats.responses.add(1);
+        self.health.answered(UnixMillis::now());
         if self.settings.logs_outages {
             self.outage.answered(&self.settings.name, UnixMillis::now());
         }
@@ -371,9 +372,9 @@ impl Origin {
     /// Counts a failed exchange, and logs it now and then.
     pub(crate) fn failed(&self, error: &OriginError) {
         self.stats.failed(error);
-        // As a connection that cannot be made: nobody is there.
-        if *error == OriginError::OriginVanished {
-            self.health.connect_failed(self.settings.passive, UnixMillis::now());
+        // As a connection that cannot be made: nobody is there, or nobody who answers.
+        if *error == OriginError::OriginVanished || error.kind() == FailureKind::FirstByteTimeout {
+            self.health.went_unanswered(self.settings.passive, UnixMillis::now());
         }
         if self.settings.logs_outages {
             self.outage.failed(&self.settings.name, error, UnixMillis::now());

@@ -1,9 +1,9 @@
 //! Whether an origin is fit to be asked.
 //!
-//! Three voices, in this order: an operator's word, active probes over a [`Window`], and failed
-//! connections of real requests. A probe can take an origin out ([`Health::Down`]); failed
-//! connections alone only put it last for a while ([`Health::Suspect`]), because an origin without
-//! any alternative is better asked than given up.
+//! Three voices, in this order: an operator's word, active probes over a [`Window`], and real requests
+//! that could not connect or got no answer in time. A probe can take an origin out ([`Health::Down`]);
+//! requests alone only put it last for a while ([`Health::Suspect`]), because an origin without any
+//! alternative is better asked than given up.
 
 use crate::definition::{Origin, OriginId};
 use crate::director::View;
@@ -18,7 +18,7 @@ use std::time::Duration;
 pub enum Health {
     /// Ask it.
     Up,
-    /// Connections to it failed just now: ask it when there is no other.
+    /// It could not be reached or did not answer just now: ask it when there is no other.
     Suspect,
     /// Probes fail or an operator took it out: do not ask it.
     Down,
@@ -114,10 +114,11 @@ impl Window {
     }
 }
 
-/// When failed connections make an origin suspect.
+/// When requests without an answer make an origin suspect.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PassiveRule {
-    /// Failed connections in a row until it is suspect; 0 never.
+    /// Requests in a row that could not connect, or were not answered in time, until it is suspect; 0
+    /// never.
     pub failures: u32,
     /// For how long it is then asked last.
     pub suspect_for: Duration,
@@ -199,8 +200,8 @@ impl HealthCell {
         }
     }
 
-    /// Notes a failed connection.
-    pub fn connect_failed(&self, rule: PassiveRule, now: UnixMillis) {
+    /// Notes a connection that failed, or a request that was not answered in time.
+    pub fn went_unanswered(&self, rule: PassiveRule, now: UnixMillis) {
         let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
         if rule.failures == 0 || failures < rule.failures {
             return;
@@ -211,8 +212,8 @@ impl HealthCell {
         }
     }
 
-    /// Notes a connection that came about.
-    pub fn connected(&self, now: UnixMillis) {
+    /// Notes an answer.
+    pub fn answered(&self, now: UnixMillis) {
         if self.failures.load(Relaxed) != 0 && self.clear_failures() > now.0 {
             self.note_change(now);
         }
@@ -331,20 +332,20 @@ mod tests {
         let cell = HealthCell::default();
         let rule = PassiveRule::default();
         let [t0, later] = [UnixMillis(1_000), UnixMillis(11_000)];
-        cell.connect_failed(rule, t0);
-        cell.connect_failed(rule, t0);
-        cell.connected(t0);
-        cell.connect_failed(rule, t0);
-        cell.connect_failed(rule, t0);
+        cell.went_unanswered(rule, t0);
+        cell.went_unanswered(rule, t0);
+        cell.answered(t0);
+        cell.went_unanswered(rule, t0);
+        cell.went_unanswered(rule, t0);
         assert_eq!(cell.health(t0), Health::Up);
-        cell.connect_failed(rule, t0);
+        cell.went_unanswered(rule, t0);
         assert_eq!(cell.health(t0), Health::Suspect);
         assert_eq!((cell.changed(), cell.changes()), (t0, 1));
         assert_eq!(cell.health(later), Health::Up);
         // Still failing after the time: suspect again at once.
-        cell.connect_failed(rule, later);
+        cell.went_unanswered(rule, later);
         assert_eq!(cell.health(later), Health::Suspect);
-        cell.connected(later);
+        cell.answered(later);
         assert_eq!((cell.health(later), cell.changes()), (Health::Up, 3));
     }
 

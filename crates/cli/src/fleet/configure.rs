@@ -32,7 +32,7 @@ impl Configured {
         if wrong.is_error() {
             return Err(wrong.into());
         }
-        reload(&self.node, &self.acme, &self.arguments, &self.directory, below)
+        reload(&self.node, &self.acme, &self.arguments, &self.directory, below).map(drop)
     }
 }
 

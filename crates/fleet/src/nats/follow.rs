@@ -220,6 +220,8 @@ struct Following {
     refused: VecDeque<u64>,
     /// Whether people were told why the log does not answer, since it last did.
     is_told: bool,
+    /// Whether the list of nodes has this one, as far as it was told since the log is as it is.
+    is_listed: bool,
 }
 
 /// What runs beside each other.
@@ -271,6 +273,7 @@ impl Following {
             asked,
             refused: VecDeque::new(),
             is_told: false,
+            is_listed: false,
         };
         Ok(Begun { following, configuring, upgrading, renewing })
     }
@@ -281,7 +284,6 @@ impl Following {
         let mut roll = self.link.subscribed("roll", REPORT_EVERY, lacking).await;
         let mut reports = interval(REPORT_EVERY);
         reports.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_listed = false;
         loop {
             // Read first: a stop behind it shortens what is left.
             let wall = UnixMillis::now();
@@ -303,7 +305,7 @@ impl Following {
                         Event::Answered { question, answer } => {
                             self.member.answered(question, answer, now_ms);
                             self.is_told = false;
-                            if !std::mem::replace(&mut is_listed, true) {
+                            if !std::mem::replace(&mut self.is_listed, true) {
                                 self.list();
                             }
                         }
@@ -342,6 +344,8 @@ impl Following {
                 }
                 Action::Fence(fence) => self.acts.fence(fence),
                 Action::Distrust { at, has_lost, turn } => {
+                    // With the log the list may have been lost.
+                    self.is_listed = false;
                     let _ = self.orders.send(Order { turn, what: What::Distrust { at, has_lost } });
                 }
                 Action::Confirm(_) => confirms = true,

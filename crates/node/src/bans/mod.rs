@@ -122,6 +122,14 @@ pub(crate) struct Handed {
     pub(crate) text: String,
 }
 
+/// Whether a text is a ban, for who hands it on to nodes.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(text: &str) -> Result<(), String> {
+    Spec::read(&spec::words(text)?).map(drop)
+}
+
 impl Bans {
     /// Bans that came after this number, oldest first, for another process.
     pub(crate) fn after(&self, seq: u64) -> Vec<Handed> {

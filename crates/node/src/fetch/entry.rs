@@ -114,6 +114,14 @@ impl Asked {
         StoredHead { form, partial, ..stored }
     }
 
+    /// Adds this node to those a message has passed (RFC 9110 §7.6.3); an older version than this node
+    /// speaks counts as that.
+    pub(super) fn pass_on(&self, version: Version, fields: &mut Fields) {
+        let name = &self.plan.site.settings.cache.name;
+        let via = format!("{} {name}", version.max(Version::Http11).number());
+        fields.append_to_list("Via", via.as_bytes());
+    }
+
     /// The same with these fields, of a whole body that is kept as it is.
     pub(super) fn head_with(
         &self,
@@ -125,10 +133,7 @@ impl Asked {
         if !self.plan.site.semantics.dates_responses && !head.fields.contains("date") {
             fields.remove("Date");
         }
-        let name = &self.plan.site.settings.cache.name;
-        // As it was received (RFC 9110 §7.6.3); what is older counts as what this node speaks.
-        let via = format!("{} {name}", head.version.max(Version::Http11).number());
-        fields.append_to_list("Via", via.as_bytes());
+        self.pass_on(head.version, &mut fields);
         let status = if head.status == 206 { 200 } else { head.status };
         if status == 200 && !fields.contains("accept-ranges") {
             fields.append("Accept-Ranges", "bytes");

@@ -36,6 +36,9 @@ impl Asked {
                 heads::vary_by_encoding(&mut head.fields);
             }
         }
+        if head.fields.contains("via") {
+            self.pass_on(head.version, &mut head.fields);
+        }
         let received = self.received(304, &head.fields);
         let updated = update::update(stored.status, &stored.fields, &received, &self.freshness());
         let (freshness, reason) = match updated.storability {

@@ -147,6 +147,20 @@ fn health_checks_take_an_origin_out_and_back() {
 }
 
 #[test]
+fn an_origin_that_does_not_answer_is_passed_over() {
+    run(async {
+        let (a, b) = (Origin::scripted(), plain("b"));
+        let patience = "[origins]\ndirector = \"fallback\"\nfirst_byte_timeout = \"100ms\"";
+        let node = Setup::of(&a).origin(&b.url()).and(patience).start();
+        for number in 0..6 {
+            assert_eq!(get(&node, &format!("/{number}")).await.text(), "b");
+        }
+        // Three in a row were enough.
+        assert_eq!(a.count(), 3);
+    });
+}
+
+#[test]
 fn without_a_healthy_origin_clients_get_a_503() {
     run(async {
         let well = Arc::new(AtomicBool::new(false));

@@ -299,10 +299,10 @@ impl OriginError {
             || matches!(self, Self::OriginUnseen { .. })
     }
 
-    /// Whether the connection ended before a whole head had come, so that what may be asked twice may be
-    /// asked of another origin.
+    /// Whether the connection ended before a whole head had come, or that took too long, so that what may
+    /// be asked twice may be asked of another origin.
     pub fn is_unanswered(&self) -> bool {
-        self.kind() == FailureKind::Closed
+        matches!(self.kind(), FailureKind::Closed | FailureKind::FirstByteTimeout)
     }
 
     /// Whether the failure speaks against the origin's health: it could not be connected to.
