@@ -43,8 +43,10 @@ fn address(forwarded: &Forwarded, fields: &Fields) -> Option<IpAddr> {
     let lines: Vec<_> = fields.get_all(&forwarded.field).collect();
     let hops = lines.iter().rev().flat_map(|line| line.rsplit(|byte| *byte == b','));
     let mut client = None;
+    // Empty members count for nothing (RFC 9110 §5.6.1.2).
+    let hops = hops.map(<[u8]>::trim_ascii).filter(|hop| !hop.is_empty());
     for hop in hops.take(HOPS_MAX) {
-        let Some(address) = parse(hop.trim_ascii()) else { break };
+        let Some(address) = parse(hop) else { break };
         client = Some(address);
         if !forwarded.has(address) {
             break;
@@ -100,7 +102,9 @@ mod tests {
             (&["::ffff:192.0.2.1"], Some("192.0.2.1")),
             (&["192.0.2.1, unknown, 10.0.0.1"], Some("10.0.0.1")),
             (&["192.0.2.1, unknown"], None),
-            (&["192.0.2.1, "], None),
+            (&["192.0.2.1, "], Some("192.0.2.1")),
+            (&["192.0.2.1,, 10.0.0.1,", ""], Some("192.0.2.1")),
+            (&[","], None),
             (&[""], None),
             (&[], None),
         ] {

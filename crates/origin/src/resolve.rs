@@ -305,8 +305,8 @@ mod tests {
         assert_eq!(resolved.order(), [a, c, b, d]);
         assert_eq!(resolved.order(), [b, d, a, c]);
         resolved.note(a, true);
-        assert_eq!(resolved.order(), [b, c, d, a]);
-        assert_eq!(resolved.order(), [b, d, c, a]);
+        assert_eq!(resolved.order(), [c, b, d, a]);
+        assert_eq!(resolved.order(), [d, b, c, a]);
         resolved.note(a, false);
         assert_eq!(resolved.order(), [a, c, b, d]);
         assert!(resolved.has(d) && !resolved.has(address("192.0.2.3:80")));

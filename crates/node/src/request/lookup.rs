@@ -24,6 +24,7 @@ use freshet_http::range::{RangeRequest, RangeSpec, Resolved};
 use freshet_http::reason::Reason;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// What a request that found nothing usable goes on with.
 pub(super) struct Missed {
@@ -181,7 +182,15 @@ impl Machine<'_> {
                     }
                     collapsed = true;
                     let stale = self.hold(stale);
-                    let outcome = within(self.patience(stale.as_deref()), waiter).await;
+                    let patience = self.patience(stale.as_deref());
+                    let waiting = within(patience, waiter);
+                    let outcome = match self.circle_patience() {
+                        Some(limit) => match timeout(limit, waiting).await {
+                            Ok(outcome) => outcome,
+                            Err(_) => return State::Pass,
+                        },
+                        None => waiting.await,
+                    };
                     self.task.transcript.timestamp("Waitinglist");
                     match outcome {
                         Ok(WaitOutcome::Failed(failure)) => return self.failed(&failure, stale),

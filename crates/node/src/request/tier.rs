@@ -5,8 +5,16 @@ use crate::client::Client;
 use crate::policy::ClientTask;
 use crate::sites::SiteRef;
 use freshet_http::applied::{NAME, Position};
+use std::time::Duration;
 
 impl Machine<'_> {
+    /// How long it waits for the fetch of another, where that may wait for this one.
+    pub(super) fn circle_patience(&self) -> Option<Duration> {
+        let is_in_between = !self.task.site.settings.parents.groups.is_empty();
+        let comes_from_cache = || self.task.request.fields.contains("cdn-loop");
+        (is_in_between && comes_from_cache()).then_some(CIRCLE_WAIT_MAX)
+    }
+
     /// Looks at what a cache behind this one has carried out. The field goes, unless it is ahead of
     /// this node even after a moment: then it stays for the parents of this one.
     pub(super) async fn meet_child(&mut self) {
@@ -24,6 +32,11 @@ impl Machine<'_> {
         }
     }
 }
+
+/// How long a request of a cache waits for what this node asks its own parents for on behalf of another: where
+/// they are in a circle, each would wait for the other for ever. One past the cache comes back to whoever it
+/// was at, and is told so (RFC 8586).
+const CIRCLE_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// Whether a client is a cache that may have what is for caches: by its address, or by a name in its
 /// certificate.

@@ -421,6 +421,12 @@ fn a_circle_of_parents_ends_at_the_origin() {
         assert_eq!((answer.status, answer.text().as_str()), (200, "0"));
         assert_eq!((node.count("requests"), second.count("requests")), (2, 1));
         assert_eq!(origin.requests()[0].field("cdn-loop"), Some("a, b"));
+        // Asked at once, neither waits for the other for long.
+        let both = async |target: &str| {
+            let (one, two) = tokio::join!(get(&node, target), get(&second, target));
+            assert_eq!((one.status, two.status), (200, 200), "{target}");
+        };
+        tokio::join!(both("/1"), both("/2"), both("/3"), both("/4"));
     });
 }
 

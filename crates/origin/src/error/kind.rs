@@ -113,7 +113,8 @@ const TABLE: [Row; 21] = [
         "certificate",
         ProxyError::TlsCertificateError,
         502,
-        "name its authority in origin.ca or its name in origin.sni, or give up origin.verify",
+        "renew it if its time is over; name its authority in origin.ca or its name in origin.sni, or \
+         give up origin.verify",
     ),
     Row(
         FailureKind::ConnectionLimit,
@@ -134,7 +135,7 @@ const TABLE: [Row; 21] = [
         "closed",
         ProxyError::ConnectionTerminated,
         502,
-        "its own log says why it closes",
+        "its own log says why it closes; if it wants a certificate, name one in origin.certificate",
     ),
     Row(
         FailureKind::WriteTimeout,
