@@ -22,7 +22,9 @@ use freshet_net::listener::{ListenOptions, Listener};
 use freshet_node::node::Node;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::response::{Response as OpenApiResponse, ResponseBuilder};
@@ -30,6 +32,9 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, Ref};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+
+/// How long requests under way at a stop have for their answers: whoever purges wants to know.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
 
 /// Reads the configuration again, and says which keys have changed that wait for an upgrade or a restart; the
 /// error is what is wrong with it.
@@ -139,20 +144,24 @@ impl Bound {
             refusals: Refusals::default(),
         };
         let service = router(Arc::new(context)).into_make_service_with_connect_info::<PlaceOf>();
-        let (stop, mut stopped) = watch::channel(false);
+        let (stop, stopped) = watch::channel(false);
         let work = move || {
             runtime.block_on(async move {
-                let serve = axum::serve(Door::new(self.0), service);
+                let told = |mut stopped: watch::Receiver<bool>| async move {
+                    let _ = stopped.changed().await;
+                };
+                let serve = axum::serve(Door::new(self.0), service)
+                    .with_graceful_shutdown(told(stopped.clone()));
                 tokio::select! {
                     result = async { serve.await } => {
                         if let Err(error) = result {
                             tracing::error!(%error, "the admin interface ended");
                         }
                     }
-                    _ = stopped.changed() => {}
+                    () = async { told(stopped).await; sleep(ANSWERED_WITHIN).await } => {}
                 }
             });
-            // A purge that is walking the index is not waited for.
+            // A purge that is walking the index is not waited for any longer.
             runtime.shutdown_background();
         };
         let thread =

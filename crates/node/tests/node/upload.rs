@@ -109,11 +109,11 @@ fn an_answer_may_come_before_the_body_is_over() {
 fn a_body_arrives_at_the_origin_that_works() {
     run(async {
         let two = echo();
-        for (framing, body, expected) in [
-            ("Content-Length: 0", Vec::new(), Vec::new()),
-            ("Content-Length: 3", b"abc".to_vec(), b"abc".to_vec()),
-            ("Content-Length: 200000", pattern(1, 0..200_000), pattern(1, 0..200_000)),
-            ("Transfer-Encoding: chunked", b"3\r\nabc\r\n0\r\n\r\n".to_vec(), b"abc".to_vec()),
+        for (framing, body) in [
+            ("Content-Length: 0", Vec::new()),
+            ("Content-Length: 3", b"abc".to_vec()),
+            ("Content-Length: 200000", pattern(1, 0..200_000)),
+            ("Transfer-Encoding: chunked", b"3\r\nabc\r\n0\r\n\r\n".to_vec()),
         ] {
             let mut one = Origin::scripted();
             let order = "[origins]\ndirector = \"fallback\"";
@@ -123,9 +123,7 @@ fn a_body_arrives_at_the_origin_that_works() {
             client.ask("POST", "/u", &[framing]).await;
             client.send(&body).await;
             let answer = client.answer("POST").await;
-            assert_eq!(answer.status, 200, "{framing}");
-            assert!(answer.body.ends_with(&expected), "{framing}");
-            assert_eq!(answer.body.is_empty(), expected.is_empty(), "{framing}");
+            assert!(answer.status == 200 && answer.body == body, "{framing}");
         }
     });
 }
