@@ -6,11 +6,11 @@ use crate::origin::{Origin, fresh, head, response};
 use bytes::Bytes;
 use h2::client::{Builder, ResponseFuture, SendRequest};
 use h2::{Reason, SendStream};
-use http::{HeaderMap, Request};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use hyper_util::rt::TokioIo;
 use std::future::poll_fn;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
 
 pub(crate) struct Answer {
@@ -505,6 +505,50 @@ fn a_stream_whose_client_opens_no_window_is_reset() {
         };
         assert!(error.is_reset(), "{error}");
         assert_eq!(node.count("timeouts"), 1);
+    });
+}
+
+/// A server of calls that answers before it is told anything, and then says again what it hears.
+async fn echo(listener: TcpListener) {
+    let (socket, _) = listener.accept().await.unwrap();
+    let mut connection = h2::server::handshake(socket).await.unwrap();
+    while let Some(Ok((call, mut respond))) = connection.accept().await {
+        let mut send = respond.send_response(Response::new(()), false).unwrap();
+        let mut heard = call.into_body();
+        spawn_local(async move {
+            while let Some(Ok(data)) = heard.data().await {
+                heard.flow_control().release_capacity(data.len()).unwrap();
+                send.send_data(data, false).unwrap();
+            }
+            let status = [(HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"))];
+            send.send_trailers(status.into_iter().collect()).unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_call_goes_both_ways_at_once() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut setup = Setup::of(&Origin::scripted());
+        let url = listener.local_addr().unwrap();
+        setup.origins = format!("[[origin]]\nurl = \"http://{url}\"\nhttp = \"2\"\n");
+        spawn_local(echo(listener));
+        let node = setup.start();
+        let mut client = connect(&node).await;
+        poll_fn(|cx| client.poll_ready(cx)).await.unwrap();
+        let fields = [("te", "trailers"), ("content-type", "application/grpc")];
+        let call = request("POST", "http", "/chat.Chat/Talk", &fields);
+        let (response, mut send) = client.send_request(call, false).unwrap();
+        let (head, mut answer) = response.await.unwrap().into_parts();
+        assert_eq!(head.status, 200);
+        for word in ["one", "two"] {
+            send.send_data(word.into(), false).unwrap();
+            assert_eq!(answer.data().await.unwrap().unwrap(), word);
+        }
+        send.send_data(Bytes::new(), true).unwrap();
+        assert!(answer.data().await.is_none());
+        assert_eq!(answer.trailers().await.unwrap().unwrap()["grpc-status"], "0");
     });
 }
 
