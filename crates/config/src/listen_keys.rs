@@ -72,7 +72,12 @@ pub(super) const KEYS: &[Key] = &[
          the first certificate answers clients that name none.",
     ),
     per_site("certificate[].key", Kind::SecretFile, "", "PEM file with the private key."),
-    per_site("certificate[].ocsp", Kind::File, "", "DER file with an OCSP response to staple."),
+    per_site(
+        "certificate[].ocsp",
+        Kind::File,
+        "",
+        "DER file with an OCSP response to staple, for as long as it says that the certificate is good.",
+    ),
     key("tls.min_version", Kind::Choice(&["1.2", "1.3"]), "1.2", "Oldest TLS version to accept."),
     key(
         "tls.ticket_keys",

@@ -11,7 +11,7 @@ use crate::error::NetError;
 use crate::tls::challenge::Challenges;
 use crate::tls::on_demand::OnDemand;
 use crate::tls::validity::Validity;
-use crate::tls::{ALPN_ACME_TLS, pem, provider};
+use crate::tls::{ALPN_ACME_TLS, ocsp, pem, provider};
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
@@ -21,6 +21,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 use webpki::EndEntityCert;
 
 /// Where one certificate comes from.
@@ -31,8 +32,9 @@ pub struct CertificateSource {
     /// PEM file of the private key.
     pub key: PathBuf,
     /// DER file of an OCSP response to staple (RFC 6066 §8). Without it a file beside the
-    /// certificate with `.ocsp` added to its name is taken, where there is one. It is sent as it
-    /// is: keeping it fresh is the job of whoever writes the file and reloads.
+    /// certificate with `.ocsp` added to its name is taken, where there is one. It is sent for as long
+    /// as it says that the certificate is good: keeping it fresh is the job of whoever writes the file
+    /// and reloads.
     pub ocsp: Option<PathBuf>,
     /// Names to serve this certificate for, such as `example.org` or `*.example.org`. When empty,
     /// the DNS names in the certificate.
@@ -72,14 +74,26 @@ struct Sources {
 #[derive(Clone)]
 struct Entry {
     certified: Arc<CertifiedKey>,
+    /// As it is when its staple is over.
+    bare: Option<Bare>,
     names: Vec<Box<str>>,
     validity: Option<Validity>,
+}
+
+/// A certificate without its staple.
+#[derive(Clone)]
+struct Bare {
+    /// The last second in which the staple says something, of Unix time.
+    staple_until_s: i64,
+    certified: Arc<CertifiedKey>,
 }
 
 /// Names are chosen by clients, so the map keeps its keyed default hasher.
 struct Table {
     by_name: HashMap<Box<str>, Vec<Arc<CertifiedKey>>>,
     default: Vec<Arc<CertifiedKey>>,
+    /// Those whose staples end, with what is served from then on.
+    ending: Vec<(Arc<CertifiedKey>, Bare)>,
     loaded: Loaded,
     validities: Vec<Option<Validity>>,
     expiries: Vec<Expiry>,
@@ -276,7 +290,8 @@ impl ResolvesServerCert for CertificateStore {
         let usable =
             |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
         // Where none is usable, rustls refuses with the right alert.
-        candidates.iter().find(usable).or_else(|| candidates.first()).cloned()
+        let found = candidates.iter().find(usable).or_else(|| candidates.first())?;
+        Some(Arc::clone(table.as_of(found, now_s())))
     }
 }
 
@@ -294,9 +309,9 @@ fn is_validation(hello: &ClientHello<'_>) -> bool {
 
 impl Entry {
     fn read(source: &CertificateSource) -> Result<Self, NetError> {
-        let (certified, names) = named_key(source)?;
+        let (certified, bare, names) = named_key(source)?;
         let validity = certified.end_entity_cert().ok().and_then(Validity::of);
-        Ok(Self { certified, names, validity })
+        Ok(Self { certified, bare, names, validity })
     }
 }
 
@@ -321,11 +336,13 @@ impl Table {
         let mut table = Self {
             by_name: HashMap::new(),
             default: Vec::new(),
+            ending: Vec::new(),
             loaded: Loaded::default(),
             validities: Vec::with_capacity(configured.len() + managed.len()),
             expiries: Vec::new(),
         };
-        for Entry { certified, names, validity } in configured.iter().chain(managed) {
+        for Entry { certified, bare, names, validity } in configured.iter().chain(managed) {
+            table.ending.extend(bare.clone().map(|bare| (Arc::clone(certified), bare)));
             table.validities.push(*validity);
             if let (Some(name), Some(validity)) = (names.first(), validity) {
                 let expiry = Expiry { name: name.clone(), until_s: validity.until_s };
@@ -354,6 +371,12 @@ impl Table {
             .is_some_and(|certified| first.is_some_and(|first| Arc::ptr_eq(first, certified)))
     }
 
+    /// A certificate as it is served now.
+    fn as_of<'a>(&'a self, found: &'a Arc<CertifiedKey>, now_s: i64) -> &'a Arc<CertifiedKey> {
+        let mut over = self.ending.iter().filter(|(_, bare)| bare.staple_until_s < now_s);
+        over.find(|(one, _)| Arc::ptr_eq(one, found)).map_or(found, |(_, bare)| &bare.certified)
+    }
+
     fn candidates(&self, name: Option<&str>) -> &[Arc<CertifiedKey>] {
         let Some(name) = name else { return &self.default };
         self.named(&name.to_ascii_lowercase()).unwrap_or(&self.default)
@@ -366,14 +389,17 @@ impl Table {
     }
 }
 
+type Named = (Arc<CertifiedKey>, Option<Bare>, Vec<Box<str>>);
+
 /// What a source gives, and the names it is served for.
-fn named_key(source: &CertificateSource) -> Result<(Arc<CertifiedKey>, Vec<Box<str>>), NetError> {
-    let certified = certified_key(source)?;
+fn named_key(source: &CertificateSource) -> Result<Named, NetError> {
+    let mut certified = certified_key(source)?;
+    let bare = staple(source, &mut certified)?;
     let names = match source.names.as_slice() {
         [] => names_in(&source.certificate, &certified)?,
         names => names.iter().map(|name| name.to_ascii_lowercase().into()).collect(),
     };
-    Ok((Arc::new(certified), names))
+    Ok((Arc::new(certified), bare, names))
 }
 
 fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
@@ -383,7 +409,7 @@ fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
         .key_provider
         .load_private_key(key)
         .map_err(|error| NetError::file(&source.key, error))?;
-    let mut certified = CertifiedKey::new(chain, key);
+    let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
         Ok(()) => {}
         Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
@@ -394,11 +420,14 @@ fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
         }
         Err(error) => return Err(NetError::file(&source.certificate, error)),
     }
-    certified.ocsp = staple(source)?;
     Ok(certified)
 }
 
-fn staple(source: &CertificateSource) -> Result<Option<Vec<u8>>, NetError> {
+/// Staples what there is to a certificate; what that is when the staple is over.
+fn staple(
+    source: &CertificateSource,
+    certified: &mut CertifiedKey,
+) -> Result<Option<Bare>, NetError> {
     let (path, required) = match &source.ocsp {
         Some(path) => (path.clone(), true),
         None => (with_suffix(&source.certificate, ".ocsp"), false),
@@ -407,11 +436,27 @@ fn staple(source: &CertificateSource) -> Result<Option<Vec<u8>>, NetError> {
         return Ok(None);
     }
     let bytes = pem::read(&path)?;
-    // An OCSPResponse is a DER SEQUENCE (RFC 6960 §4.2.1); the usual mistake is a PEM file.
-    if bytes.first() != Some(&0x30) {
-        return Err(NetError::file(&path, "not an OCSP response in DER form"));
+    let first = certified.end_entity_cert().map_err(|error| NetError::file(&path, error))?;
+    let said = ocsp::read(&bytes, first).map_err(|why| NetError::file(&path, why))?;
+    let shown = path.display();
+    if !said.is_good {
+        tracing::warn!(path = %shown, "an OCSP response that says the certificate is revoked, or unknown, is not sent");
+        return Ok(None);
     }
-    Ok(Some(bytes))
+    if said.until_s.is_some_and(|until_s| until_s < now_s()) {
+        tracing::warn!(path = %shown, "an OCSP response whose time is over is not sent");
+        return Ok(None);
+    }
+    let bare = said
+        .until_s
+        .map(|staple_until_s| Bare { staple_until_s, certified: Arc::new(certified.clone()) });
+    certified.ocsp = Some(bytes);
+    Ok(bare)
+}
+
+fn now_s() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn names_in(path: &Path, certified: &CertifiedKey) -> Result<Vec<Box<str>>, NetError> {

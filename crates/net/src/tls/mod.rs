@@ -16,6 +16,7 @@ pub mod early;
 mod handoff;
 mod handshake;
 mod mask;
+mod ocsp;
 pub mod on_demand;
 mod pem;
 pub(crate) mod records;

@@ -14,13 +14,9 @@ pub struct Validity {
 impl Validity {
     /// What a certificate says; `None` where it is not one.
     pub(super) fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
-        let (outer, _) = expect(certificate, SEQUENCE)?;
-        let (mut fields, _) = expect(outer, SEQUENCE)?;
-        if fields.first() == Some(&VERSION) {
-            (_, fields) = expect(fields, VERSION)?;
-        }
-        // The serial number, the algorithm of the signature, the issuer.
-        for tag in [INTEGER, SEQUENCE, SEQUENCE] {
+        let (_, mut fields) = expect(behind_version(certificate)?, INTEGER)?;
+        // The algorithm of the signature, the issuer.
+        for tag in [SEQUENCE, SEQUENCE] {
             (_, fields) = expect(fields, tag)?;
         }
         let (validity, _) = expect(fields, SEQUENCE)?;
@@ -29,15 +25,30 @@ impl Validity {
     }
 }
 
-const INTEGER: u8 = 0x02;
-const SEQUENCE: u8 = 0x30;
+/// The serial number of a certificate (RFC 5280 §4.1.2.2), as it is encoded.
+pub(super) fn serial_of<'a>(certificate: &'a CertificateDer<'_>) -> Option<&'a [u8]> {
+    expect(behind_version(certificate)?, INTEGER).map(|(serial, _)| serial)
+}
+
+/// What is behind the version of a certificate.
+fn behind_version<'a>(certificate: &'a CertificateDer<'_>) -> Option<&'a [u8]> {
+    let (outer, _) = expect(certificate, SEQUENCE)?;
+    let (fields, _) = expect(outer, SEQUENCE)?;
+    match fields.first() {
+        Some(&VERSION) => expect(fields, VERSION).map(|(_, fields)| fields),
+        _ => Some(fields),
+    }
+}
+
+pub(super) const INTEGER: u8 = 0x02;
+pub(super) const SEQUENCE: u8 = 0x30;
 /// `[0]`, explicit.
 const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 
 /// The content of the element at the beginning, if it has this tag, and what is behind it.
-fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+pub(super) fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, rest) = bytes.split_first()?;
     let (&first, rest) = rest.split_first()?;
     let (length, rest) = match first {
@@ -54,7 +65,7 @@ fn expect(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
 
 /// The time at the beginning, and what is behind it: `YYMMDDHHMMSSZ` until 2049, else
 /// `YYYYMMDDHHMMSSZ`.
-fn time(bytes: &[u8]) -> Option<(i64, &[u8])> {
+pub(super) fn time(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let is_short = bytes.first() == Some(&UTC_TIME);
     let (text, rest) = expect(bytes, if is_short { UTC_TIME } else { GENERALIZED_TIME })?;
     let digits = text.strip_suffix(b"Z")?;

@@ -15,6 +15,7 @@ use rustls::version::{TLS12, TLS13};
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
+use x509_cert::der::Decode as _;
 
 const ALL: [SignatureScheme; 2] =
     [SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::ED25519];
@@ -126,20 +127,42 @@ fn files_that_cannot_be_used_are_named() {
     assert_eq!(CertificateStore::load(Vec::new()).unwrap_err(), NetError::ConfigCertificateMissing);
 }
 
+/// An OCSP response that says a certificate is good, signed by nobody (RFC 6960 §4.2.1).
+fn good_for(certificate: &[u8]) -> Vec<u8> {
+    let one = |tag: u8, parts: &[&[u8]]| {
+        let content = parts.concat();
+        [&[tag, 0x81, u8::try_from(content.len()).unwrap()], &*content].concat()
+    };
+    let content = x509_cert::Certificate::from_der(certificate).unwrap().tbs_certificate;
+    let serial = one(0x02, &[content.serial_number.as_bytes()]);
+    let id = one(0x30, &[&one(0x30, &[]), &one(0x04, &[]), &one(0x04, &[]), &serial]);
+    let now = one(0x18, &[b"20260101000000Z"]);
+    let answer = one(0x30, &[&id, &one(0x80, &[]), &now]);
+    let data = one(0x30, &[&one(0xa1, &[]), &now, &one(0x30, &[&answer])]);
+    let kind = one(0x06, &[&[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1]]);
+    let bytes = one(0x30, &[&kind, &one(0x04, &[&one(0x30, &[&data])])]);
+    one(0x30, &[&one(0x0a, &[&[0]]), &one(0xa0, &[&bytes])])
+}
+
 #[test]
 fn an_ocsp_response_beside_the_certificate_reaches_the_client() {
     run(async {
         let authority = Authority::new();
         let source = authority.issue("stapled", &["stapled.test"]);
-        let response = b"\x30\x03\x0a\x01\x06";
-        fs::write(authority.directory.path().join("stapled.pem.ocsp"), response).unwrap();
+        let response = good_for(&der(&source));
+        fs::write(authority.directory.path().join("stapled.pem.ocsp"), &response).unwrap();
+        let other = authority.issue("other", &["other.test"]);
+        let wrong = authority.directory.path().join("stapled.pem.ocsp");
+        let wrong = CertificateSource { ocsp: Some(wrong), ..other };
+        let error = CertificateStore::load(vec![wrong]).unwrap_err().to_string();
+        assert!(error.contains("about another certificate"), "{error}");
         let store = CertificateStore::load(vec![source]).unwrap();
         assert_eq!(store.loaded().staples, 1);
         let recorder = Recorder::new(&ALL);
         let server = server_config(store, &ServerOptions::default()).unwrap();
         let (client, _server) = handshake(&recorder.config(), &server, "stapled.test").await;
         client.unwrap();
-        assert_eq!(*recorder.staple.lock().unwrap(), response);
+        assert_eq!(*recorder.staple.lock().unwrap(), *response);
     });
 }
 
