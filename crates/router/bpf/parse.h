@@ -365,6 +365,9 @@ APART int parse(struct xdp_md *context, struct frame *frame)
 			if (next == 0x85) {
 				tunnel->form = FORM_CONTAINER;
 				tunnel->qfi = start[2] & 0x3f;
+			} else if (next & 0x80) {
+				/* To be understood by whoever takes the packet out, which is not done here then. */
+				return TUNNEL_SIGNAL;
 			}
 			u8 *last = at(context, inner_at + bytes - 1, 1, end);
 			if (!last)

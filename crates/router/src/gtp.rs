@@ -11,6 +11,9 @@ pub const HEADER_BYTES_MAX: usize = 128;
 
 const G_PDU: u8 = 255;
 const PDU_SESSION_CONTAINER: u8 = 0x85;
+/// In the type of an extension header: whoever takes the packet out of its tunnel has to understand it
+/// (TS 29.281 §5.2.1).
+const IS_REQUIRED: u8 = 0x80;
 
 /// How clients' packets are wrapped on an interface.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -106,6 +109,8 @@ pub(crate) fn parse(frame: &[u8], outer: &Ip) -> Result<(Tunnel, usize), Untouch
             }
             if next == PDU_SESSION_CONTAINER {
                 (tunnel.form, tunnel.qfi) = (Form::GtpContainer, start[2] & 0x3f);
+            } else if next & IS_REQUIRED != 0 {
+                return Err(Untouched::TunnelSignal);
             }
             let [following] = bytes(frame, inner_at + extension_bytes - 1, end).ok_or(malformed)?;
             next = following;
@@ -237,4 +242,36 @@ pub fn promised_sum(frame: &[u8], packet: &crate::packet::Packet) -> Option<u16>
         total += u64::from(!pseudo);
     }
     Some(folded(total))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::parse_ip;
+
+    /// A tunnel's packet with one extension header of this type, without a client's packet in it.
+    fn with_extension(kind: u8) -> Vec<u8> {
+        let mut frame = vec![0x45, 0, 0, 44, 0, 0, 0, 0, 64, 17, 0, 0, 10, 3, 0, 1, 10, 3, 0, 240];
+        frame.extend([8, 104, 8, 104, 0, 24, 0, 0]);
+        frame.extend([0x34, G_PDU, 0, 8, 0, 0, 0, 100, 0, 0, 0, kind, 1, 0, 9, 0]);
+        frame
+    }
+
+    #[test]
+    fn what_only_the_core_understands_is_not_taken_out_of_its_tunnel() {
+        let read = |kind: u8| {
+            let frame = with_extension(kind);
+            let outer = parse_ip(&frame, 0, frame.len(), None).unwrap();
+            parse(&frame, &outer).map(|(tunnel, at)| (tunnel.form, tunnel.qfi, at))
+        };
+        assert_eq!(read(PDU_SESSION_CONTAINER), Ok((Form::GtpContainer, 9, 44)));
+        // Nobody has to understand a service class indicator, or what is unknown of that kind.
+        for kind in [0x20, 0x21, 0x40, 0x7f] {
+            assert_eq!(read(kind), Ok((Form::Gtp, 0, 44)), "{kind:#x}");
+        }
+        // Containers of radio, numbers of PDCP, and what is unknown.
+        for kind in [0x81, 0x82, 0x84, 0xa0, 0xc0, 0xc1, 0xe8] {
+            assert_eq!(read(kind), Err(Untouched::TunnelSignal), "{kind:#x}");
+        }
+    }
 }

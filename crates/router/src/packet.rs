@@ -35,7 +35,8 @@ pub enum Untouched {
     OuterFragment = 2,
     /// Not UDP to port 2152 on an interface that carries tunnels.
     NotTunnel = 3,
-    /// GTP-U that carries no packet of a client: Echo, Error Indication, End Marker.
+    /// GTP-U that is for the core alone: Echo, Error Indication, End Marker, and packets with an extension
+    /// header that is to be understood and is not a PDU session container.
     TunnelSignal = 4,
 }
 
@@ -211,7 +212,12 @@ pub(crate) struct Ip {
 
 pub(crate) const IPV6_FRAGMENT: u8 = 44;
 
-fn parse_ip(frame: &[u8], at: usize, end: usize, expected: Option<u8>) -> Result<Ip, Untouched> {
+pub(crate) fn parse_ip(
+    frame: &[u8],
+    at: usize,
+    end: usize,
+    expected: Option<u8>,
+) -> Result<Ip, Untouched> {
     parse_ip_or_none(frame, at, end, expected).ok_or(Untouched::Malformed)
 }
 

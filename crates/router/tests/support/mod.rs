@@ -540,7 +540,7 @@ fn vary_tunnel(random: &mut Random, frame: &mut Vec<u8>, outer_version: u8) {
                 header.resize(words * 4 - 1, 0);
                 header.push(next);
                 header.extend(&added);
-                (added, next) = (header, random.of(&[0x20, 0x40, 0xc0]));
+                (added, next) = (header, random.of(&[0x20, 0x40, 0x21, 0x81, 0xc0]));
             }
             let at = gtp_at + if is_plain { 8 } else { 12 };
             if is_plain {
