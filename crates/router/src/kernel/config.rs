@@ -1,6 +1,7 @@
 //! The configuration of a router: a TOML file.
 
 use crate::app::{App, Apps, Kind, Leg, Numbered, mac_of};
+use crate::rule::AddressRange;
 use crate::rule::check::read_addresses;
 use crate::rule::name::Names;
 use crate::session::network::{Network, Networks};
@@ -39,6 +40,15 @@ pub enum Health {
     Tcp(SocketAddr),
 }
 
+/// Copies of the core's PFCP.
+#[derive(Clone, Debug)]
+pub struct Mirror {
+    /// A UDP address that gets them.
+    pub address: SocketAddr,
+    /// Who sends them: nobody else is believed.
+    pub from: Vec<AddressRange>,
+}
+
 /// A router's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -60,8 +70,8 @@ pub struct Config {
     pub usage_interval_s: Option<u64>,
     /// Who is asked for the addresses of names in rules.
     pub resolver: Option<SocketAddr>,
-    /// A UDP address that gets copies of the core's PFCP.
-    pub pfcp: Option<SocketAddr>,
+    /// Where copies of the core's PFCP come from and go to.
+    pub pfcp: Option<Mirror>,
     /// Sessions there may be.
     pub sessions: usize,
     /// Networks that clients may be in.
@@ -91,6 +101,7 @@ struct File {
     usage_interval_s: Option<u64>,
     resolver: Option<SocketAddr>,
     pfcp: Option<SocketAddr>,
+    pfcp_from: Option<Vec<String>>,
     #[serde(default = "default_sessions")]
     sessions: usize,
     #[serde(default)]
@@ -192,6 +203,7 @@ pub fn read(text: &str) -> Result<Config, String> {
     if file.usage_interval_s.is_some() && file.usage.is_none() {
         return Err("usage_interval_s: needs `usage`, the file to append to".to_owned());
     }
+    let pfcp = read_mirror(file.pfcp, file.pfcp_from)?;
     let networks = read_networks(file.network)?;
     let mut apps = Vec::new();
     let mut health = Vec::new();
@@ -228,13 +240,42 @@ pub fn read(text: &str) -> Result<Config, String> {
         usage: file.usage,
         usage_interval_s: file.usage_interval_s,
         resolver: file.resolver,
-        pfcp: file.pfcp,
+        pfcp,
         sessions: file.sessions,
         networks,
         apps,
         health,
         limits,
     })
+}
+
+/// Who reaches the address could move any client to another tunnel: on this machine that is who may
+/// anyway, elsewhere it is said who does.
+fn read_mirror(
+    address: Option<SocketAddr>,
+    from: Option<Vec<String>>,
+) -> Result<Option<Mirror>, String> {
+    let Some(address) = address else {
+        return match from {
+            Some(_) => Err("pfcp_from: needs `pfcp`, the address that gets copies".to_owned()),
+            None => Ok(None),
+        };
+    };
+    let from = match from {
+        Some(from) if !from.is_empty() => from,
+        None if address.ip().is_loopback() => vec!["127.0.0.0/8".to_owned(), "::1".to_owned()],
+        _ => {
+            return Err(format!(
+                "pfcp_from: is missing: addresses or networks of who sends copies to {address}, \
+                 such as [\"192.0.2.10\"]; nobody else is believed"
+            ));
+        }
+    };
+    let from = from
+        .iter()
+        .map(|text| read_addresses(text).map_err(|what| format!("pfcp_from: {what}")))
+        .collect::<Result<_, String>>()?;
+    Ok(Some(Mirror { address, from }))
 }
 
 fn read_networks(files: BTreeMap<String, NetworkFile>) -> Result<Networks, String> {
@@ -363,6 +404,20 @@ mod tests {
     }
 
     #[test]
+    fn copies_are_taken_of_who_is_named_or_of_this_machine() {
+        let takes = |lines: &str, from: u32| {
+            let text = format!("{lines}\n{GOOD}");
+            let mirror = read(&text).expect("it is good").pfcp.expect("it has copies");
+            mirror.from.iter().any(|range| range.contains(crate::packet::mapped(from)))
+        };
+        let here = "pfcp = \"127.0.0.1:8805\"";
+        assert!(takes(here, 0x7f00_0001) && !takes(here, 0x0a03_00f1));
+        let named = "pfcp = \"0.0.0.0:8805\"\npfcp_from = [\"10.3.0.0/24\", \"192.0.2.1\"]";
+        assert!(takes(named, 0x0a03_00f1) && takes(named, 0xc000_0201));
+        assert!(!takes(named, 0x7f00_0001) && !takes(named, 0x0a63_0002));
+    }
+
+    #[test]
     fn a_mistake_is_named_with_its_place() {
         let cases = [
             ("core = \"cor0\"", "core = \"acc0\"", "must be two interfaces"),
@@ -388,6 +443,18 @@ mod tests {
             ("access =", "usage_interval_s = 0\naccess =", "must be 1 to 86400"),
             ("access =", "usage_interval_s = 60\naccess =", "needs `usage`"),
             ("access =", "resolver = \"10.0.0.53\"\naccess =", "resolver"),
+            ("access =", "pfcp = \"10.99.0.1:8805\"\naccess =", "pfcp_from: is missing"),
+            (
+                "access =",
+                "pfcp = \"127.0.0.1:8805\"\npfcp_from = []\naccess =",
+                "pfcp_from: is missing",
+            ),
+            (
+                "access =",
+                "pfcp = \"10.99.0.1:8805\"\npfcp_from = [\"10.3\"]\naccess =",
+                "pfcp_from: `10.3` is no address",
+            ),
+            ("access =", "pfcp_from = [\"10.3.0.1\"]\naccess =", "pfcp_from: needs `pfcp`"),
         ];
         for (from, to, expected) in cases {
             let found = read(&GOOD.replace(from, to)).expect_err(to);

@@ -183,8 +183,9 @@ pub struct Status {
     pub learning: Learning,
     /// Packets by where they came from and why they went where they went.
     pub counters: BTreeMap<&'static str, BTreeMap<&'static str, Count>>,
-    /// Copies of signalling that were read, and that could not be.
-    pub pfcp: [u64; 2],
+    /// Copies of signalling that were read, that could not be, and that came from somebody else than the
+    /// configuration says.
+    pub pfcp: [u64; 3],
 }
 
 /// What became of an app.

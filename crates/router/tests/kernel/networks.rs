@@ -100,7 +100,7 @@ fn two_clients_of_one_address_are_each_answered_by_the_app_of_their_network() {
     let mut packet = [0; 2000];
     // A packet of the core shows the link to its base station.
     world.until("the core has told", |world| {
-        world.ask(json!({"ask": "status"}))["pfcp"] == json!([2, 0])
+        world.ask(json!({"ask": "status"}))["pfcp"] == json!([2, 0, 0])
     });
     let down = datagram(ORIGIN[0], CLIENT[0], [90, 9000], 10);
     send(&world, "core", "10.3.0.240", "10.3.0.3", &tunnelled([CORE, STATION], 222, &down));

@@ -63,7 +63,7 @@ fn copies_of_signalling_at_a_socket_make_and_end_a_session() {
         |world: &World| world.ask(json!({"ask": "sessions", "client": CLIENT[0]}))[0].clone();
     world.until("the core's word counts", |world| session(world)["authority"] == "pfcp");
     assert_eq!(session(&world)["teids"], json!([100, 200]));
-    assert_eq!(world.ask(json!({"ask": "status"}))["pfcp"], json!([2, 1]));
+    assert_eq!(world.ask(json!({"ask": "status"}))["pfcp"], json!([2, 1, 0]));
     world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
     world.is_answered_by("edge");
     send(
@@ -74,6 +74,44 @@ fn copies_of_signalling_at_a_socket_make_and_end_a_session() {
         ],
     );
     world.until("the session ends", |world| session(world).is_null());
+}
+
+/// An app reaches the address, too, and is not believed.
+#[test]
+fn copies_of_somebody_else_than_is_named_move_nobody() {
+    const AT: &str = "10.99.0.1:18807";
+    let Some(mut world) = world() else { return };
+    let apps = |from: &str| {
+        let edge = world.breakout_app();
+        format!("pfcp = \"{AT}\"\npfcp_from = [\"{from}\"]\n{edge}")
+    };
+    let [others, apps_own] = [apps("10.99.0.3"), apps("10.99.0.0/30")];
+    world.start_router(&others);
+    world.is_answered_by("core");
+    let uplink = uplink_rule(&[1, 0, 0, 0, 100, 10, 3, 0, 240]);
+    let downlink = downlink_to([10, 3, 0, 1], 3, 4, true, 66);
+    let accepted = message(51, 1, 1, &[element(19, &[1]), f_seid(55)]);
+    let copies =
+        [copied(SMF, UPF, &message(50, 0, 1, &[uplink, downlink])), copied(UPF, SMF, &accepted)];
+    let send = |world: &World| {
+        world.within("app", || {
+            let socket = UdpSocket::bind("10.99.0.2:0").unwrap();
+            for copy in &copies {
+                socket.send_to(copy, AT).unwrap();
+            }
+        });
+    };
+    let counted = |world: &World| world.ask(json!({"ask": "status"}))["pfcp"].clone();
+    let session =
+        |world: &World| world.ask(json!({"ask": "sessions", "client": CLIENT[0]}))[0].clone();
+    send(&world);
+    world.until("both are refused", |world| counted(world) == json!([0, 0, 2]));
+    assert_eq!(session(&world)["teids"], json!([100, 200]));
+    world.kill_router();
+    world.start_router(&apps_own);
+    send(&world);
+    world.until("both are taken", |world| counted(world) == json!([2, 0, 0]));
+    world.until("they count", |world| session(world)["teids"] == json!([100, 66]));
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::interface::Interface;
 use super::layout;
 use super::programs::KernelError;
 use super::resolver::Resolver;
+use crate::packet::AddressOf;
 use crate::session::pfcp::{Change, Copies};
 use crate::session::{Authority, Client};
 use aya::maps::{MapData, RingBuf};
@@ -43,7 +44,8 @@ pub struct Running {
     listener: UnixListener,
     pfcp: Option<UdpSocket>,
     copies: Copies,
-    copies_read: [u64; 2],
+    /// Read, not readable, and of somebody who is not believed.
+    copies_read: [u64; 3],
     watched: BTreeMap<u8, Watched>,
     events: Events,
     resolver: Option<Resolver>,
@@ -72,9 +74,9 @@ impl Running {
     pub fn start(config: Config) -> Result<Self, StartError> {
         let wrong = |what: String| StartError::Setup(what);
         let lock = lock(&config)?;
-        let pfcp = config.pfcp.map(|address| {
+        let pfcp = config.pfcp.as_ref().map(|mirror| {
             let socket =
-                UdpSocket::bind(address).map_err(|error| wrong(format!("pfcp: {error}")))?;
+                UdpSocket::bind(mirror.address).map_err(|error| wrong(format!("pfcp: {error}")))?;
             socket.set_nonblocking(true).map_err(|error| wrong(format!("pfcp: {error}")))?;
             Ok::<_, StartError>(socket)
         });
@@ -106,7 +108,7 @@ impl Running {
             listener,
             pfcp,
             copies,
-            copies_read: [0; 2],
+            copies_read: [0; 3],
             watched,
             events: Events::default(),
             resolver,
@@ -204,11 +206,16 @@ impl Running {
 
     fn copies(&mut self) -> Result<(), KernelError> {
         const COPIES_MAX: usize = 256;
-        let Some(socket) = &self.pfcp else { return Ok(()) };
+        let (Some(socket), Some(mirror)) = (&self.pfcp, &self.config.pfcp) else { return Ok(()) };
         let mut changes = Vec::new();
         let mut bytes = [0; 65_536];
         for _ in 0..COPIES_MAX {
-            let Ok(length) = socket.recv(&mut bytes) else { break };
+            let Ok((length, sender)) = socket.recv_from(&mut bytes) else { break };
+            let sender = AddressOf::from(sender.ip()).0;
+            if !mirror.from.iter().any(|known| known.contains(sender)) {
+                self.copies_read[2] += 1;
+                continue;
+            }
             // A copy is the IP packet as the control plane or the user plane sent it.
             match super::copy::payload(&bytes[..length]) {
                 Some((from, to, payload)) => match self.copies.message(from, to, payload) {
