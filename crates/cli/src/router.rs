@@ -310,6 +310,9 @@ fn status(options: &Ask) -> Result<()> {
         return Ok(());
     }
     say!("wire      {} - {}", word(&status["ports"][0]), word(&status["ports"][1]))?;
+    if let Some(why) = status["off_wire"].as_str() {
+        say!("          goes on untouched: {why}")?;
+    }
     say!("rules     {}, generation {}", status["rules"], status["generation"])?;
     say!("sessions  {}", status["sessions"])?;
     for (name, alive) in status["apps"].as_object().into_iter().flatten() {

@@ -138,12 +138,7 @@ struct Place {
 /// # Errors
 /// What is to be changed; then nothing was touched.
 pub(super) fn start(config: &Config, lock: File) -> Result<Attached, StartError> {
-    let [access, core] = &config.ports;
-    let ports = [
-        Interface::find(access).map_err(|what| setup(format!("access: {what}")))?,
-        Interface::find(core).map_err(|what| setup(format!("core: {what}")))?,
-    ];
-    check_floor(&ports).map_err(setup)?;
+    let ports = find_ports(config)?;
     super::features::check().map_err(setup)?;
     let state = read_state(&config.state)?;
     let found = find_apps(config, state.as_ref())?;
@@ -163,6 +158,17 @@ pub(super) fn start(config: &Config, lock: File) -> Result<Attached, StartError>
             Err(error)
         }
     }
+}
+
+/// The wire's two interfaces, in their bridge.
+fn find_ports(config: &Config) -> Result<[Interface; 2], StartError> {
+    let [access, core] = &config.ports;
+    let ports = [
+        Interface::find(access).map_err(|what| setup(format!("access: {what}")))?,
+        Interface::find(core).map_err(|what| setup(format!("core: {what}")))?,
+    ];
+    check_floor(&ports).map_err(setup)?;
+    Ok(ports)
 }
 
 /// Apps there are, those that were added included.
@@ -293,18 +299,7 @@ fn start_with(
         programs.set_before(&table)?;
         programs.forget_connections(|_| true)?;
     }
-    // Uplink leaves by the core's interface.
-    programs.set_wire(0, ports[1].index)?;
-    programs.set_wire(1, ports[0].index)?;
-    let mut places = Vec::new();
-    for (number, legs) in &found.legs {
-        places.extend(place_app(&mut programs, &found.apps, *number, legs, ports)?);
-    }
-    // The wire's last.
-    for (port, program) in ports.iter().zip(["access", "core"]) {
-        let role = format!("{program}-{}", port.name);
-        places.push(Place { role, interface: port.clone(), program });
-    }
+    let places = place_all(&mut programs, &found.apps, &found.legs, ports)?;
     for place in &places {
         programs.program(place.program)?;
     }
@@ -325,6 +320,27 @@ fn start_with(
     }
     attach(&mut control.programs, &places, &config.pins.join("links"))?;
     Ok(control)
+}
+
+/// Writes where all is, and says which program each interface gets; the wire's come last.
+fn place_all(
+    programs: &mut Programs,
+    apps: &Apps,
+    legs: &BTreeMap<u8, Vec<Interface>>,
+    ports: &[Interface; 2],
+) -> Result<Vec<Place>, KernelError> {
+    // Uplink leaves by the core's interface.
+    programs.set_wire(0, ports[1].index)?;
+    programs.set_wire(1, ports[0].index)?;
+    let mut places = Vec::new();
+    for (number, legs) in legs {
+        places.extend(place_app(programs, apps, *number, legs, ports)?);
+    }
+    for (port, program) in ports.iter().zip(["access", "core"]) {
+        let role = format!("{program}-{}", port.name);
+        places.push(Place { role, interface: port.clone(), program });
+    }
+    Ok(places)
 }
 
 /// Writes an app, and says which program each of its interfaces gets.
@@ -363,6 +379,33 @@ fn leg_place(number: u8, index: usize) -> u16 {
 }
 
 impl Attached {
+    /// Puts the programs on the wire's interfaces, of which one at least is another one than before.
+    ///
+    /// # Errors
+    /// What is to be changed; then it is tried again.
+    pub(super) fn put_wire(&mut self, config: &Config) -> Result<(), StartError> {
+        let ports = find_ports(config)?;
+        let (now, before) = (ports[0].mtu, self.ports[0].mtu);
+        if now != before {
+            return Err(setup(format!(
+                "{} has an MTU of {now} and had one of {before}: start the router anew",
+                ports[0].name
+            )));
+        }
+        let Control { programs, apps, .. } = &mut self.control;
+        let links = config.pins.join("links");
+        let wire = self.ports.each_ref().map(|port| port.name.clone());
+        // Apps whose interfaces are gone, too, are found again later.
+        let mut legs = self.legs.clone();
+        legs.retain(|_, legs| legs.iter().all(Interface::is_there));
+        let places = place_all(programs, apps, &legs, &ports)?;
+        for place in places.iter().filter(|place| wire.contains(&place.interface.name)) {
+            attach_one(programs, place, &links.join(&place.role))?;
+        }
+        self.ports = ports;
+        Ok(())
+    }
+
     /// Puts an app behind a router that runs. Nobody takes it for alive yet.
     ///
     /// # Errors

@@ -170,6 +170,8 @@ pub struct Status {
     pub sessions: usize,
     /// Interfaces of the wire.
     pub ports: [String; 2],
+    /// Why the wire goes on without programs, where an interface of it is gone or is another one.
+    pub off_wire: Option<String>,
     /// Whether it took over from another process.
     pub adopted: bool,
     /// Apps, and whether they are alive.

@@ -487,3 +487,34 @@ fn answer(at: &str) {
         socket.send_to(&frame[..length], from).unwrap();
     }
 }
+
+/// The programs are gone with an interface of the wire; when it is there again they are, too.
+#[test]
+fn an_interface_of_the_wire_that_comes_back_gets_its_programs_again() {
+    let Some(mut world) = world(N3) else { return };
+    let mac = world.mac("ran", "ran0");
+    world.start_router(&world.breakout_app());
+    world.set_rules(world.rule("FORWARD_DECAPSULATED", to_edge()));
+    world.is_answered_by("edge");
+    let off = |world: &World| world.ask(json!({"ask": "status"}))["off_wire"].clone();
+    assert!(off(&world).is_null());
+    for _ in 0..2 {
+        world.ip("rtr", "link delete acc0");
+        world.until("it is missed", |world| {
+            off(world).as_str().is_some_and(|why| why.contains("there is no interface `acc0`"))
+        });
+        world.pair("ran", "ran0", "acc0", N3.mtu);
+        world.ip("ran", &format!("link set ran0 address {mac}"));
+        for gnb in world.gnbs() {
+            world.ip("ran", &format!("addr add {gnb}/24 dev ran0"));
+        }
+        world.until("its bridge is missed", |world| {
+            off(world).as_str().is_some_and(|why| why.contains("must be in one bridge"))
+        });
+        world.ip("rtr", "link set acc0 master br0");
+        world.until("the wire is whole", |world| off(world).is_null());
+        world.is_answered_by("edge");
+    }
+    let events = world.ask(json!({"ask": "events"})).to_string();
+    assert_eq!(events.matches("wire-found-again").count(), 2, "{events}");
+}

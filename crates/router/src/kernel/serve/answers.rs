@@ -124,6 +124,7 @@ impl Running {
             rules: control.rules.len(),
             sessions: control.sessions.len(),
             ports: names_of.try_into().expect("the wire has two ends"),
+            off_wire: self.off_wire.clone(),
             adopted: self.attached.adopted,
             apps: control
                 .apps

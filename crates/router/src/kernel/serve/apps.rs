@@ -26,6 +26,7 @@ impl Running {
         description: AppDescription,
     ) -> Result<AppChanged, Refusal> {
         let refuse = |what: String| Refusal::words(format!("app `{name}`: {what}"));
+        self.check_wire()?;
         let control = &self.attached.control;
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(refuse(format!("its name must have 1 to {NAME_BYTES_MAX} bytes")));
@@ -91,6 +92,9 @@ impl Running {
     /// Has apps whose interfaces went away and came back behind the router again: the kernel knows
     /// interfaces by numbers, which are others then.
     pub(super) fn find_again(&mut self) -> Result<(), KernelError> {
+        if self.off_wire.is_some() {
+            return Ok(());
+        }
         let dead = self.watched.iter().filter(|(_, watched)| !watched.is_alive);
         let dead: Vec<u8> = dead.map(|(number, _)| *number).collect();
         for number in dead {
@@ -133,11 +137,20 @@ impl Running {
         let Some(number) = self.attached.control.apps.number(name) else {
             return Ok(AppChanged { changed: false });
         };
+        self.check_wire()?;
         self.check_is_free(number)?;
         self.let_go(name)?;
         self.save();
         self.events.add("app-removed", name.to_owned());
         Ok(AppChanged { changed: true })
+    }
+
+    /// Whether the wire is there, by whose interfaces apps are placed.
+    fn check_wire(&self) -> Result<(), Refusal> {
+        match &self.off_wire {
+            Some(why) => Err(Refusal::words(format!("the wire is not whole: {why}"))),
+            None => Ok(()),
+        }
     }
 
     /// Whether no rule that is active leads to an app.

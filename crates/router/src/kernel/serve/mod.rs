@@ -5,6 +5,7 @@ mod apps;
 mod events;
 mod trace;
 mod usages;
+mod wire;
 
 use super::attach::{Attached, StartError, lock, start};
 use super::config::{ALIVE_MS, Config, Health};
@@ -32,7 +33,7 @@ use usages::Records;
 
 /// Sightings taken before anything else gets a turn.
 const SIGHTINGS_MAX: usize = 4096;
-/// How often apps are looked after.
+/// How often apps and the wire are looked after.
 const TURN_MS: i64 = 100;
 
 /// A router that runs.
@@ -46,6 +47,10 @@ pub struct Running {
     copies: Copies,
     /// Read, not readable, and of somebody who is not believed.
     copies_read: [u64; 3],
+    /// When the wire was looked at last.
+    wire_looked_ns: u64,
+    /// Why the wire goes on without programs, where it does.
+    off_wire: Option<String>,
     watched: BTreeMap<u8, Watched>,
     events: Events,
     resolver: Option<Resolver>,
@@ -109,6 +114,8 @@ impl Running {
             pfcp,
             copies,
             copies_read: [0; 3],
+            wire_looked_ns: 0,
+            off_wire: None,
             watched,
             events: Events::default(),
             resolver,
@@ -131,6 +138,7 @@ impl Running {
             self.wait();
             self.learn()?;
             self.copies()?;
+            self.look_after_wire()?;
             self.look_after_apps()?;
             self.find_again()?;
             while let Ok((stream, _)) = self.listener.accept() {
