@@ -174,8 +174,8 @@ type Step = fn(&[u8]) -> Option<Vec<u8>>;
 
 const STEPS: [Step; 5] = [decoded, slashed, merged, without_parameters, resolved];
 
-/// Takes encoding off, once.
-fn decoded(path: &[u8]) -> Option<Vec<u8>> {
+/// A path without its percent-encoding, which is taken off once; `None` where it has none.
+pub fn decoded(path: &[u8]) -> Option<Vec<u8>> {
     let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
     let mut out = Vec::new();
     let mut rest = path;

@@ -453,6 +453,14 @@ fn a_request_goes_where_the_service_says() {
         }
         found.sort();
         assert_eq!(found, ["one /api/faces?x=1", "two /faces?x=1"]);
+        // Names with an encoding are left out as well, and what may be another path goes nowhere.
+        for target in ["/%61/faces", "/a%20b/faces", "/caf%C3%A9/faces"] {
+            let text = get(&node, target).await.text();
+            assert!(["one /api/faces", "two /faces"].contains(&&*text), "{target}: {text}");
+        }
+        for target in ["/a;b/faces", "/a%2Fb/faces", "/a/../faces"] {
+            assert_eq!(get(&node, target).await.status, 400, "{target}");
+        }
         assert_eq!(get(&node, "/own/faces").await.text(), "own");
         assert_eq!(get(&node, "/wrong/faces").await.status, 503);
         assert_eq!(own.count(), 1);

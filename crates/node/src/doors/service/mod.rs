@@ -106,13 +106,16 @@ struct Given {
     changes: u64,
 }
 
-/// Why nobody knows whether a request may go on.
+/// Why nobody knows whether a request may go on, or where to.
+#[derive(Debug)]
 enum Unknown {
     Origin(OriginError),
     Status(u16),
     Late(Duration),
     Long,
     Places(String),
+    /// Its path could be another one to whoever is there.
+    Path,
 }
 
 impl Service {
@@ -197,6 +200,9 @@ impl Service {
                             page.head.fields.remove(name);
                         }
                         return Err(Refused { page: Some(Box::new(page)), call, ..refused });
+                    }
+                    Err(Unknown::Path) => {
+                        return Err(Refused::new(400, Reason::ClientMalformed));
                     }
                     Err(unknown) => {
                         self.log(&unknown);
@@ -388,7 +394,7 @@ impl Service {
         Ok(Given {
             user,
             fields: self.settings.fields.iter().filter_map(value).collect(),
-            places: places.map_err(Unknown::Places)?,
+            places: places?,
             call: self.call(at, answer),
             quota: self.quota(at, answer),
             claim: self.claim(at, answer),
@@ -405,6 +411,7 @@ impl Service {
             Unknown::Status(status) => format!("it answers with {status}"),
             Unknown::Late(limit) => format!("no answer within {} ms", limit.as_millis()),
             Unknown::Places(why) => format!("it names an origin that is none: {why}"),
+            Unknown::Path => "the path could be another one".to_owned(),
             Unknown::Long => format!("its page is longer than {PAGE_BYTES_MAX} bytes"),
         };
         tracing::error!(service, held_back, "nobody is let in by access.service: {why}");

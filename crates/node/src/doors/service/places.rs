@@ -1,5 +1,6 @@
 //! Origins that a service names in its answers: the one place that knows where a request goes.
 
+use super::Unknown;
 use freshet_base::clock::UnixMillis;
 use freshet_http::path::{self, Readings};
 use freshet_origin::base_path::BasePath;
@@ -68,18 +69,22 @@ impl Known {
     /// The places of an answer to a request for `target`: URLs with commas between them.
     ///
     /// # Errors
-    /// What is none.
-    pub(super) fn places(&self, said: &[u8], target: &str) -> Result<Arc<Places>, String> {
-        let left_out = beginning(target, self.strip).unwrap_or_default();
+    /// What is none, or that others may read the path otherwise than what is left out of it.
+    pub(super) fn places(&self, said: &[u8], target: &str) -> Result<Arc<Places>, Unknown> {
+        let left_out = match self.strip {
+            0 => "",
+            segments => beginning(target, segments).ok_or(Unknown::Path)?,
+        };
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (said.to_vec(), left_out.to_owned());
         if let Some(known) = all.lists.get(&key) {
             return Ok(Arc::clone(known));
         }
-        let text = std::str::from_utf8(said).map_err(|error| error.to_string())?;
+        let text = std::str::from_utf8(said).map_err(|error| Unknown::Places(error.to_string()))?;
         let urls = text.split(',').map(str::trim).take(OF_ANSWER_MAX);
         let origins = urls.map(|url| self.origin(&mut all, url, left_out));
-        let places = Arc::new(Places::new(origins.collect::<Result<_, _>>()?));
+        let origins = origins.collect::<Result<_, _>>().map_err(Unknown::Places)?;
+        let places = Arc::new(Places::new(origins));
         if all.lists.len() >= PLACES_MAX {
             all.lists.retain(|_, places| Arc::strong_count(places) > 1);
         }
@@ -111,7 +116,8 @@ impl Known {
 }
 
 /// The first segments of a target's path, with the slash before each: `/services/detector` of
-/// `/services/detector/faces?x=1`. `None` where there are fewer, or where others may read the path otherwise.
+/// `/services/detector/faces?x=1`. `None` where there are fewer, or where others may read the path otherwise
+/// than as it stands or without its encoding.
 pub(super) fn beginning(target: &str, segments: usize) -> Option<&str> {
     let path = path::path_of(target);
     if !path.starts_with('/') {
@@ -120,10 +126,16 @@ pub(super) fn beginning(target: &str, segments: usize) -> Option<&str> {
     let mut slashes = path.match_indices('/').map(|(at, _)| at).skip(segments);
     let end = slashes.next().unwrap_or(path.len());
     let begun = path.get(..end)?;
-    let is_whole = begun.matches('/').count() == segments && !begun.ends_with('/');
+    let decoded = path::decoded(begun.as_bytes());
+    let forms = [Some(begun.as_bytes()), decoded.as_deref()].into_iter().flatten();
+    let is_whole = forms.clone().all(|form| {
+        form.iter().filter(|byte| **byte == b'/').count() == segments && !form.ends_with(b"/")
+    });
     let begins = |read: &[u8]| {
-        let rest = read.strip_prefix(begun.as_bytes());
-        rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
+        forms.clone().any(|form| {
+            let rest = read.strip_prefix(form);
+            rest.is_some_and(|rest| rest.first().is_none_or(|byte| *byte == b'/'))
+        })
     };
     (is_whole && Readings::of(path).all(begins)).then_some(begun)
 }
@@ -144,7 +156,14 @@ mod tests {
             ("*", None),
             ("/services//detector", None),
             ("/services/detector/../other", None),
-            ("/services/%64etector/faces", None),
+            ("/services/%64etector/faces", Some("/services/%64etector")),
+            ("/services/Face%20detection/faces", Some("/services/Face%20detection")),
+            ("/services/caf%C3%A9", Some("/services/caf%C3%A9")),
+            ("/services/%2564etector/faces", None),
+            ("/services/a%2Fb/faces", None),
+            ("/services/a%5Cb/faces", None),
+            ("/services/%2E%2E/faces", None),
+            ("/services/detector%3Bx/faces", None),
             ("/services/detector;x/faces", None),
             ("/services/detector/..;/other", None),
             ("/services/detector/a%20face;x=1", Some("/services/detector")),
@@ -174,6 +193,10 @@ mod tests {
         let all = known.all.lock().unwrap();
         assert!(all.origins.len() <= PLACES_MAX && all.lists.len() <= PLACES_MAX);
         drop(all);
-        assert!(known.places(b"ftp://192.0.2.1", "/services/a/x").is_err());
+        let refused = |said: &[u8], target| known.places(said, target).err();
+        let wrong = refused(b"ftp://192.0.2.1", "/services/a/x");
+        assert!(matches!(wrong, Some(Unknown::Places(_))), "{wrong:?}");
+        let wrong = refused(b"http://192.0.2.1", "/services/a;b/x");
+        assert!(matches!(wrong, Some(Unknown::Path)), "{wrong:?}");
     }
 }
