@@ -63,7 +63,7 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dns {
-    /// Where it is asked, by UDP.
+    /// Where it is asked: one address, which answers come from.
     pub listen: SocketAddr,
     /// Who answers for other names; without one they are refused.
     pub upstream: Option<SocketAddr>,
@@ -258,6 +258,13 @@ pub fn read(text: &str) -> Result<Config, String> {
             return Err(format!("radio: {wrong}"));
         }
     }
+    if let Some(dns) = file.dns.filter(|dns| dns.listen.ip().is_unspecified()) {
+        let (listen, port) = (dns.listen, dns.listen.port());
+        return Err(format!(
+            "dns.listen: `{listen}` is all addresses, and an answer has to come from the one that was asked: \
+             write the one that clients ask, such as `10.99.0.1:{port}`"
+        ));
+    }
     let host = Host {
         bandwidth_bps: file.bandwidth_bps,
         accesses: file.access,
@@ -327,6 +334,8 @@ mod tests {
             (whole("url = \"mec.example\""), "url: `mec.example` must"),
             (whole("url = \"http://mec.example/x\""), "url: "),
             (whole("ur = 1"), "unknown field `ur`"),
+            (whole("[dns]\nlisten = \"0.0.0.0:53\""), "dns.listen: `0.0.0.0:53` is all addresses"),
+            (whole("[dns]\nlisten = \"[::]:53\""), "dns.listen: `[::]:53` is all addresses"),
             (
                 whole("[radio]\nplmn = [\"001\", \"01\"]\nqci = 9\nstation = {}"),
                 "radio: the edge router tells of clients: `router` names its socket",

@@ -181,10 +181,11 @@ fn names_of_rules_are_answered_and_others_are_passed_on() {
     assert_eq!(bytes[2..count], question[2..]);
     let mut reply = bytes[..count].to_vec();
     reply[2] |= 0x80;
-    // Of another question: not taken for the answer.
+    // Of another question, or no answer at all: not taken for the answer.
     let mut other = reply.clone();
     other[13] ^= 1;
     upstream.send_to(&other, from).unwrap();
+    upstream.send_to(&bytes[..count], from).unwrap();
     upstream.send_to(&reply, from).unwrap();
     let count = client.recv(&mut bytes).unwrap();
     assert_eq!((&bytes[..2], &bytes[3..count]), (&[0, 8][..], &reply[3..]));

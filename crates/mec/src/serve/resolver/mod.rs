@@ -9,7 +9,7 @@ mod stream;
 use crate::platform::Resolved;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use question::{HEAD_BYTES, Question, REFUSED, SERVER_FAILURE, Wrong};
+use question::{Question, REFUSED, SERVER_FAILURE, Wrong};
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, UdpSocket as StdSocket};
 use std::time::Duration;
@@ -132,13 +132,7 @@ async fn ask(upstream: SocketAddr, question: &Question, message: &[u8]) -> io::R
     loop {
         let count = socket.recv(&mut answered).await?;
         let reply = &mut answered[..count];
-        // Only the answer to this very question.
-        let wanted = &asked[HEAD_BYTES..question.end];
-        let is_it = reply.starts_with(&id)
-            && reply
-                .get(HEAD_BYTES..question.end)
-                .is_some_and(|found| found.eq_ignore_ascii_case(wanted));
-        if is_it {
+        if question.is_answered(&asked, reply) {
             reply[..2].copy_from_slice(&message[..2]);
             return Ok(reply.to_vec());
         }

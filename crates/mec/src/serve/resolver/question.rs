@@ -4,7 +4,9 @@ use crate::platform::Resolved;
 use std::net::IpAddr;
 
 /// Bytes before the question (RFC 1035 §4.1.1).
-pub(super) const HEAD_BYTES: usize = 12;
+const HEAD_BYTES: usize = 12;
+/// In the third byte: an answer, and no question.
+const IS_ANSWER: u8 = 0x80;
 const A: u16 = 1;
 const AAAA: u16 = 28;
 const INTERNET: u16 = 1;
@@ -29,8 +31,9 @@ const BAD_VERSION: u8 = 1;
 /// The question of a message that has one.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
-    /// In lower case, without a dot at its end.
-    name: String,
+    /// In lower case, without a dot at its end. None that a rule has: bytes that are no text, and labels
+    /// with a dot in them, which is no end of theirs.
+    name: Option<String>,
     kind: u16,
     class: u16,
     /// Where it ends.
@@ -55,7 +58,7 @@ impl Question {
     /// What becomes of one that is no query with one question (RFC 9619 §4).
     pub(super) fn read(message: &[u8]) -> Result<Self, Wrong> {
         let head: &[u8; HEAD_BYTES] = message.first_chunk().ok_or(Wrong::NoQuery)?;
-        if head[2] & 0x80 != 0 {
+        if head[2] & IS_ANSWER != 0 {
             return Err(Wrong::NoQuery);
         }
         let say = |code| Wrong::Answered(bare(head, code));
@@ -89,7 +92,7 @@ impl Question {
                 0 => break,
                 1..=63 => {
                     let label = message.get(at..at + length)?;
-                    labels.push(String::from_utf8(label.to_ascii_lowercase()).ok()?);
+                    labels.push(std::str::from_utf8(label).ok().filter(|text| !text.contains('.')));
                     at += length;
                 }
                 // Questions have no pointers.
@@ -100,7 +103,9 @@ impl Question {
             }
         }
         let (kind, class) = (word(message, at)?, word(message, at + 2)?);
-        Some(Self { name: labels.join("."), kind, class, end: at + 4, has_options: false })
+        let labels: Option<Vec<&str>> = labels.into_iter().collect();
+        let name = labels.map(|labels| labels.join(".").to_ascii_lowercase());
+        Some(Self { name, kind, class, end: at + 4, has_options: false })
     }
 
     /// What a rule says; `None` where none is about the name.
@@ -112,10 +117,22 @@ impl Question {
         if self.class != INTERNET {
             return None;
         }
-        let resolved = resolve(&self.name, self.kind == AAAA)?;
+        let resolved = resolve(self.name.as_deref()?, self.kind == AAAA)?;
         // A name that is ours has no other records than these.
         let address = resolved.address.filter(|_| matches!(self.kind, A | AAAA));
         Some(self.reply(message, NO_ERROR, address.map(|address| (address, resolved.ttl_s))))
+    }
+
+    /// Whether a message is the answer to `asked`, which has this question. Letters may have changed their case.
+    pub(super) fn is_answered(&self, asked: &[u8], message: &[u8]) -> bool {
+        let same = |from: usize, to: usize| {
+            asked
+                .get(from..to)
+                .zip(message.get(from..to))
+                .is_some_and(|(asked, found)| asked.eq_ignore_ascii_case(found))
+        };
+        let is_answer = message.get(2).is_some_and(|flags| flags & IS_ANSWER != 0);
+        is_answer && asked.get(..2) == message.get(..2) && same(HEAD_BYTES, self.end)
     }
 
     /// A reply with a code (RFC 1035 §4.1.1), and an address with its time where there is one.
@@ -127,7 +144,7 @@ impl Question {
     ) -> Vec<u8> {
         let mut reply = message[..self.end].to_vec();
         // An answer, recursion as it was asked for and available.
-        reply[2] = 0x80 | message[2] & 0x01;
+        reply[2] = IS_ANSWER | message[2] & 0x01;
         reply[3] = 0x80 | code;
         let (answers, others) = (u8::from(address.is_some()), u8::from(self.has_options));
         reply[4..HEAD_BYTES].copy_from_slice(&[0, 1, 0, answers, 0, 0, 0, others]);
@@ -156,7 +173,7 @@ fn bare(head: &[u8; HEAD_BYTES], code: u8) -> Vec<u8> {
     let mut reply = vec![0; HEAD_BYTES];
     reply[..2].copy_from_slice(&head[..2]);
     // What was asked for, as far as it says so.
-    reply[2] = 0x80 | head[2] & 0x79;
+    reply[2] = IS_ANSWER | head[2] & 0x79;
     reply[3] = 0x80 | code;
     reply
 }
@@ -225,6 +242,46 @@ mod tests {
                 .is_ok_and(|read| read.addresses.is_empty())
         );
         assert_eq!(ask("example.com", Kind::A), None);
+    }
+
+    /// A question for the address of a name with these labels.
+    fn labelled(labels: &[&[u8]]) -> Vec<u8> {
+        let mut message = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        for label in labels {
+            message.push(label.len() as u8);
+            message.extend(*label);
+        }
+        message.extend([0, 0, 1, 0, 1]);
+        message
+    }
+
+    #[test]
+    fn labels_are_told_apart_whatever_bytes_they_have() {
+        let has_rule = |labels: &[&[u8]]| {
+            let message = labelled(labels);
+            Question::read(&message).unwrap().answer(&message, &rule).is_some()
+        };
+        assert!(has_rule(&[b"www", b"Example", b"com"]));
+        // Others' names, which are asked for upstream.
+        assert!(!has_rule(&[b"www.example", b"com"]));
+        assert!(!has_rule(&[b"\xff\xfe", b"com"]));
+    }
+
+    #[test]
+    fn an_answer_is_one_to_what_was_asked() {
+        let asked = labelled(&[b"www", b"example", b"com"]);
+        let question = Question::read(&asked).unwrap();
+        let with = |at: usize, byte: u8| {
+            let mut message = asked.clone();
+            message[2] |= IS_ANSWER;
+            message[at] = byte;
+            message
+        };
+        assert!(question.is_answered(&asked, &with(13, b'W')));
+        for (at, byte) in [(1, 8), (2, 1), (13, b'v'), (asked.len() - 3, 28)] {
+            assert!(!question.is_answered(&asked, &with(at, byte)), "{at}");
+        }
+        assert!(!question.is_answered(&asked, &with(13, b'w')[..20]));
     }
 
     #[test]

@@ -57,7 +57,7 @@ async fn connection(
             (Some(reply), _) => reply,
             (None, None) => question.reply(&message, REFUSED, None),
             (None, Some(upstream)) => match timeout(PATIENCE, ask(upstream, &message)).await {
-                Ok(Ok(reply)) => reply,
+                Ok(Ok(reply)) if question.is_answered(&message, &reply) => reply,
                 _ => question.reply(&message, SERVER_FAILURE, None),
             },
         };
