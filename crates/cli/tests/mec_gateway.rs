@@ -336,7 +336,8 @@ fn a_token_is_worth_nothing_with_another_certificate_than_its_own() {
     );
     // The platform itself is behind the gateway, which says whose certificate it has seen.
     let rest = "[[header]]\non = \"request\"\nname = \"X-Forwarded-Client-Cert\"\n\
-                value = \"Hash={client_fingerprint}\"\n";
+                value = \"Hash={client_fingerprint}\"\n\
+                [[cache_rule]]\npath = \"/services/\"\nbypass = false\n[[cache_rule]]\nbypass = true\n";
     let (_node, gateway) = start(folder, platform, platform, (&of_listener, FOLLOWING, rest));
     let curl = |certificate: Option<&str>, path: &str, more: &[&str]| {
         let mut command = Command::new(&curl);
@@ -394,6 +395,13 @@ fn a_token_is_worth_nothing_with_another_certificate_than_its_own() {
             .iter()
             .all(|shown| ask(*shown, &free).1.starts_with("200"))
     );
+    // The platform's own interfaces are read with one as well.
+    let services = "/mec_service_mgmt/v1/services";
+    for method in ["-G", "-I"] {
+        let status = |shown: &str| curl(Some(shown), services, &["-H", &bound, method]).1;
+        assert!(status("anna").starts_with("403 "), "{method} {}", status("anna"));
+        assert!(status("eve").starts_with("401 "), "{method} {}", status("eve"));
+    }
     assert_eq!(token("bound", None), None);
     let bound = token("bound", Some("eve")).unwrap();
     assert!(ask(Some("eve"), &bound).1.starts_with("200"));
