@@ -61,7 +61,7 @@ trafficRuleId = "{rule}"
 filterType = "FLOW"
 priority = 1
 trafficFilter = [{{ dstAddress = ["203.0.113.10/32"] }}]
-action = "DROP"
+action = "FORWARD_DECAPSULATED"
 dstInterface = {{ interfaceType = "IP", dstIpAddress = "10.99.0.2" }}
 state = "INACTIVE"
 [[app.{app}.dns_rules]]

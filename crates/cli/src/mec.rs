@@ -77,7 +77,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             std::io::stdout().write_all(objective::rules(&objectives).as_bytes())?;
         }
         (Some(What::Check { config: path }), _) => {
-            read(&path)?;
+            let config = read(&path)?;
+            for doubt in config.doubts() {
+                tell!("{}: {doubt}\n", path.display());
+            }
+            serve::check(config).map_err(|what| anyhow!("{}: {what}", path.display()))?;
             say!("{}: good", path.display())?;
         }
         (Some(What::Demo { once }), _) => demo::run(once)?,

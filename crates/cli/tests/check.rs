@@ -473,3 +473,34 @@ fn tests_of_a_policy_are_told_in_json_too() {
         (&"two".into(), &false.into(), &8.into())
     );
 }
+
+#[test]
+fn a_platform_that_would_not_start_is_not_good() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mec.toml");
+    let state = folder.path().join("state");
+    let check = |address: &str| {
+        let text = format!(
+            "listen = \"127.0.0.1:0\"\nstate = \"{}\"\n[client.a]\napp = \"camra\"\nsecret_sha256 = \"{}\"\n\
+             [[app.camera.dns_rules]]\ndnsRuleId = \"www\"\ndomainName = \"www.example.com\"\n\
+             ipAddressType = \"IP_V4\"\nipAddress = \"{address}\"\nstate = \"ACTIVE\"\n",
+            state.display(),
+            "0".repeat(64),
+        );
+        fs::write(&path, text).unwrap();
+        let program = env!("CARGO_BIN_EXE_freshet");
+        Command::new(program).args(["mec", "check", "--config"]).arg(&path).output().unwrap()
+    };
+    let output = check("10.99.0.2");
+    assert!(output.status.success(), "{output:?}");
+    let doubts = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(doubts.contains("client.a.app: there is no [app.camra]"), "{doubts}");
+    let output = check("10.99.0.300");
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && told.contains("app.camera.dns_rules[0]: /ipAddress"),
+        "{told}"
+    );
+    // Nothing was touched.
+    assert!(!state.exists());
+}

@@ -1,12 +1,14 @@
 //! App instances: those of the configuration and those that register, whether they are ready, and how
 //! they end (ETSI GS MEC 011 §5.2.2, §5.2.3).
 
-use super::{Stage, rules};
-use crate::platform::{Answer, App, Decision, Event};
+use super::{Stage, dns, identity, rules};
+use crate::platform::{Answer, App, Decision, Event, Setup};
 use crate::problem::Problem;
+use crate::shape::{Direction, Shape};
+use crate::table::Table;
 use crate::tree::{Change, Changed, Document, Tree, escape};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Where what the platform knows of app instances is.
 const ROOT: &str = "/mec_platform/v1";
@@ -103,58 +105,87 @@ pub(super) fn ended_rules(tree: &Tree, app: &str) -> Vec<Change> {
 
 /// App instances of the configuration. What an app made of its rules holds until the configuration
 /// says something else.
-pub(super) fn begin(tree: &Tree, apps: &BTreeMap<String, App>) -> Result<Vec<Change>, String> {
+pub(super) fn begin(tree: &Tree, table: &Table, setup: &Setup) -> Result<Vec<Change>, String> {
     let mut changes = Vec::new();
     for (path, document) in tree.below(&format!("{ROOT}/applications/")) {
         let name = document.value["appInstanceId"].as_str().unwrap_or_default();
-        if document.value["origin"] == "CONFIGURED" && !apps.contains_key(name) {
-            changes.extend(gone(tree, name));
+        if document.value["origin"] == "CONFIGURED" && !setup.apps.contains_key(name) {
+            changes.extend(gone(tree, name, &clients_of(setup, name)));
             changes.push(Change::remove(path));
         }
     }
-    for (name, app) in apps {
+    for (name, app) in &setup.apps {
+        // Also one that is known: what was good once is looked at as now.
+        check(table, name, app)?;
         let given = json!({ "trafficRules": app.traffic_rules, "dnsRules": app.dns_rules });
         let known = tree.get(&path(name));
         if known.is_some_and(|known| known.value["descriptor"] == given) {
             continue;
         }
-        changes.extend(gone(tree, name));
+        changes.extend(ended_rules(tree, name));
         let state = json!({ "appInstanceId": name, "origin": "CONFIGURED", "state": "STARTING", "descriptor": given });
+        changes.extend(given_rules(name, &state));
         changes.push(Change::put(path(name), state, None));
-        changes.extend(rules_of(name, app)?);
     }
     Ok(changes)
 }
 
-fn rules_of(name: &str, app: &App) -> Result<Vec<Change>, String> {
-    let place = |kind: &str, index: usize| format!("app.{name}.{kind}[{index}]");
-    let mut changes = Vec::new();
-    for (index, rule) in app.traffic_rules.iter().enumerate() {
-        rules::admit(rule)
-            .map_err(|problem| format!("{}: {}", place("traffic_rules", index), problem.detail))?;
-        changes.push(rule_change(name, "traffic_rules", &rule["trafficRuleId"], rule));
-    }
-    for (index, rule) in app.dns_rules.iter().enumerate() {
-        let whole = json!({ "dnsRuleId": "", "state": "" });
-        let missing = whole
-            .as_object()
-            .into_iter()
-            .flatten()
-            .find(|(name, _)| !rule[name.as_str()].is_string());
-        if let Some((name, _)) = missing {
-            return Err(format!("{}: {name} is missing", place("dns_rules", index)));
+/// Whether the rules of an app of the configuration are such that they could be used.
+///
+/// # Errors
+/// What is wrong with the first that could not, with its place in the configuration.
+fn check(table: &Table, name: &str, app: &App) -> Result<(), String> {
+    let api = table.0.iter().find(|api| api.name == "mec_app_support");
+    let types = &api.expect("the tables are part of the program, and tested").types;
+    for (kind, of, rules) in [
+        ("traffic_rules", "TrafficRule", &app.traffic_rules),
+        ("dns_rules", "DnsRule", &app.dns_rules),
+    ] {
+        let shape = Shape::Named(of.to_owned());
+        for (index, rule) in rules.iter().enumerate() {
+            let mut mistakes = types.mistakes(&shape, rule, Direction::Answer);
+            mistakes.extend(
+                types.unknown(&shape, rule).map(|member| format!("/{member} is no member of {of}")),
+            );
+            if !mistakes.is_empty() {
+                return Err(format!("app.{name}.{kind}[{index}]: {}", mistakes.join("; ")));
+            }
         }
-        super::dns::admit(rule)
-            .map_err(|problem| format!("{}: {}", place("dns_rules", index), problem.detail))?;
-        changes.push(rule_change(name, "dns_rules", &rule["dnsRuleId"], rule));
     }
-    Ok(changes)
+    if let Some(mistake) = rules::mistakes(name, &app.traffic_rules).first() {
+        let place = mistake.place.strip_prefix("rules").unwrap_or_default();
+        return Err(format!("app.{name}.traffic_rules{place}: {}", mistake.what));
+    }
+    let mut known = BTreeSet::new();
+    for (index, rule) in app.dns_rules.iter().enumerate() {
+        let wrong = |what: &str| Err(format!("app.{name}.dns_rules[{index}]: {what}"));
+        match rule["dnsRuleId"].as_str().unwrap_or_default() {
+            "" => return wrong("/dnsRuleId must not be empty"),
+            id if !known.insert(id) => return wrong(&format!("/dnsRuleId: `{id}` is there twice")),
+            _ => {}
+        }
+        dns::check(rule).or_else(|problem| wrong(&problem.detail))?;
+    }
+    Ok(())
+}
+
+/// The rules that the configuration gives an app, whose state has them.
+fn given_rules(app: &str, state: &Value) -> Vec<Change> {
+    let kinds = [
+        ("trafficRules", "traffic_rules", "trafficRuleId"),
+        ("dnsRules", "dns_rules", "dnsRuleId"),
+    ];
+    let of_kind = |(given, kind, id): (&str, &'static str, &'static str)| {
+        let rules = state["descriptor"][given].as_array().into_iter().flatten();
+        rules.map(|rule| rule_change(app, kind, &rule[id], rule)).collect::<Vec<_>>()
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
 }
 
 /// A rule of an app instance.
 pub(super) fn rule_change(app: &str, kind: &str, id: &Value, rule: &Value) -> Change {
     let id = escape(id.as_str().unwrap_or_default());
-    // Rules are the descriptor's: the app may change them, and whoever may act for the app.
+    // Rules are the descriptor's: the app may switch them, and whoever may act for the app change them.
     Change::put(format!("{SUPPORT}/applications/{}/{kind}/{id}", escape(app)), rule.clone(), None)
 }
 
@@ -180,47 +211,65 @@ pub(super) fn register(
     Ok(vec![Change::put(path(name), state, None)])
 }
 
-/// What goes with an app instance: its services and subscriptions, and its rules.
-pub(super) fn gone(tree: &Tree, app: &str) -> Vec<Change> {
-    let app_path = escape(app);
-    let own = [SUPPORT, SERVICES].map(|root| format!("{root}/applications/{app_path}/"));
-    let mut changes: Vec<Change> = own
-        .iter()
-        .flat_map(|prefix| tree.below(prefix))
-        .map(|(path, _)| Change::remove(path))
-        .collect();
-    let is_registered =
-        tree.get(&path(app)).is_some_and(|state| state.value["origin"] == "REGISTERED");
-    if is_registered {
-        changes.push(Change::remove(path(app)));
+/// Whether a rule may be changed so: an app switches its rules on and off, and what they are is said by whoever
+/// answers for the network.
+///
+/// # Errors
+/// The first member that an app may not change.
+pub(super) fn may_change_rule(stage: &Stage<'_>, old: &Value, new: &Value) -> Result<(), Problem> {
+    let members = [old, new].into_iter().filter_map(Value::as_object).flatten();
+    let mut others = members.map(|(name, _)| name).filter(|name| *name != "state");
+    let changed = others.find(|name| old.get(name.as_str()) != new.get(name.as_str()));
+    match changed.filter(|_| stage.caller.app.is_some()) {
+        Some(name) => Err(Problem::forbidden(format!(
+            "/{name}: an app may change the state of its rule, and an operator the rest of it"
+        ))),
+        None => Ok(()),
     }
-    changes
 }
 
-/// What goes as an app instance deregisters: also what it made elsewhere, as allocations and
-/// subscriptions. One of the configuration is then as it was before it registered, with its rules.
+/// The clients that an app instance is: one that was made here is its own.
+fn clients_of<'a>(setup: &'a Setup, app: &'a str) -> Vec<&'a str> {
+    let of_app = setup.clients.iter().filter(|(_, client)| client.app.as_deref() == Some(app));
+    let itself = (!setup.clients.contains_key(app)).then_some(app);
+    of_app.map(|(name, _)| name.as_str()).chain(itself).collect()
+}
+
+/// What goes with an app instance that is `clients`: what is below its name, its rules among it, what it has made
+/// elsewhere, and what others have made for it.
+pub(super) fn gone(tree: &Tree, app: &str, clients: &[&str]) -> Vec<Change> {
+    let own = [SUPPORT, SERVICES].map(|root| format!("{root}/applications/{}/", escape(app)));
+    let alone = [format!("{SUPPORT}/registrations/{}", escape(app)), identity::path(app)];
+    let is_its_own = |path: &str, one: &Document| {
+        alone.iter().any(|known| path == known)
+            || own.iter().any(|prefix| path.starts_with(prefix))
+            || one.owner.as_deref().is_some_and(|owner| clients.contains(&owner))
+            || one.value["appInsId"] == *app
+            || one.value["serviceConsumerId"]["appInstanceId"] == *app
+    };
+    let all = tree.below("/").filter(|(path, one)| is_its_own(path, one));
+    all.map(|(path, _)| Change::remove(path)).collect()
+}
+
+/// What goes as an app instance deregisters. One of the configuration is then as it was before it registered, with
+/// its rules; one that is run here has those of its package for as long as it runs.
 pub(super) fn deregistered(stage: &Stage<'_>) -> Vec<Change> {
     let (tree, app) = (stage.tree, stage.app());
-    let mut changes = gone(tree, app);
-    let is_itself = stage.caller.app.as_deref() == Some(app);
-    let client = if is_itself { &stage.caller.client } else { app };
-    let is_its_own =
-        |one: &Document| one.owner.as_deref() == Some(client) || one.value["appInsId"] == *app;
-    let owned = tree.below("/").filter(|(_, one)| is_its_own(one));
-    changes.extend(owned.map(|(path, _)| Change::remove(path)));
-    let Some(document) = tree.get(&path(app)).filter(|one| one.value["origin"] == "CONFIGURED")
-    else {
-        return changes;
-    };
+    let mut changes = gone(tree, app, &clients_of(stage.setup, app));
+    let Some(document) = tree.get(&path(app)) else { return changes };
     let mut state = document.value.clone();
-    state["state"] = "STARTING".into();
-    for (given, kind, id) in
-        [("trafficRules", "traffic_rules", "trafficRuleId"), ("dnsRules", "dns_rules", "dnsRuleId")]
-    {
-        let rules = state["descriptor"][given].as_array().into_iter().flatten();
-        changes.extend(rules.map(|rule| rule_change(app, kind, &rule[id], rule)));
+    match state["origin"].as_str() {
+        Some("CONFIGURED") => {
+            changes.extend(given_rules(app, &state));
+            state["state"] = "STARTING".into();
+            changes.push(Change::put(path(app), state, None));
+        }
+        Some("INSTANTIATED") => {
+            let rules = ended_rules(tree, app);
+            changes.retain(|change| !rules.contains(change));
+        }
+        _ => changes.push(Change::remove(path(app))),
     }
-    changes.push(Change::put(path(app), state, None));
     changes
 }
 

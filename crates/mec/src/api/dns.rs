@@ -1,6 +1,6 @@
 //! DNS rules (ETSI GS MEC 011 §7.1.2.3): names that have another address at this edge.
 
-use super::apps;
+use super::{Stage, apps};
 use crate::platform::Resolved;
 use crate::problem::Problem;
 use crate::table::Segment;
@@ -12,8 +12,14 @@ const ROOT: &str = "/mec_app_support/v1";
 /// How long an answer holds where its rule says nothing, in seconds.
 const TTL_S: u32 = 60;
 
+/// Checks a rule that takes another's place.
+pub(super) fn admit(stage: &Stage<'_>, value: &Value, old: Option<&Value>) -> Result<(), Problem> {
+    check(value)?;
+    old.map_or(Ok(()), |old| apps::may_change_rule(stage, old, value))
+}
+
 /// Checks that the name is one, and the address of its kind.
-pub(super) fn admit(value: &Value) -> Result<(), Problem> {
+pub(super) fn check(value: &Value) -> Result<(), Problem> {
     let text = |name: &str| value[name].as_str().unwrap_or_default();
     let name = text("domainName").trim_end_matches('.');
     if !freshet_router::dns::is_name(name) {

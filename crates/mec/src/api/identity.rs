@@ -17,7 +17,8 @@ const REGISTERED: u8 = 1;
 /// Clients of each tag, by their addresses.
 pub(crate) type Tags = BTreeMap<String, Vec<String>>;
 
-fn path(app: &str) -> String {
+/// Where the tags of an app are.
+pub(super) fn path(app: &str) -> String {
     format!("{ROOT}{}{LEAF}", escape(app))
 }
 

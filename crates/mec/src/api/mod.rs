@@ -30,7 +30,7 @@ pub(crate) use rules::{is_traffic_rule, limits, traffic_rules};
 pub(crate) use services::{is_service, offer, registered};
 
 use crate::client::Caller;
-use crate::platform::{Answer, App, Decision, Event, Setup, Told};
+use crate::platform::{Answer, Decision, Event, Setup, Told};
 use crate::position::Positions;
 use crate::problem::Problem;
 use crate::query::Selection;
@@ -38,7 +38,6 @@ use crate::radio::Radio;
 use crate::table::{Route, Table, read};
 use crate::tree::{Change, Changed, Tree};
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 /// The tables, in the order of their standards' numbers, then those that are not ETSI's.
 const TEXTS: [(&str, &str); 24] = [
@@ -122,14 +121,9 @@ impl Stage<'_> {
 
 /// Documents that are there from the beginning: apps of the configuration, transports and the
 /// platform's own services.
-pub(crate) fn begin(
-    tree: &Tree,
-    table: &Table,
-    url: &str,
-    apps: &BTreeMap<String, App>,
-) -> Result<Vec<Change>, String> {
-    let mut changes = apps::begin(tree, apps)?;
-    changes.extend(services::begin(tree, table, url));
+pub(crate) fn begin(tree: &Tree, table: &Table, setup: &Setup) -> Result<Vec<Change>, String> {
+    let mut changes = apps::begin(tree, table, setup)?;
+    changes.extend(services::begin(tree, table, &setup.url));
     Ok(changes)
 }
 
@@ -213,8 +207,8 @@ pub(crate) fn admit(
             instances::admit_subscription(stage.caller.app.is_some())?;
         }
         ("amsi", "app_mobility_services") => return mobility::admit(stage, path, value),
-        ("mec_app_support", "traffic_rules") => rules::admit(value)?,
-        ("mec_app_support", "dns_rules") => dns::admit(value)?,
+        ("mec_app_support", "traffic_rules") => rules::admit(stage, value, old)?,
+        ("mec_app_support", "dns_rules") => dns::admit(stage, value, old)?,
         ("mec_app_support", "subscriptions") => support::admit_subscription(stage, value),
         ("mec_service_mgmt", "services") => services::admit(stage, path, value)?,
         ("location", _) => location::admit(stage, path, value)?,

@@ -204,16 +204,23 @@ fn check(types: &Types, descriptor: &Value) -> Result<(), String> {
 /// Whether rules of a descriptor are such that they could be used: what could not be switched on is wrong
 /// now.
 pub(super) fn check_rules(descriptor: &Value) -> Result<(), String> {
-    // Any address: an instance has its own.
-    const ANY: &str = "192.0.2.1";
-    for kind in ["appTrafficRule", "appDNSRule"] {
-        for (index, rule) in descriptor[kind].as_array().into_iter().flatten().enumerate() {
-            let mut rule = rule_of(kind, rule, ANY);
+    // Any address and any name: an instance has its own.
+    const ADDRESS: &str = "192.0.2.1";
+    const INSTANCE: &str = "0123456789abcdef0123456789abcdef";
+    let [traffic, names] = ["appTrafficRule", "appDNSRule"].map(|kind| -> Vec<Value> {
+        let rules = descriptor[kind].as_array().into_iter().flatten();
+        let active = |rule| {
+            let mut rule = rule_of(kind, rule, ADDRESS);
             rule["state"] = "ACTIVE".into();
-            let admitted =
-                if kind == "appDNSRule" { dns::admit(&rule) } else { rules::admit(&rule) };
-            admitted.map_err(|problem| format!("/{kind}/{index}: {}", problem.detail))?;
-        }
+            rule
+        };
+        rules.map(active).collect()
+    });
+    if let Some(mistake) = rules::mistakes(INSTANCE, &traffic).first() {
+        return Err(format!("/appTrafficRule{}: {}", rules::pointer(mistake), mistake.what));
+    }
+    for (index, rule) in names.iter().enumerate() {
+        dns::check(rule).map_err(|problem| format!("/appDNSRule/{index}: {}", problem.detail))?;
     }
     Ok(())
 }

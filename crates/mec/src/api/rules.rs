@@ -1,11 +1,14 @@
 //! Traffic rules (ETSI GS MEC 011 §7.1.2.2): those of all app instances are one set for the edge
 //! router.
 
-use super::apps;
+use super::{Stage, apps};
 use crate::problem::Problem;
 use crate::table::Segment;
 use crate::tree::Tree;
-use freshet_router::rule::check;
+use freshet_router::app::Apps;
+use freshet_router::rule::check::{self, Mistake};
+use freshet_router::rule::name::Names;
+use freshet_router::rule::wire::{State, TrafficRule};
 use serde_json::{Value, json};
 
 /// Rates that the edge router can hold, in bits per second: less is as good as nothing, and more as no bound.
@@ -38,7 +41,7 @@ pub(crate) fn traffic_rules(tree: &Tree) -> Value {
         if !apps::is_in_force(tree, &app) {
             rule["state"] = "INACTIVE".into();
         }
-        rule["trafficRuleId"] = format!("{app}/{id}").into();
+        rule["trafficRuleId"] = id_at_router(&app, &id).into();
         rule
     });
     rules.collect()
@@ -51,7 +54,7 @@ pub(crate) fn limits(tree: &Tree) -> Value {
         let own = [("appInstanceId", app.clone())];
         let ids = tree.matching(ROOT, &pattern, &own).map(|(path, _)| {
             let id = path.rsplit('/').next().map(crate::query::decode).unwrap_or_default();
-            format!("{app}/{id}")
+            id_at_router(&app, &id)
         });
         let rules: Vec<String> = ids.collect();
         let bits_per_second = from_clients.filter(|bits| *bits <= RATES[1])?.max(RATES[0]);
@@ -60,12 +63,49 @@ pub(crate) fn limits(tree: &Tree) -> Value {
     super::bounds(tree).into_iter().filter_map(of_app).collect()
 }
 
-/// Checks what a rule says by itself; which apps there are the router knows.
-pub(super) fn admit(value: &Value) -> Result<(), Problem> {
-    let wrong = |mistakes: Vec<check::Mistake>| {
-        let texts: Vec<String> =
-            mistakes.iter().map(|one| one.to_string().replace("rules[0]", "the rule")).collect();
-        Problem::bad_request(texts.join("; "))
+/// A rule of an app instance as the router names it.
+fn id_at_router(app: &str, id: &str) -> String {
+    format!("{app}/{id}")
+}
+
+/// What is wrong with rules of an app instance: all that the router would refuse, whose set one mistake spoils for
+/// every app. Which apps packets can be led to, and whether it resolves names, it knows alone.
+pub(super) fn mistakes(app: &str, rules: &[Value]) -> Vec<Mistake> {
+    let names = Names { has_resolver: true, ..Names::default() };
+    let checked = check::read(rules.iter().cloned().collect()).and_then(|mut rules| {
+        for rule in &mut rules {
+            // The app of a rule that is not active need not be there.
+            rule.state = State::Inactive;
+            if !rule.traffic_rule_id.is_empty() {
+                rule.traffic_rule_id = id_at_router(app, &rule.traffic_rule_id);
+            }
+        }
+        check::check(&rules, &Apps::default(), &names)
+    });
+    checked.err().unwrap_or_default()
+}
+
+/// Where a mistake is in a list of rules, as a JSON pointer (RFC 6901).
+pub(super) fn pointer(mistake: &Mistake) -> String {
+    let steps = mistake.place.strip_prefix("rules").unwrap_or_default();
+    steps.replace(['[', '.'], "/").replace(']', "")
+}
+
+/// Checks a rule that takes another's place.
+pub(super) fn admit(stage: &Stage<'_>, value: &Value, old: Option<&Value>) -> Result<(), Problem> {
+    let mistakes = mistakes(stage.app(), std::slice::from_ref(value));
+    if !mistakes.is_empty() {
+        let text = |one: &Mistake| match pointer(one).strip_prefix("/0") {
+            None | Some("") => format!("the rule: {}", one.what),
+            Some(place) => format!("{place}: {}", one.what),
+        };
+        return Err(Problem::bad_request(mistakes.iter().map(text).collect::<Vec<_>>().join("; ")));
+    }
+    // However it is written: one interface is a list of one.
+    let plain = |rule: &Value| {
+        let read: Option<TrafficRule> = serde_json::from_value(rule.clone()).ok();
+        let written = read.and_then(|rule| serde_json::to_value(rule).ok());
+        written.unwrap_or_else(|| rule.clone())
     };
-    check::read(Value::Array(vec![value.clone()])).map(drop).map_err(wrong)
+    old.map_or(Ok(()), |old| apps::may_change_rule(stage, &plain(old), &plain(value)))
 }

@@ -108,8 +108,7 @@ impl Platform {
             verified: Mutex::default(),
             rates: Throttle::default(),
         };
-        let changes =
-            api::begin(&platform.tree, &platform.table, &platform.setup.url, &platform.setup.apps)?;
+        let changes = api::begin(&platform.tree, &platform.table, &platform.setup)?;
         let decision = Decision { changes, ..Answer::nothing().into() };
         platform.commit(decision, 0).map_err(|error| format!("the journal: {error}"))?;
         Ok(platform)

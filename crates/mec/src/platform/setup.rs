@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 pub struct Setup {
     pub(crate) url: String,
     pub(super) issuer: Issuer,
-    pub(super) clients: BTreeMap<String, Client>,
+    /// Who may ask, by name.
+    pub(crate) clients: BTreeMap<String, Client>,
     /// Where notifications may go.
     pub callbacks: CallbackPolicy,
     /// App instances the operator runs here, with the traffic and DNS rules of their descriptors.

@@ -1,17 +1,21 @@
 //! The configuration of a platform: a TOML file.
 
-use super::room::{Runtime, RuntimeFile};
+use super::machine;
+use super::room::{Elsewhere, Runtime, RuntimeFile};
 use crate::client::Client;
+use crate::life::{Place, Reach};
 use crate::objective::{Objective, ServiceFile};
-use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE};
+use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE, Setup};
 use crate::radio::observed::Stations;
+use crate::token::Issuer;
 use freshet_base::file::read_text;
 use freshet_base::hexadecimal;
 use freshet_limits::Rate;
 use freshet_net::address::Address;
 use freshet_package::Trust;
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -57,6 +61,51 @@ pub struct Config {
     pub objectives: Vec<Objective>,
     /// How many calls of a service may be under way at a gateway.
     pub concurrent: BTreeMap<String, u32>,
+}
+
+impl Config {
+    /// What may be a mistake and need not be one.
+    pub fn doubts(&self) -> Vec<String> {
+        let known = |app: &String| self.apps.is_empty() || self.apps.contains_key(app);
+        let doubt = |(name, client): (&String, &Client)| {
+            let app = client.app.as_ref().filter(|app| !known(app))?;
+            Some(format!(
+                "client.{name}.app: there is no [app.{app}]; this client can do little until it registers as that"
+            ))
+        };
+        self.clients.iter().filter_map(doubt).collect()
+    }
+
+    /// What a platform is made with that is reached at `url`. The clients, apps and tags go there, and what apps of
+    /// packages may have.
+    ///
+    /// # Errors
+    /// What this machine refused.
+    pub(super) fn setup(&mut self, url: &str, issuer: Issuer) -> Result<Setup, String> {
+        let mut setup = Setup::new(url, issuer, take(&mut self.clients));
+        setup.apps = take(&mut self.apps);
+        setup.tags = take(&mut self.tags);
+        setup.host = take(&mut self.host);
+        setup.concurrent = take(&mut self.concurrent);
+        setup.callbacks.own = machine::own_addresses();
+        setup.callbacks.allowed = take(&mut self.callbacks_allowed);
+        // The runtime goes to its own folder before it reads names.
+        let state = std::path::absolute(&self.state)
+            .map_err(|error| format!("state: {}: {error}", self.state.display()))?;
+        setup.place = self.runtime.take().map(|runtime| Place {
+            rooms: runtime.rooms,
+            network: runtime.network,
+            reach: match &runtime.elsewhere {
+                None => Reach::Interface,
+                Some(Elsewhere::Cluster(_)) => Reach::Service,
+                Some(Elsewhere::Hosts(_)) => Reach::Host,
+            },
+            away: BTreeSet::new(),
+            packages: state.join("packages"),
+            apps: state.join("apps"),
+        });
+        Ok(setup)
+    }
 }
 
 /// The resolver of DNS rules.
@@ -246,6 +295,17 @@ pub fn read(text: &str) -> Result<Config, String> {
         };
         Ok((name, client))
     });
+    if file.router.is_none() {
+        for (name, app) in &file.app {
+            let active = app.traffic_rules.iter().position(|rule| rule["state"] == "ACTIVE");
+            if let Some(index) = active {
+                return Err(format!(
+                    "app.{name}.traffic_rules[{index}]: /state: no rule is active without an edge router; `router` \
+                     names its socket"
+                ));
+            }
+        }
+    }
     if let Some(radio) = &file.radio {
         let wrong = match (&file.router, &file.simulator) {
             (None, _) => {
@@ -326,6 +386,18 @@ mod tests {
     }
 
     #[test]
+    fn a_client_of_no_app_is_doubted_where_there_are_apps() {
+        let doubts = |apps: &str| {
+            let client = format!("[client.a]\n{SECRET}\napp = \"camra\"");
+            let text = format!("listen = \"127.0.0.1:0\"\nstate = \"x\"\n{client}\n{apps}");
+            read(&text).unwrap().doubts()
+        };
+        assert!(doubts("").is_empty() && doubts("[app.camra]").is_empty());
+        let [doubt] = &doubts("[app.camera]")[..] else { panic!("there is one") };
+        assert!(doubt.starts_with("client.a.app: there is no [app.camra]"), "{doubt}");
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_place() {
         let whole = |rest: &str| format!("listen = \"127.0.0.1:0\"\nstate = \"x\"\n{rest}");
         for (text, what) in [
@@ -346,6 +418,10 @@ mod tests {
                     whole("[radio]\nplmn = [\"1\", \"01\"]\nqci = 9\nstation = {}")
                 ),
                 "radio: /plmn must be three digits",
+            ),
+            (
+                whole("[[app.a.traffic_rules]]\nstate = \"ACTIVE\""),
+                "app.a.traffic_rules[0]: /state: no rule is active without an edge router",
             ),
             (whole("[client.a]\nsecret_sha256 = \"secret\""), "client.a.secret_sha256: must"),
             (

@@ -25,10 +25,10 @@ pub(crate) use config::PackagesFile;
 pub use config::{Config, read};
 pub use router::RouterError;
 
-use crate::life::{Place, Reach};
+use crate::life::Place;
 use crate::limits::{DELIVERIES_MAX, PATIENCE, WATCHERS_MAX};
 use crate::notify::{Notice, Notified, Queue};
-use crate::platform::{Answer, Call, Decision, Platform, Setup};
+use crate::platform::{Answer, Call, Decision, Platform};
 use crate::problem::Problem;
 use crate::radio::observed::Stations;
 use crate::radio::simulator::Simulator;
@@ -47,7 +47,6 @@ use freshet_net::listener::{ListenOptions, Listener};
 use freshet_net::places::Places;
 use room::Elsewhere;
 use router::Router;
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -99,46 +98,45 @@ struct Shared {
     run_since: Instant,
 }
 
+/// Whether a platform could begin with a configuration, as far as that can be said where nothing is touched: what
+/// other programs refuse, and what was kept, is seen by the start alone.
+///
+/// # Errors
+/// What is wrong with it, with its place.
+pub fn check(mut config: Config) -> Result<(), String> {
+    let url = url_of(&config, &config.listen)?;
+    let issuer = Issuer::new(&Issuer::new_key(), &url, &config.audience);
+    let setup = config.setup(&url, issuer.expect("the key is a new one"))?;
+    Platform::new(setup).map(drop)
+}
+
+/// Where clients reach the platform that listens there.
+fn url_of(config: &Config, listens: &Address) -> Result<String, String> {
+    match (&config.url, listens) {
+        (Some(url), _) => Ok(url.clone()),
+        (None, Address::Tcp(address)) => Ok(format!("http://{address}")),
+        (None, Address::Unix(_)) => Err("url: must be there, as `listen` is no address".to_owned()),
+    }
+}
+
 /// Opens what a configuration says. `url` takes the place of the configuration's, for a port that the
 /// kernel chose.
 ///
 /// # Errors
 /// What is wrong with it, or what this machine refused, with its place.
-pub fn bind(config: Config) -> Result<Bound, String> {
+pub fn bind(mut config: Config) -> Result<Bound, String> {
+    for doubt in config.doubts() {
+        tracing::warn!(doubt, "the configuration");
+    }
     let listener = Listener::bind(&config.listen, &ListenOptions::default())
         .map_err(|error| format!("listen: {error}"))?;
-    let url = match (&config.url, listener.local_address()) {
-        (Some(url), _) => url.clone(),
-        (None, Address::Tcp(address)) => format!("http://{address}"),
-        (None, Address::Unix(_)) => {
-            return Err("url: must be there, as `listen` is no address".to_owned());
-        }
-    };
+    let url = url_of(&config, listener.local_address())?;
     let key = key::read_or_create(&config.state)?;
     let issuer = Issuer::new(&key, &url, &config.audience).ok_or_else(|| {
         format!("{}: this is no key for ES256", key::path(&config.state).display())
     })?;
-    let mut setup = Setup::new(&url, issuer, config.clients);
-    setup.apps = config.apps;
-    setup.tags = config.tags;
-    setup.host = config.host;
-    setup.concurrent = config.concurrent;
-    // The runtime goes to its own folder before it reads names.
-    let state = std::path::absolute(&config.state)
-        .map_err(|error| format!("state: {}: {error}", config.state.display()))?;
     let elsewhere = config.runtime.as_ref().and_then(|runtime| runtime.elsewhere.clone());
-    setup.place = config.runtime.map(|runtime| Place {
-        rooms: runtime.rooms,
-        network: runtime.network,
-        reach: match &elsewhere {
-            None => Reach::Interface,
-            Some(Elsewhere::Cluster(_)) => Reach::Service,
-            Some(Elsewhere::Hosts(_)) => Reach::Host,
-        },
-        away: BTreeSet::new(),
-        packages: state.join("packages"),
-        apps: state.join("apps"),
-    });
+    let setup = config.setup(&url, issuer)?;
     let open = |place: &Place| -> Result<Arc<dyn Driver>, String> {
         Ok(match elsewhere {
             None => Arc::new(Oci::open(&place.apps, Devices::default())?),
@@ -147,8 +145,6 @@ pub fn bind(config: Config) -> Result<Bound, String> {
         })
     };
     let driver = setup.place.as_ref().map(open).transpose()?;
-    setup.callbacks.own = machine::own_addresses();
-    setup.callbacks.allowed = config.callbacks_allowed;
     let callbacks = setup.callbacks.clone();
     let platform = Platform::open(setup, &config.state.join("journal"))?;
     let packages = config.packages.map(|trust| {

@@ -11,6 +11,7 @@ mod read;
 pub(crate) use check::Direction;
 pub(crate) use read::shape;
 
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What a value is.
@@ -93,6 +94,13 @@ impl Types {
             },
             _ => None,
         }
+    }
+
+    /// A member of a value that a record of this shape has not.
+    pub(crate) fn unknown<'a>(&self, shape: &Shape, value: &'a Value) -> Option<&'a str> {
+        let fields = self.fields(shape)?;
+        let mut members = value.as_object()?.keys();
+        members.find(|name| !fields.iter().any(|field| field.name == **name)).map(String::as_str)
     }
 
     /// Whether what is of a shape may have an attribute: a path through records, where lists are gone

@@ -1,7 +1,7 @@
 //! App instances: their registration, their rules, and how they end.
 
-use crate::support::{SERVICES, SUPPORT, URL, World, location, name, rule, service};
-use freshet_mec::Resolved;
+use crate::support::{SERVICES, SUPPORT, URL, World, location, name, rule, service, setup};
+use freshet_mec::{Platform, Resolved};
 use serde_json::{Value, json};
 
 const APP: &str = "/mec_app_support/v1/applications/camera";
@@ -60,6 +60,122 @@ fn wrong_rules_are_refused() {
 }
 
 #[test]
+fn an_app_switches_its_rules_and_what_they_are_is_an_operators_to_say() {
+    let mut world = World::new();
+    let filter = json!([{"dstAddress": ["0.0.0.0/0"]}]);
+    for (kind, id, rule, changes) in [
+        (
+            "traffic_rules",
+            "video",
+            rule(),
+            [
+                json!({"priority": 0}),
+                json!({"trafficFilter": filter}),
+                json!({"action": "PASSTHROUGH"}),
+            ],
+        ),
+        (
+            "dns_rules",
+            "www",
+            name(),
+            [
+                json!({"domainName": "login.bank.example"}),
+                json!({"ipAddress": "10.99.0.3"}),
+                json!({"ttl": 9}),
+            ],
+        ),
+    ] {
+        let place = format!("{APP}/{kind}/{id}");
+        for change in &changes {
+            let mut other = rule.clone();
+            let (member, value) = change.as_object().unwrap().iter().next().unwrap();
+            other[member] = value.clone();
+            let (refused, _) = world.ask("camera", "PUT", &place, &other);
+            let detail = refused.body.unwrap()["detail"].to_string();
+            assert!(refused.status == 403 && detail.contains(&format!("/{member}")), "{detail}");
+            assert_eq!(world.get("camera", &place).body.unwrap(), rule);
+        }
+        for state in ["ACTIVE", "INACTIVE"] {
+            let mut switched = rule.clone();
+            switched["state"] = state.into();
+            assert_eq!(world.ask("camera", "PUT", &place, &switched).0.status, 200, "{kind}");
+        }
+        let mut other = rule.clone();
+        let (member, value) = changes[0].as_object().unwrap().iter().next().unwrap();
+        other[member] = value.clone();
+        assert_eq!(world.ask("operator", "PUT", &place, &other).0.status, 200, "{kind}");
+    }
+    // What may be left out may not be where it is there.
+    let place = format!("{APP}/dns_rules/www");
+    let mut less = world.get("camera", &place).body.unwrap();
+    less.as_object_mut().unwrap().remove("ttl");
+    assert_eq!(world.ask("camera", "PUT", &place, &less).0.status, 403);
+    // One interface and a list of it are the same.
+    let mut written = world.get("camera", &format!("{APP}/traffic_rules/video")).body.unwrap();
+    written["dstInterface"] = json!([written["dstInterface"]]);
+    written["state"] = "ACTIVE".into();
+    let (put, _) = world.ask("camera", "PUT", &format!("{APP}/traffic_rules/video"), &written);
+    assert_eq!(put.status, 200, "{put:?}");
+}
+
+#[test]
+fn rules_that_could_never_be_in_force_are_refused_where_they_come_in() {
+    let begin = |change: &dyn Fn(&mut freshet_mec::App)| {
+        let mut setup = setup();
+        change(setup.apps.get_mut("camera").unwrap());
+        Platform::new(setup).map(drop)
+    };
+    assert_eq!(begin(&|_| ()), Ok(()));
+    for (member, value, place) in [
+        ("priority", json!(999), "[0]: /priority must be between"),
+        (
+            "trafficFilter",
+            json!([{"dstAddress": ["203.0.113.0/33"]}]),
+            "[0].trafficFilter[0].dstAddress[0]: ",
+        ),
+        (
+            "dstInterface",
+            json!({"interfaceType": "IP", "dstIpAddress": "10.99.0.300"}),
+            "[0].dstInterface[0]: ",
+        ),
+        ("action", json!("FORWARD"), "[0]: /action"),
+        ("state", json!("active"), "[0]: /state"),
+        ("trafficRuleId", json!(""), "[0].trafficRuleId: "),
+        ("trafficRuleId", json!("v".repeat(122)), "[0].trafficRuleId: "),
+        ("priorty", json!(1), "[0]: /priorty is no member"),
+    ] {
+        let wrong = begin(&|app| app.traffic_rules[0][member] = value.clone()).unwrap_err();
+        assert!(wrong.starts_with(&format!("app.camera.traffic_rules{place}")), "{wrong}");
+    }
+    let twice = begin(&|app| app.traffic_rules.push(rule())).unwrap_err();
+    assert!(twice.starts_with("app.camera.traffic_rules[1].trafficRuleId: "), "{twice}");
+    for (member, value, place) in [
+        ("ipAddress", json!("10.99.0.300"), "/ipAddress is no address"),
+        ("domainName", json!("*.example.com"), "/domainName"),
+        ("state", json!("active"), "/state"),
+        ("ttl", json!(-1), "/ttl"),
+        ("ttl", json!(99_999_999_999_u64), "/ttl"),
+        ("dnsRuleId", json!(""), "/dnsRuleId"),
+        ("ipAdressType", json!("IP_V4"), "/ipAdressType is no member"),
+    ] {
+        let wrong = begin(&|app| app.dns_rules[0][member] = value.clone()).unwrap_err();
+        assert!(wrong.starts_with(&format!("app.camera.dns_rules[0]: {place}")), "{wrong}");
+    }
+    let twice = begin(&|app| app.dns_rules.push(name())).unwrap_err();
+    assert!(twice.starts_with("app.camera.dns_rules[1]: /dnsRuleId"), "{twice}");
+    // And where an operator puts one.
+    let mut world = World::new();
+    let mut wrong = rule();
+    wrong["trafficFilter"][0]["dstAddress"][0] = "203.0.113.0/33".into();
+    let (refused, _) = world.ask("operator", "PUT", &format!("{APP}/traffic_rules/video"), &wrong);
+    let detail = refused.body.unwrap()["detail"].to_string();
+    assert!(
+        refused.status == 400 && detail.contains("/trafficFilter/0/dstAddress/0: "),
+        "{detail}"
+    );
+}
+
+#[test]
 fn an_active_name_has_the_address_of_its_rule() {
     let mut world = World::new();
     let found = world.platform.resolve("www.example.com", false);
@@ -76,7 +192,7 @@ fn an_active_name_has_the_address_of_its_rule() {
         let mut wrong = name();
         wrong[member] = value;
         assert_eq!(
-            world.ask("camera", "PUT", &format!("{APP}/dns_rules/www"), &wrong).0.status,
+            world.ask("operator", "PUT", &format!("{APP}/dns_rules/www"), &wrong).0.status,
             400
         );
     }
@@ -200,9 +316,12 @@ fn one_of_the_configuration_that_deregisters_is_as_before_it_came() {
         allocation["fixedAllocation"] = "1000".into();
         assert_eq!(world.ask(client, "POST", allocations, &allocation).0.status, 201, "{client}");
     }
+    let tags = json!({"ueIdentityTags": [{"ueIdentityTag": "gold", "state": 1}]});
+    world.ask("camera", "PUT", "/ui/v1/camera/ue_identity_tag_info", &tags);
     let place = format!("{SUPPORT}/registrations/camera");
     assert_eq!(world.ask("camera", "DELETE", &place, &Value::Null).0.status, 204);
     assert_eq!(world.platform.packet_path().rules, rules);
+    assert!(world.platform.packet_path().tags.values().all(std::collections::BTreeSet::is_empty));
     assert_eq!(world.get("camera", &format!("{APP}/dns_rules")).body.unwrap(), names);
     assert_eq!(world.get("operator", allocations).body.unwrap(), json!([]));
     assert_eq!(world.ask("camera", "POST", allocations, &allocation).0.status, 201);

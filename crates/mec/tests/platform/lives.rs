@@ -210,8 +210,15 @@ fn an_instance_goes_through_its_states_and_its_rules_with_it() {
     assert_eq!(begin(&mut world, &instance, "operate", &start).0, 202);
     assert_eq!(work(&mut world, well).0, [Start, Answer]);
     assert_eq!(rules(&world).len(), 1);
+    let allocation = json!({
+        "appInsId": id, "requestType": 0, "fixedAllocation": "1000", "allocationDirection": "00",
+    });
+    let allocations = "/bwm/v1/bw_allocations";
+    assert_eq!(world.ask("operator", "POST", allocations, &allocation).0.status, 201);
     assert_eq!(begin(&mut world, &instance, "terminate", &forcefully()).0, 202);
     assert_eq!(work(&mut world, well).0, [Leave, Drain, Stop, Unlink, Clear]);
+    // What others had for it is gone with it.
+    assert_eq!(world.get("operator", allocations).body.unwrap(), json!([]));
     let known = world.get("operator", &instance).body.unwrap();
     assert_eq!(known["instantiationState"], "NOT_INSTANTIATED");
     assert!(

@@ -114,10 +114,13 @@ fn what_is_wrong_with_a_package_is_kept_with_it() {
     lacking.as_object_mut().unwrap().remove("appExtCpd");
     let mut wrong = descriptor();
     wrong["appTrafficRule"][0]["action"] = "DANCE".into();
+    let mut too_long = descriptor();
+    too_long["appTrafficRule"][0]["trafficFilter"][0]["dstAddress"][0] = "203.0.113.0/33".into();
     for (found, what) in [
         (Err("the archive: is no ZIP".to_owned()), "is no ZIP"),
         (Ok((lacking, None)), "/appExtCpd is missing"),
         (Ok((wrong, None)), "/appTrafficRule/0"),
+        (Ok((too_long, None)), "/appTrafficRule/0/trafficFilter/0/dstAddress/0: "),
     ] {
         let (answer, notices) = receive(&mut world, &place, found);
         assert_eq!((answer.status, notices.len()), (422, 0), "{what}");

@@ -28,12 +28,12 @@ fn a_rule_is_answered_when_the_router_has_it() {
     assert_eq!(sets.last().unwrap()[0]["state"], "ACTIVE");
     assert_eq!(sets.last().unwrap()[0]["trafficRuleId"], "camera/video");
     router.refuse(true);
-    rule["priority"] = 9.into();
+    rule["state"] = "INACTIVE".into();
     let answer = running.ask("PUT", RULE, &token, &rule.to_string());
     assert_eq!(answer.status, 422);
     assert!(answer.body.contains("rules[0].dstInterface"), "{}", answer.body);
     let read = running.ask("GET", RULE, &token, "");
-    assert_eq!(read.json()["priority"], 1);
+    assert_eq!(read.json()["state"], "ACTIVE");
 }
 
 #[test]

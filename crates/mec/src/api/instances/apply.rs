@@ -185,10 +185,8 @@ pub(crate) fn taken_back(tree: &Tree, instance: &str, kind: Kind) -> Vec<Change>
 
 /// Nothing is left of an app: neither what it is to others nor what it has made.
 fn gone(tree: &Tree, instance: &str) -> Vec<Change> {
-    let mut changes = apps::gone(tree, instance);
+    let mut changes = apps::gone(tree, instance, &[instance]);
     changes.extend(apps::forgotten(tree, instance));
-    let owned = tree.below("/").filter(|(_, one)| one.owner.as_deref() == Some(instance));
-    changes.extend(owned.map(|(path, _)| Change::remove(path)));
     changes
 }
 
