@@ -134,10 +134,29 @@ pub(crate) struct Given<'a> {
     /// The body.
     pub(crate) form: &'a str,
     /// SHA-256 of the certificate it has shown.
-    pub(crate) certificate: Option<&'a [u8; 32]>,
+    pub(crate) certificate: Option<[u8; 32]>,
 }
 
 impl Given<'_> {
+    /// The client it says it is.
+    pub(crate) fn name(&self) -> Option<String> {
+        match self.authorization {
+            Some(text) => basic(text).map(|(name, _)| name),
+            None => {
+                let mut fields = self.fields();
+                fields.find(|(name, _)| name == "client_id").map(|(_, value)| value)
+            }
+        }
+    }
+
+    /// What the form says, in its order.
+    fn fields(&self) -> impl Iterator<Item = (String, String)> {
+        self.form.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode_form(name), decode_form(value))
+        })
+    }
+
     /// Whether it proves to be a client, by all that the client has. A name that is not there takes as long
     /// as a wrong secret.
     fn proves(&self, client: Option<&Client>, secret: Option<&str>) -> bool {
@@ -148,7 +167,7 @@ impl Given<'_> {
         let Some(client) = client else { return false };
         let has_secret = client.secret_digest.is_none() || (secret.is_some() && is_right);
         let known = client.certificate_digest.as_ref();
-        let has_certificate = known.is_none() || known == self.certificate;
+        let has_certificate = known.is_none() || known == self.certificate.as_ref();
         has_secret && has_certificate && (client.secret_digest.is_some() || known.is_some())
     }
 }
@@ -163,10 +182,9 @@ pub(crate) fn token(
     now_s: u64,
 ) -> Answer {
     let mut fields: BTreeMap<String, String> = BTreeMap::new();
-    for pair in given.form.split('&').filter(|pair| !pair.is_empty()) {
-        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+    for (name, value) in given.fields() {
         // RFC 6749 §3.2: parameters are not sent twice.
-        if fields.insert(decode_form(name), decode_form(value)).is_some() {
+        if fields.insert(name, value).is_some() {
             return refuse(400, "invalid_request", "a parameter is there twice");
         }
     }
@@ -179,20 +197,28 @@ pub(crate) fn token(
         };
         return refuse(400, error, "grant_type must be client_credentials");
     }
-    let named = match given.authorization {
-        Some(text) => basic(text).map(|(name, secret)| (name, Some(secret))),
-        None => {
-            let secret = || field("client_secret").map(str::to_owned);
-            field("client_id").map(|name| (name.to_owned(), secret()))
+    let secret = match given.authorization {
+        // RFC 6749 §2.3: there is one way in each request.
+        Some(_) if field("client_secret").is_some() => {
+            return refuse(
+                400,
+                "invalid_request",
+                "a secret is by HTTP Basic or in the form, not both",
+            );
         }
+        Some(text) => basic(text).map(|(_, secret)| secret),
+        None => field("client_secret").map(str::to_owned),
     };
-    let Some((name, secret)) = named else {
+    let Some(name) = given.name() else {
         return refuse(
             401,
             "invalid_client",
             "send the client's name and secret, by HTTP Basic or in the form",
         );
     };
+    if field("client_id").is_some_and(|other| other != name) {
+        return refuse(400, "invalid_request", "client_id is another than that of HTTP Basic");
+    }
     let client = find(&name);
     let is_proved = given.proves(client.as_ref(), secret.as_deref());
     let Some(client) = client.filter(|_| is_proved) else {
@@ -218,7 +244,7 @@ pub(crate) fn token(
             return refuse(400, "invalid_scope", "the client may have less than it asks for");
         }
     };
-    let token = issuer.issue((&name, &granted), given.certificate, id, now_s);
+    let token = issuer.issue((&name, &granted), given.certificate.as_ref(), id, now_s);
     let body = json!({
         "access_token": token,
         "token_type": "Bearer",
@@ -293,6 +319,12 @@ mod tests {
         assert_eq!(body["scope"], "rni location:users:read");
         let form = "grant_type=client_credentials&client_id=app+1&client_secret=s%3acret";
         assert_eq!(ask(None, form).status, 200);
+        // Its name besides is no second way.
+        let form_with_basic = "grant_type=client_credentials&client_id=app+1";
+        assert_eq!(ask(Some(&basic), form_with_basic).status, 200);
+        assert_eq!(ask(Some(&basic), form).body.unwrap()["error"], "invalid_request");
+        let other = ask(Some(&basic), "grant_type=client_credentials&client_id=other");
+        assert_eq!(other.body.unwrap()["error"], "invalid_request");
         let less = ask(None, &format!("{form}&scope=rni%3Asubscriptions"));
         assert_eq!(less.body.unwrap()["scope"], "rni:subscriptions");
     }
@@ -322,6 +354,7 @@ mod tests {
         let mut client = Client::new("secret", None, vec!["rni".to_owned()]);
         let issuer = Issuer::new(&Issuer::new_key(), "http://mec", "mec").unwrap();
         let ask = |client: &Client, secret: &str, certificate: Option<&[u8; 32]>| {
+            let certificate = certificate.copied();
             let form = format!("grant_type=client_credentials&client_id=a{secret}");
             let given = Given { authorization: None, form: &form, certificate };
             let find = |name: &str| (name == "a").then(|| client.clone());

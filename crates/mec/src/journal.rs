@@ -307,6 +307,6 @@ mod tests {
         drop(journal);
         let again = read(&path).unwrap();
         assert_eq!((shown(&again), again.version()), (shown(&tree), tree.version()));
-        assert_eq!(again.owned("me"), 1);
+        assert_eq!(again.owned("me").documents, 1);
     }
 }

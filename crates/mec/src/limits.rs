@@ -30,8 +30,14 @@ pub const DOCUMENTS_MAX: usize = 65_536;
 pub const DOCUMENTS_PER_CLIENT_MAX: usize = 4096;
 /// Subscriptions one client may have: each may cost a delivery for every event.
 pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 256;
+/// Bytes of the documents one client may have made, written out as JSON: as many of 4 KiB.
+pub const BYTES_PER_CLIENT_MAX: usize = 16 << 20;
+/// Bytes of all documents, written out as JSON; in memory they are some times as large.
+pub const BYTES_MAX: usize = 128 << 20;
 /// Documents in one answer; the rest is on the next page.
 pub const PAGE_MAX: usize = 256;
+/// Bytes of documents in one answer, unless one alone has more; the rest is on the next page.
+pub const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Longest value of a filter, and longest query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 8192;
 /// Conditions of one filter.
@@ -56,6 +62,11 @@ pub const TOKEN_BYTES_MAX: usize = 4096;
 pub const TOKENS_MAX: usize = 4096;
 /// Clients, by interface, whose rates are kept: the least loaded go when there are more.
 pub const RATED_MAX: usize = 4096;
+/// Wrong secrets of one client from one address, after which nothing more is looked at until some time went by: so
+/// many at once, and as many evenly in [`WRONG_SECRETS_PERIOD`] after.
+pub const WRONG_SECRETS_MAX: u64 = 10;
+/// In which so many wrong secrets may come.
+pub const WRONG_SECRETS_PERIOD: Duration = Duration::from_secs(60);
 /// Instances of a service that a gateway is told of.
 pub const INSTANCES_MAX: usize = 16;
 /// Gateways that wait to be told of changes at a time; others are answered at once.

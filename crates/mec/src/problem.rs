@@ -50,6 +50,12 @@ impl Problem {
         Self::new(403, detail)
     }
 
+    /// What is at `place` takes other methods.
+    pub(crate) fn not_allowed(place: &str, allowed: String) -> Self {
+        let detail = format!("{place} takes {allowed}");
+        Self { allowed: Some(allowed), ..Self::new(405, detail) }
+    }
+
     /// With a word for programs.
     pub(crate) fn coded(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }

@@ -1,20 +1,21 @@
 //! What the platform holds: documents by their paths.
 
-use crate::limits::DOCUMENTS_MAX;
 use crate::table::{self, Segment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::io;
 
 /// A document.
-#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Document {
     pub(crate) value: Value,
     /// Which version of it this is: another one for each change, also after it was removed.
     pub(crate) version: u64,
     /// The client that made it; nobody where the platform did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
+    /// Its length, written out as JSON.
+    pub(crate) bytes: usize,
 }
 
 impl Document {
@@ -59,8 +60,30 @@ pub(crate) struct Changed {
 pub(crate) struct Tree {
     documents: BTreeMap<String, Document>,
     version: u64,
-    /// How many documents each owner has.
-    owned: BTreeMap<String, usize>,
+    /// What each owner has.
+    owned: BTreeMap<String, Held>,
+    /// What all have, the platform as well.
+    held: Held,
+}
+
+/// How much there is of something.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Held {
+    pub(crate) documents: usize,
+    /// Of documents, written out as JSON.
+    pub(crate) bytes: usize,
+}
+
+impl Held {
+    /// With another document of so many bytes.
+    pub(crate) fn and(self, bytes: usize) -> Self {
+        Self { documents: self.documents + 1, bytes: self.bytes.saturating_add(bytes) }
+    }
+
+    /// Without a document of so many bytes that it has.
+    pub(crate) fn without(self, bytes: usize) -> Self {
+        Self { documents: self.documents - 1, bytes: self.bytes - bytes }
+    }
 }
 
 impl Tree {
@@ -77,20 +100,27 @@ impl Tree {
     pub(crate) fn apply(&mut self, change: Change) -> Changed {
         self.version += 1;
         let old = self.documents.remove(&change.path);
-        if let Some(owner) = old.as_ref().and_then(|old| old.owner.as_ref())
-            && let Some(count) = self.owned.get_mut(owner)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.owned.remove(owner);
+        if let Some(old) = &old {
+            self.held = self.held.without(old.bytes);
+            if let Some(owner) = &old.owner
+                && let Some(held) = self.owned.get_mut(owner)
+            {
+                *held = held.without(old.bytes);
+                if held.documents == 0 {
+                    self.owned.remove(owner);
+                }
             }
         }
         let (path, owner) = (change.path, change.owner);
         if let Some(value) = change.value.clone() {
+            let bytes = length(&value);
+            self.held = self.held.and(bytes);
             if let Some(owner) = &owner {
-                *self.owned.entry(owner.clone()).or_default() += 1;
+                let held = self.owned.entry(owner.clone()).or_default();
+                *held = held.and(bytes);
             }
-            self.documents.insert(path.clone(), Document { value, version: self.version, owner });
+            let document = Document { value, version: self.version, owner, bytes };
+            self.documents.insert(path.clone(), document);
         }
         Changed { path, old, new: change.value }
     }
@@ -99,14 +129,14 @@ impl Tree {
         self.documents.get(path)
     }
 
-    /// Whether no more documents fit.
-    pub(crate) fn is_full(&self) -> bool {
-        self.documents.len() >= DOCUMENTS_MAX
+    /// What all have.
+    pub(crate) fn held(&self) -> Held {
+        self.held
     }
 
-    /// How many documents an owner has.
-    pub(crate) fn owned(&self, owner: &str) -> usize {
-        self.owned.get(owner).copied().unwrap_or(0)
+    /// What an owner has.
+    pub(crate) fn owned(&self, owner: &str) -> Held {
+        self.owned.get(owner).copied().unwrap_or_default()
     }
 
     /// Documents whose path begins so, in the order of their paths.
@@ -168,6 +198,24 @@ impl Tree {
     }
 }
 
+/// How long a value is, written out as JSON, in bytes.
+pub(crate) fn length(value: &Value) -> usize {
+    struct Counted(usize);
+    impl io::Write for Counted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counted = Counted(0);
+    serde_json::to_writer(&mut counted, value).expect("values are JSON, and a count takes all");
+    counted.0
+}
+
 /// A segment of a path, with what may not stand in one as `%XX`.
 pub(crate) fn escape(segment: &str) -> String {
     let mut out = String::with_capacity(segment.len());
@@ -206,7 +254,13 @@ mod tests {
         assert_eq!(found(&[]), ["/a/v1/apps/1%2F2/parts/y", "/a/v1/apps/1/parts/x"]);
         assert_eq!(found(&[("app", "1/2".into())]), ["/a/v1/apps/1%2F2/parts/y"]);
         assert_eq!(found(&[("part", "x".into())]), ["/a/v1/apps/1/parts/x"]);
-        assert_eq!(tree.owned("me"), 4);
+        assert_eq!(tree.owned("me"), Held { documents: 4, bytes: 8 });
+        assert_eq!(tree.held(), tree.owned("me"));
+        tree.apply(Change::put("/b/v1/apps/1/parts/x", json!({"a": "é"}), Some("you".to_owned())));
+        tree.apply(Change::remove("/a/v1/apps/1/parts/x"));
+        assert_eq!(tree.owned("me"), Held { documents: 2, bytes: 4 });
+        assert_eq!(tree.owned("you"), Held { documents: 1, bytes: 10 });
+        assert_eq!(tree.held(), Held { documents: 3, bytes: 14 });
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The secret of every client here, who all are on this machine.
 const SECRET: &str = "demo";
 const SECRET_SHA256: &str = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea";
+/// Name of the folder of a demonstration, before the number of its process.
+const FOLDER: &str = "freshet-mec-";
 const RULE: &str = "/mec_app_support/v1/applications/edge/traffic_rules/film";
 
 /// Shows it until Ctrl-C; `once`, does what the text says by itself and ends.
@@ -85,9 +88,25 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("freshet-mec-{}", std::process::id()));
+        let within = std::env::temp_dir();
+        Self::sweep(&within);
+        let path = within.join(format!("{FOLDER}{}", std::process::id()));
         fs::create_dir(&path).with_context(|| path.display().to_string())?;
         Ok(Self(path))
+    }
+
+    /// Removes what demonstrations of this user have left that were killed.
+    fn sweep(within: &Path) {
+        let user = rustix::process::geteuid().as_raw();
+        for entry in fs::read_dir(within).into_iter().flatten().flatten() {
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.strip_prefix(FOLDER)?.parse::<u32>().ok());
+            let is_over = id.is_some_and(|id| !Path::new("/proc").join(id.to_string()).exists());
+            if is_over && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == user)
+            {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn verify(stage: &Stage<'_>, body: &Value) -> Result<Decision, Proble
     };
     let mut answer = json!({ "lastLocationTime": time::write(at_ms) });
     let age_ms = stage.now_ms.saturating_sub(at_ms);
-    let is_old = body["maxAge"].as_u64().is_some_and(|age_s| age_ms / 1000 > age_s);
+    let is_old = body["maxAge"].as_u64().is_some_and(|age_s| age_ms > age_s.saturating_mul(1000));
     let confidence =
         place.confidence_percent.map_or(CONFIDENCE, |percent| f64::from(percent) / 100.0);
     let apart_m = distance_m(centre, place.position);

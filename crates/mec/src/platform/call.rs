@@ -29,6 +29,8 @@ pub struct Call<'a> {
     pub forwarded_method: Option<&'a str>,
     /// `X-Forwarded-Uri`, of a gateway.
     pub forwarded_uri: Option<&'a str>,
+    /// Where it came from, where that is known: who asks, or a gateway.
+    pub from: Option<IpAddr>,
     /// SHA-256 of the certificate that the client has shown to a gateway that is believed.
     pub certificate: Option<[u8; 32]>,
     /// Its body.

@@ -96,9 +96,7 @@ fn operation<'a>(route: &Route<'a>, method: &str) -> Result<&'a Operation, Probl
     let found = operations.iter().find(|one| Some(one.method) == wanted);
     found.ok_or_else(|| {
         let allowed: Vec<&str> = operations.iter().map(|one| one.method.name()).collect();
-        let allowed = allowed.join(", ");
-        let detail = format!("{} takes {allowed}", route.resource.template());
-        Problem { allowed: Some(allowed), ..Problem::new(405, detail) }
+        Problem::not_allowed(&route.resource.template(), allowed.join(", "))
     })
 }
 

@@ -2,10 +2,13 @@
 
 use super::{Answer, Call, Platform};
 use crate::api;
-use crate::client::{self, Caller, Client};
+use crate::client::{self, Caller, Client, Given};
 use crate::problem::Problem;
 use serde_json::{Value, json};
 use std::sync::PoisonError;
+
+/// Where tokens are given.
+pub(super) const TOKEN_PATH: &str = "/oauth2/token";
 
 /// Who asks, or why nobody is believed to.
 #[derive(Debug)]
@@ -18,63 +21,77 @@ impl Identified {
     }
 }
 
+impl<'a> From<&Call<'a>> for Given<'a> {
+    fn from(call: &Call<'a>) -> Self {
+        Self {
+            authorization: call.authorization,
+            form: std::str::from_utf8(call.body).unwrap_or_default(),
+            certificate: call.certificate,
+        }
+    }
+}
+
 impl Platform {
     /// Who asks: the signature of a token costs 100 µs the first time it is seen, a look-up after.
     pub fn identify(&self, call: &Call<'_>, now_ms: u64) -> Identified {
         Identified(self.caller(call, now_ms))
     }
 
-    /// What needs no token.
+    /// What needs no token; `None` where one is needed.
+    ///
+    /// # Errors
+    /// 405 where something else is to be done with it.
     pub(super) fn open_path(
         &self,
         call: &Call<'_>,
         path: &str,
         fresh: &str,
         now_ms: u64,
-    ) -> Option<Answer> {
+    ) -> Option<Result<Answer, Problem>> {
+        if path == TOKEN_PATH {
+            return Some(if call.method == "POST" {
+                let (find, issuer) = (|name: &str| self.client(name), &self.setup.issuer);
+                Ok(client::token(find, issuer, call.into(), fresh, now_ms / 1000))
+            } else {
+                Err(Problem::not_allowed(path, "POST".to_owned()))
+            });
+        }
+        let document = self.open_document(path)?;
+        Some(if matches!(call.method, "GET" | "HEAD") {
+            Ok(Answer::ok(document))
+        } else {
+            Err(Problem::not_allowed(path, "GET, HEAD".to_owned()))
+        })
+    }
+
+    /// What anybody may read.
+    fn open_document(&self, path: &str) -> Option<Value> {
         let url = &self.setup.url;
-        let document = path
-            .strip_suffix("/openapi.json")
-            .and_then(|root| self.table.0.iter().find(|api| api.root() == root));
-        match (call.method, path) {
-            ("POST", "/oauth2/token") => {
-                let form = std::str::from_utf8(call.body).unwrap_or_default();
-                let find = |name: &str| self.client(name);
-                let issuer = &self.setup.issuer;
-                let given = client::Given {
-                    authorization: call.authorization,
-                    form,
-                    certificate: call.certificate.as_ref(),
-                };
-                Some(client::token(find, issuer, given, fresh, now_ms / 1000))
-            }
-            ("GET", "/oauth2/keys") => Some(Answer::ok(self.setup.issuer.keys())),
-            ("GET", "/.well-known/oauth-authorization-server") => Some(Answer::ok(json!({
+        match path {
+            "/oauth2/keys" => Some(self.setup.issuer.keys()),
+            "/.well-known/oauth-authorization-server" => Some(json!({
                 "issuer": url,
-                "token_endpoint": format!("{url}/oauth2/token"),
+                "token_endpoint": format!("{url}{TOKEN_PATH}"),
                 "jwks_uri": format!("{url}/oauth2/keys"),
                 "grant_types_supported": ["client_credentials"],
                 "token_endpoint_auth_methods_supported": ["client_secret_basic", "client_secret_post", "self_signed_tls_client_auth"],
                 "tls_client_certificate_bound_access_tokens": true,
                 "response_types_supported": [],
-            }))),
-            ("GET", "/") => {
-                let documents: Vec<Value> = self
-                    .table
-                    .0
-                    .iter()
-                    .map(|api| {
-                        json!({
-                            "title": api.title,
-                            "url": format!("{url}{}", api.root()),
-                            "document": format!("{url}{}/openapi.json", api.root()),
-                        })
+            })),
+            "/" => {
+                let documents = self.table.0.iter().map(|api| {
+                    json!({
+                        "title": api.title,
+                        "url": format!("{url}{}", api.root()),
+                        "document": format!("{url}{}/openapi.json", api.root()),
                     })
-                    .collect();
-                Some(Answer::ok(documents.into()))
+                });
+                Some(documents.collect())
             }
-            ("GET", _) => document.map(|api| Answer::ok(api.document(url))),
-            _ => None,
+            _ => {
+                let root = path.strip_suffix("/openapi.json")?;
+                self.table.0.iter().find(|api| api.root() == root).map(|api| api.document(url))
+            }
         }
     }
 

@@ -149,7 +149,7 @@ impl Platform {
             return Ok(self.gateway(call, who.caller()?, now_ms).into());
         }
         if let Some(answer) = self.open_path(call, path, fresh, now_ms) {
-            return Ok(answer.into());
+            return answer.map(Decision::from);
         }
         let Some(route) = self.table.route(path) else {
             who.caller()?;

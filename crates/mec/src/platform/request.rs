@@ -3,11 +3,14 @@
 use super::{Answer, Call, Decision, Platform, links};
 use crate::api::{self, Stage};
 use crate::client::Caller;
-use crate::limits::{DOCUMENTS_PER_CLIENT_MAX, SUBSCRIPTIONS_PER_CLIENT_MAX};
+use crate::limits::{
+    BYTES_MAX, BYTES_PER_CLIENT_MAX, DOCUMENTS_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_BYTES_MAX,
+    SUBSCRIPTIONS_PER_CLIENT_MAX,
+};
 use crate::problem::Problem;
 use crate::shape::Direction;
 use crate::table::{Operation, View};
-use crate::tree::{Change, Document, escape};
+use crate::tree::{Change, Document, Held, Tree, escape, length};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use serde_json::Value;
@@ -32,9 +35,17 @@ impl Request<'_> {
             .matching(&root, &view.pattern, &route.names)
             .filter(|(path, _)| after.as_deref().is_none_or(|after| *path > after))
             .filter(|(_, document)| view.is_public || may_see(document, caller))
-            .filter(|(_, document)| selection.wants(api::inner(&document.value)));
-        let page: Vec<_> = found.by_ref().take(selection.page).collect();
-        let is_more = found.next().is_some();
+            .filter(|(_, document)| selection.wants(api::inner(&document.value)))
+            .peekable();
+        let (mut page, mut bytes) = (Vec::new(), 0);
+        while let Some((_, next)) = found.peek()
+            && page.len() < selection.page
+            && (page.is_empty() || bytes + next.bytes <= PAGE_BYTES_MAX)
+        {
+            bytes += next.bytes;
+            page.extend(found.next());
+        }
+        let is_more = found.peek().is_some();
         let documents: Vec<Value> =
             page.iter().map(|(_, document)| selection.project(&document.value)).collect();
         let mut answer = Answer::ok(documents.into());
@@ -108,7 +119,8 @@ impl Request<'_> {
             return Err(Problem::forbidden("this belongs to another client"));
         }
         let etag = document.etag();
-        if self.call.if_none_match.is_some_and(|known| matches_tag(known, &etag)) {
+        if self.call.if_none_match.is_some_and(|known| matches_tag(known, &etag, Comparison::Weak))
+        {
             return Ok(Answer { status: 304, ..Answer::default() }.with("ETag", etag).into());
         }
         Ok(Answer::ok(selection.project(&document.value)).with("ETag", etag).into())
@@ -116,14 +128,6 @@ impl Request<'_> {
 
     pub(super) fn create(&self, mut value: Value) -> Result<Decision, Problem> {
         let Stage { tree, route, caller, fresh, .. } = &self.stage;
-        if tree.is_full() || tree.owned(&caller.client) >= DOCUMENTS_PER_CLIENT_MAX {
-            return Err(Problem::new(
-                507,
-                format!(
-                    "a client may have {DOCUMENTS_PER_CLIENT_MAX} documents, and the platform has a limit for all"
-                ),
-            ));
-        }
         if is_subscription(&value) {
             let is_one = |(_, document): &(&str, &Document)| {
                 document.owner.as_deref() == Some(&caller.client)
@@ -144,6 +148,7 @@ impl Request<'_> {
         self.finish(&mut value, &path, attribute, &id);
         self.check_callback(&value)?;
         let mut changes = api::admit(&self.stage, &path, &mut value, None)?;
+        check_room(tree, Some(&caller.client), &value, None)?;
         let answer = Answer { status: 201, ..Answer::ok(value.clone()) };
         let answer = answer.with("Location", format!("{}{path}", self.stage.url));
         changes.push(Change::put(path, value, Some(caller.client.clone())));
@@ -178,6 +183,7 @@ impl Request<'_> {
 
     fn put(&self, path: String, old: &Document, mut value: Value) -> Result<Decision, Problem> {
         let mut changes = api::admit(&self.stage, &path, &mut value, Some(&old.value))?;
+        check_room(self.stage.tree, old.owner.as_deref(), &value, Some(old))?;
         // A type of the table that has no answer here is of the kind that gives none.
         let answer = match self.operation.answer {
             Some(_) => Answer::ok(value.clone()),
@@ -202,7 +208,7 @@ impl Request<'_> {
             return Err(Problem::forbidden("this belongs to another client"));
         }
         match self.call.if_match {
-            Some(wanted) if wanted.trim() != "*" && !matches_tag(wanted, &document.etag()) => {
+            Some(wanted) if !matches_tag(wanted, &document.etag(), Comparison::Strong) => {
                 Err(Problem::new(412, "this was changed meanwhile: read it again"))
             }
             _ => Ok((path, document)),
@@ -240,6 +246,36 @@ impl Request<'_> {
     }
 }
 
+/// Whether there is room for a document of an owner, in the place of another or beside all.
+fn check_room(
+    tree: &Tree,
+    owner: Option<&str>,
+    value: &Value,
+    old: Option<&Document>,
+) -> Result<(), Problem> {
+    let bytes = length(value);
+    // What does not grow may stay, however much there is.
+    if old.is_some_and(|old| bytes <= old.bytes) {
+        return Ok(());
+    }
+    let after = |held: Held| old.map_or(held, |old| held.without(old.bytes)).and(bytes);
+    let exceeds = |held: Held, documents, bytes| held.documents > documents || held.bytes > bytes;
+    let of_all = exceeds(after(tree.held()), DOCUMENTS_MAX, BYTES_MAX);
+    let of_owner = owner.is_some_and(|owner| {
+        exceeds(after(tree.owned(owner)), DOCUMENTS_PER_CLIENT_MAX, BYTES_PER_CLIENT_MAX)
+    });
+    if of_all || of_owner {
+        return Err(Problem::new(
+            507,
+            format!(
+                "a client may have {DOCUMENTS_PER_CLIENT_MAX} documents of {BYTES_PER_CLIENT_MAX} bytes in all, and the \
+                 platform has a limit for all clients"
+            ),
+        ));
+    }
+    Ok(())
+}
+
 fn may_see(document: &Document, caller: &Caller) -> bool {
     caller.owns(document.owner.as_deref())
 }
@@ -259,11 +295,21 @@ fn kind_fits(kind: &str, wanted: &str) -> bool {
     stem.is_some() && (kind == wanted || stem == Some(&wanted))
 }
 
+/// How entity tags are compared (RFC 9110 §8.8.3.2).
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Comparison {
+    /// One that is weak is none of ours.
+    Strong,
+    /// Whether it is said to be weak does not count.
+    Weak,
+}
+
 /// Whether a list of entity tags has this one (RFC 9110 §13.1).
-fn matches_tag(list: &str, etag: &str) -> bool {
-    list.split(',')
-        .map(|tag| tag.trim().trim_start_matches("W/"))
-        .any(|tag| tag == etag || tag == "*")
+fn matches_tag(list: &str, etag: &str, comparison: Comparison) -> bool {
+    list.split(',').map(str::trim).any(|tag| {
+        let weak = tag.strip_prefix("W/").filter(|_| comparison == Comparison::Weak);
+        tag == "*" || weak.unwrap_or(tag) == etag
+    })
 }
 
 fn merge(target: &mut Value, patch: &Value) {

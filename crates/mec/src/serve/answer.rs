@@ -42,6 +42,7 @@ pub(super) async fn answer(
         if_none_match: field(header::IF_NONE_MATCH),
         forwarded_method: field(FORWARDED_METHOD),
         forwarded_uri: field(FORWARDED_URI),
+        from,
         certificate: certificate(&shared, from, &parts.headers),
         body: &[],
     };

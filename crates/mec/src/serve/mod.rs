@@ -250,8 +250,11 @@ impl Shared {
     fn judge(&self, call: &Call<'_>, fresh: &str, now_ms: u64) -> Result<Decision, Problem> {
         let platform = self.read();
         let who = platform.identify(call, now_ms);
-        platform.throttle(&who, call, self.run_since.elapsed())?;
-        platform.decide_for(&who, call, fresh, now_ms)
+        let run = self.run_since.elapsed();
+        platform.throttle(&who, call, run)?;
+        let decision = platform.decide_for(&who, call, fresh, now_ms)?;
+        platform.note(call, decision.answer(), run);
+        Ok(decision)
     }
 
     /// What becomes of a request.

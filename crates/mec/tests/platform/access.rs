@@ -4,7 +4,7 @@ use crate::support::{NOW_MS, SERVICES, SUPPORT, URL, World, location, service};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use freshet_limits::Rate;
-use freshet_mec::limits::TOKEN_S;
+use freshet_mec::limits::{TOKEN_S, WRONG_SECRETS_MAX};
 use freshet_mec::{Call, Issuer, Platform, Setup};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -129,6 +129,44 @@ fn a_client_gets_its_rate_of_each_interface_and_no_more() {
 }
 
 #[test]
+fn secrets_are_not_tried_for_long() {
+    let world = World::new();
+    let ask = |name: &str, secret: &str, from: [u8; 4], run: Duration| {
+        let form = format!("grant_type=client_credentials&client_id={name}&client_secret={secret}");
+        let call = Call {
+            method: "POST",
+            target: "/oauth2/token",
+            from: Some(from.into()),
+            body: form.as_bytes(),
+            ..Call::default()
+        };
+        let who = world.platform.identify(&call, NOW_MS);
+        if let Err(problem) = world.platform.throttle(&who, &call, run) {
+            assert!(problem.retry_after_s.is_some());
+            return problem.status;
+        }
+        let decision = world.platform.decide_for(&who, &call, "x", NOW_MS).unwrap();
+        world.platform.note(&call, decision.answer(), run);
+        decision.answer().status
+    };
+    let (here, there) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    let at = Duration::from_secs;
+    // Who is right may be so as often as it likes.
+    assert!((0..100).all(|_| ask("camera", "camera", here, at(1)) == 200));
+    for attempt in 0..1000 {
+        let expected = if attempt < WRONG_SECRETS_MAX { 401 } else { 429 };
+        assert_eq!(ask("camera", &attempt.to_string(), here, at(1)), expected);
+    }
+    // The right one would be found too: nothing is looked at. Others, and it from elsewhere, have nothing of it.
+    assert_eq!(ask("camera", "camera", here, at(1)), 429);
+    assert_eq!(ask("camera", "camera", there, at(1)), 200);
+    assert_eq!(ask("viewer", "viewer", here, at(1)), 200);
+    assert_eq!(ask("camera", "camera", here, at(8)), 200);
+    assert_eq!(ask("camera", "x", here, at(8)), 401);
+    assert_eq!(ask("camera", "camera", here, at(8)), 429);
+}
+
+#[test]
 fn an_app_instance_sees_its_own_alone() {
     let mut world = World::new();
     let about_apps = |path: &&(&'static str, String)| path.1.contains("/camera");
@@ -217,11 +255,17 @@ fn what_is_open_says_no_secret() {
     ] {
         let (answer, _) = world.call(&Call::get(path, None));
         assert_eq!(answer.status, 200, "{path}");
+        let head = Call { method: "HEAD", ..Call::get(path, None) };
+        assert_eq!(world.call(&head).0.status, 200, "{path}");
+        let (put, _) = world.call(&Call { method: "PUT", ..head });
+        assert_eq!((put.status, put.field("Allow")), (405, Some("GET, HEAD")), "{path}");
         let key = &answer.body.unwrap()["keys"][0];
         assert!(key.get("d").is_none(), "a private key");
     }
     let (answer, _) = world.call(&Call::get("/.well-known/oauth-authorization-server", None));
     assert_eq!(answer.body.unwrap()["token_endpoint"], format!("{URL}/oauth2/token"));
+    let (get, _) = world.call(&Call::get("/oauth2/token", None));
+    assert_eq!((get.status, get.field("Allow")), (405, Some("POST")));
     assert_eq!(world.call(&Call::get("/none", None)).0.status, 401);
     assert_eq!(world.get("stranger", "/none").status, 404);
 }

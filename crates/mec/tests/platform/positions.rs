@@ -109,6 +109,10 @@ fn what_is_known_of_a_device_that_left_is_told_with_its_time() {
         assert_eq!(body["verificationResult"], result, "{max_age}");
         assert_eq!(body["lastLocationTime"], "2027-01-15T08:00:00.000Z");
     }
+    // So much is not at most so many seconds.
+    world.now_ms += 900;
+    let body = ask(&mut world, 120.into()).body.unwrap();
+    assert_eq!(body["verificationResult"], "UNKNOWN");
     // After an hour nothing is known of it any more.
     world.now_ms += 3_600_000;
     world.renew("operator");

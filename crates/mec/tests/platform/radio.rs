@@ -102,6 +102,12 @@ fn answers_say_what_the_feed_said_and_whose_it_is() {
         world.get("camera", "/location/v3/queries/zones/south/accessPoints/0010100").status,
         404
     );
+    for point in
+        ["latitude=999&longitude=25.0", "latitude=60.0&longitude=181", "latitude=x&longitude=25"]
+    {
+        let path = format!("/location/v3/queries/distance?address=acr:10.45.0.2&{point}");
+        assert_eq!(world.get("camera", &path).status, 400, "{point}");
+    }
     let path = "/location/v3/queries/distance?address=acr:10.45.0.2&latitude=60.0&longitude=25.0";
     let distance = world.get("camera", path).body.unwrap();
     assert_eq!(distance["terminalDistance"]["distance"], 111);

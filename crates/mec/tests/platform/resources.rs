@@ -2,7 +2,8 @@
 
 use crate::support::{SERVICES, SUPPORT, URL, World, location, service, setup};
 use freshet_mec::limits::{
-    BODY_BYTES_MAX, DEPTH_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_MAX, SUBSCRIPTIONS_PER_CLIENT_MAX,
+    BODY_BYTES_MAX, BYTES_PER_CLIENT_MAX, DEPTH_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_BYTES_MAX,
+    PAGE_MAX, SUBSCRIPTIONS_PER_CLIENT_MAX,
 };
 use freshet_mec::{Call, Platform};
 use serde_json::{Value, json};
@@ -61,6 +62,11 @@ fn a_change_that_does_not_know_the_last_one_is_refused() {
     };
     assert_eq!(world.call(&put).0.status, 200);
     assert_eq!(world.call(&put).0.status, 412);
+    let now = world.get("camera", &place).field("ETag").unwrap().to_owned();
+    let weak = format!("W/{now}");
+    assert_eq!(world.call(&Call { if_match: Some(&weak), ..put }).0.status, 412);
+    let known = Call { if_none_match: Some(&weak), ..Call::get(&place, Some(&token)) };
+    assert_eq!(world.call(&known).0.status, 304);
     let delete = Call { method: "DELETE", body: b"", ..put };
     assert_eq!(world.call(&delete).0.status, 412);
     let now = world.get("camera", &place).field("ETag").unwrap().to_owned();
@@ -105,6 +111,34 @@ fn lists_are_filtered_and_come_in_pages() {
         world.get("viewer", &format!("{SERVICES}/services?nextpage_opaque_marker=*")).status,
         400
     );
+}
+
+#[test]
+fn what_a_client_has_and_what_a_page_has_are_bounded_in_bytes() {
+    let mut world = World::new();
+    let mut large = service();
+    large["serCategory"]["name"] = "x".repeat(250 << 10).into();
+    let mut made = Vec::new();
+    let refused = loop {
+        let (answer, _) = world.ask("camera", "POST", &services(), &large);
+        if answer.status != 201 {
+            break answer;
+        }
+        made.push(location(&answer));
+        assert!(made.len() <= BYTES_PER_CLIENT_MAX / (250 << 10), "{}", made.len());
+    };
+    assert_eq!(refused.status, 507, "{refused:?}");
+    assert!(refused.body.unwrap()["detail"].as_str().unwrap().contains("bytes"));
+    // One that is less takes its place, and then one that is as large as before.
+    assert_eq!(world.ask("camera", "PUT", &made[0], &service()).0.status, 200);
+    assert_eq!(world.ask("camera", "PUT", &made[0], &large).0.status, 200);
+    assert_eq!(world.ask("camera", "POST", &services(), &large).0.status, 507);
+    // Others have room of their own.
+    let of_viewer = format!("{SERVICES}/applications/viewer/services");
+    assert_eq!(world.ask("viewer", "POST", &of_viewer, &large).0.status, 201);
+    let page = world.get("viewer", &format!("{SERVICES}/services"));
+    assert!(page.field("Link").is_some());
+    assert!(page.body.unwrap().to_string().len() <= PAGE_BYTES_MAX + (4 << 10));
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) use told::{admit_subscription, events};
 
 use super::Stage;
 use crate::life::{Granted, Kind, Life, Operation, Place, Run, Way, Wish, place};
-use crate::limits::{DOCUMENTS_PER_CLIENT_MAX, OCCURRENCES_MAX};
+use crate::limits::{DOCUMENTS_MAX, DOCUMENTS_PER_CLIENT_MAX, OCCURRENCES_MAX};
 use crate::platform::{Answer, Decision};
 use crate::problem::Problem;
 use crate::time;
@@ -62,7 +62,8 @@ const DEFAULT_GRACE_S: u64 = 10;
 /// An instance is named.
 fn create(stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
     let (tree, id) = (stage.tree, stage.fresh);
-    if tree.is_full() || Life::all(tree).count() >= DOCUMENTS_PER_CLIENT_MAX {
+    if tree.held().documents >= DOCUMENTS_MAX || Life::all(tree).count() >= DOCUMENTS_PER_CLIENT_MAX
+    {
         let most = format!("there may be {DOCUMENTS_PER_CLIENT_MAX} app instances");
         return Err(Problem::new(507, most));
     }

@@ -206,15 +206,19 @@ pub(super) fn distance(stage: &Stage<'_>) -> Result<Decision, Problem> {
             .ok_or_else(|| Problem::not_found(&format!("client {address}")))
     });
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
-    let number = |name: &str| given(name).first().and_then(|text| text.parse::<f64>().ok());
+    let number = |name: &str| {
+        let text = given(name).first().copied();
+        text.map(|text| text.parse::<f64>().unwrap_or(f64::NAN))
+    };
     let point = number("latitude").zip(number("longitude"));
-    let (distance, accuracy_m) = match (&clients[..], point) {
+    let point = point.map(|(latitude, longitude)| {
+        position_of(&json!({ "latitude": latitude, "longitude": longitude }))
+    });
+    let (distance, accuracy_m) = match (&clients[..], point.transpose()?) {
         ([one, other], None) => {
             (distance_m(one.position, other.position), one.accuracy_m.hypot(other.accuracy_m))
         }
-        ([one], Some((latitude, longitude))) => {
-            (distance_m(one.position, [latitude, longitude]), one.accuracy_m)
-        }
+        ([one], Some(point)) => (distance_m(one.position, point), one.accuracy_m),
         _ => {
             return Err(Problem::bad_request(
                 "give two clients by `address`, or one with `latitude` and `longitude`",
