@@ -23,7 +23,7 @@
 //! # fn example(node: std::sync::Arc<freshet_node::node::Node>) -> Result<(), Box<dyn std::error::Error>> {
 //! use freshet_admin::{Token, start};
 //!
-//! let reload = Box::new(|| Ok(()));
+//! let reload = Box::new(|| Ok(Vec::new()));
 //! let admin = start(node, &"127.0.0.1:0".parse()?, Token::random(), reload)?;
 //! println!("http://{}/metrics", admin.address());
 //! # Ok(())

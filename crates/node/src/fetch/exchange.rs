@@ -154,7 +154,7 @@ impl Asked {
         self.is_crowded = matches!(result, Err(OriginError::LocalShareLimit { .. }));
         self.plan.body = again;
         if let Some(sent) = sent {
-            self.body_error = self.body_error.or(sent.error.get());
+            self.body_error = self.body_error.or_else(|| sent.error.get());
             self.body_bytes_sent = sent.bytes.get();
             if !sent.is_begun.get() && result.is_err() {
                 self.plan.body = sent.body.take();
