@@ -6,7 +6,7 @@ use crate::error::{FailureKind, OriginError};
 use crate::health::{HealthCell, PassiveRule};
 use crate::hold::Hold;
 use crate::outage::Outage;
-use crate::resolve::Resolver;
+use crate::resolve::{Resolved, Resolver};
 use crate::share::{Party, Shares};
 use crate::stats::OriginStats;
 use freshet_base::clock::UnixMillis;
@@ -340,24 +340,22 @@ impl TlsClient {
 impl Origin {
     /// Whether a connection leads to where the origin is, as its name says by now.
     pub(crate) fn is_at(&self, remote: Option<&PeerAddress>) -> bool {
-        let known = || self.resolver.as_ref()?.known(Instant::now());
-        match (remote.and_then(PeerAddress::socket_address), known()) {
-            (Some(address), Some(known)) => known.has(address),
-            _ => true,
-        }
+        self.named(remote).is_none_or(|(address, known)| known.has(address))
     }
 
     /// Notes that a new connection was closed without a word; whether the name has another address
     /// that has not failed.
     pub(crate) fn has_another(&self, silent: Option<&PeerAddress>) -> bool {
-        let known = || self.resolver.as_ref()?.known(Instant::now());
-        match (silent.and_then(PeerAddress::socket_address), known()) {
-            (Some(address), Some(known)) => {
-                known.note(address, true);
-                known.has_good()
-            }
-            _ => false,
-        }
+        self.named(silent).is_some_and(|(address, known)| {
+            known.note(address, true);
+            known.has_good()
+        })
+    }
+
+    /// The address of a connection, and those the origin's name has; none where it is not by a name.
+    fn named(&self, remote: Option<&PeerAddress>) -> Option<(SocketAddr, Arc<Resolved>)> {
+        let known = self.resolver.as_ref()?.known(Instant::now())?;
+        Some((remote?.socket_address()?, known))
     }
 
     /// Counts an exchange whose head came, and logs the end of an outage.

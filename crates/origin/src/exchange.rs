@@ -85,7 +85,8 @@ pub struct Facts {
 /// closes the connection.
 ///
 /// # Errors
-/// [`OriginError`]; the failure is counted. Health hears of failed connections only.
+/// [`OriginError`]; the failure is counted. Health hears of connections that failed and of requests that
+/// were not answered in time.
 pub async fn exchange(
     pool: &Pool,
     origin: &Arc<Origin>,
@@ -206,15 +207,15 @@ async fn attempts(
                 return deliver(pool, connection, request, response, sent, facts, in_flight);
             }
             Err(failed) => {
-                let may_retry = match reused {
-                    true => may_retry,
-                    false => {
-                        failed.silent
-                            && origin.has_another(connection.remote.as_ref())
-                            && may_send_again(request, upload)
-                    }
-                };
-                if !(may_retry && failed.silent && upload.rewind()) {
+                let may_retry = failed.silent
+                    && match reused {
+                        true => may_retry,
+                        false => {
+                            origin.has_another(connection.remote.as_ref())
+                                && may_send_again(request, upload)
+                        }
+                    };
+                if !(may_retry && upload.rewind()) {
                     return Err(failed.error);
                 }
                 retried = true;

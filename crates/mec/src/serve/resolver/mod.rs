@@ -107,13 +107,10 @@ async fn datagrams(
 }
 
 /// What an upstream says to a question, or that it is silent.
-async fn reply_of(upstream: SocketAddr, question: &Question, mut message: Vec<u8>) -> Vec<u8> {
+async fn reply_of(upstream: SocketAddr, question: &Question, message: Vec<u8>) -> Vec<u8> {
     match timeout(PATIENCE, ask(upstream, question, &message)).await {
         Ok(Ok(reply)) => reply,
-        _ => {
-            message.truncate(question.end);
-            question.reply(&message, SERVER_FAILURE, None)
-        }
+        _ => question.reply(&message, SERVER_FAILURE, None),
     }
 }
 

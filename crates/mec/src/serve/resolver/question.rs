@@ -37,7 +37,7 @@ pub(super) struct Question {
     kind: u16,
     class: u16,
     /// Where it ends.
-    pub(super) end: usize,
+    end: usize,
     /// Whether its client says what else it knows, and wants the same (RFC 6891 §6.1.1).
     has_options: bool,
 }
