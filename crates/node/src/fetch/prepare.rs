@@ -45,7 +45,11 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
         }
     }
     if let Some(stale) = stale {
-        stale.with_head(|head| conditional::validate(&mut request.fields, &head.fields));
+        stale.with_head(|head| {
+            // An `ETag` that is not of the bytes would be confirmed for what nobody has.
+            let modified = head.fields.get("last-modified");
+            conditional::validate(&mut request.fields, head.etag(), modified);
+        });
         return request;
     }
     let field = |name| task.request.fields.get(name).map(<[u8]>::to_vec);

@@ -672,6 +672,27 @@ fn conditions_of_what_is_not_kept_are_those_of_what_is() {
 }
 
 #[test]
+fn an_origin_is_not_asked_about_a_tag_that_came_with_a_304_for_other_bytes() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.field("if-none-match") {
+            None => response("200 OK", &["ETag: \"own\""], "text"),
+            Some(_) => response("304 Not Modified", &["ETag: \"another\""], ""),
+        });
+        let governed = governed(
+            &origin,
+            "sub vcl_backend_response {
+                 set beresp.ttl = 0s; set beresp.grace = 0s; set beresp.keep = 1h;
+                 set beresp.http.X-Confirmed = beresp.was_304; return (deliver);
+             }",
+        );
+        for was_304 in ["false", "true", "false"] {
+            let answer = get(&governed.node, "/").await;
+            assert_eq!((answer.text(), answer.field("x-confirmed")), ("text", Some(was_304)));
+        }
+    });
+}
+
+#[test]
 fn a_tunnel_leaves_out_what_was_for_one_connection() {
     run(async {
         let origin = Origin::serve(|asked| fresh(asked.field("a").unwrap_or("none")));
