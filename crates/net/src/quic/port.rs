@@ -5,6 +5,8 @@ use super::watched::Watched;
 use crate::address::Address;
 use crate::error::NetError;
 use crate::limits::{UDP_BUFFER_BYTES, UDP_READ_BYTES_MAX};
+#[cfg(feature = "simulation")]
+use crate::simulation::{Datagrams, Network, no_socket};
 use crate::socket::canonical;
 use freshet_wire::quic::{Ecn, Route};
 use rustix::io::Errno;
@@ -27,6 +29,9 @@ pub struct UdpPort {
     cuts: Cell<bool>,
     /// Datagrams the kernel did not take.
     refused: Cell<u64>,
+    /// Where they come from, and go to, in a simulated world.
+    #[cfg(feature = "simulation")]
+    simulated: Option<Datagrams>,
 }
 
 /// Datagrams that came.
@@ -48,6 +53,11 @@ impl UdpPort {
     /// # Errors
     /// [`NetError::LocalBind`].
     pub fn bind(address: SocketAddr) -> Result<Self, NetError> {
+        #[cfg(feature = "simulation")]
+        if let Some(network) = Network::current() {
+            let bound = network.bind(address).and_then(Self::simulated);
+            return bound.map_err(|error| NetError::bind(&Address::Tcp(address), &error));
+        }
         let bound = open(address).or_else(|error| {
             let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
             let no_v6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
@@ -73,8 +83,27 @@ impl UdpPort {
 
     fn of(socket: Socket) -> io::Result<Self> {
         let local = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::InvalidInput)?;
-        let (cuts, refused) = (Cell::new(true), Cell::new(0));
-        Ok(Self { watched: Watched::default(), socket, local, cuts, refused })
+        Ok(Self {
+            watched: Watched::default(),
+            socket,
+            local,
+            cuts: Cell::new(true),
+            refused: Cell::new(0),
+            #[cfg(feature = "simulation")]
+            simulated: None,
+        })
+    }
+
+    #[cfg(feature = "simulation")]
+    fn simulated(datagrams: Datagrams) -> io::Result<Self> {
+        Ok(Self {
+            watched: Watched::default(),
+            socket: no_socket().try_clone_to_owned()?.into(),
+            local: datagrams.local_address(),
+            cuts: Cell::new(true),
+            refused: Cell::new(0),
+            simulated: Some(datagrams),
+        })
     }
 
     /// Another descriptor of the same socket.
@@ -111,6 +140,12 @@ impl UdpPort {
         cx: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<Received>> {
+        #[cfg(feature = "simulation")]
+        if let Some(datagrams) = &self.simulated {
+            let (remote, bytes) = ready!(datagrams.poll_receive(cx, buffer));
+            let (route, ecn, segment_bytes) = (remote.into(), Ecn::NotEct, bytes.max(1));
+            return Poll::Ready(Ok(Received { route, ecn, bytes, segment_bytes }));
+        }
         let registered = self.watched.get(&self.socket)?;
         loop {
             let mut guard = ready!(registered.poll_read_ready(cx))?;
@@ -128,6 +163,11 @@ impl UdpPort {
     /// Sends datagrams of `segment_bytes`, the last of which may be shorter, marked as `ecn`. What the
     /// kernel does not take now is lost, as on any way.
     pub fn send(&self, route: Route, ecn: Ecn, bytes: &[u8], segment_bytes: usize) {
+        #[cfg(feature = "simulation")]
+        if let Some(datagrams) = &self.simulated {
+            let all = bytes.chunks(segment_bytes.max(1));
+            return all.for_each(|datagram| datagrams.send(route.remote, datagram));
+        }
         let to = SockAddr::from(route.remote);
         let mut has_failed = false;
         if self.cuts.get() && bytes.len() > segment_bytes {

@@ -206,7 +206,7 @@ impl<K: Copy> Sorting<K> {
             client: packet.sender,
             route,
             is_validated: original.is_some(),
-            seed: u64::from_ne_bytes(random()),
+            seed: freshet_base::random::number(),
         }))
     }
 

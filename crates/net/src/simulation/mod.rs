@@ -1,18 +1,21 @@
-//! A network in memory, for worlds whose time is virtual: what [`Listener`](crate::listener::Listener)
-//! and [`Socket`](crate::socket::Socket) are made of on a thread that runs one.
+//! A network in memory, for worlds whose time is virtual: what [`Listener`](crate::listener::Listener),
+//! [`Socket`](crate::socket::Socket) and [`UdpPort`](crate::quic::port::UdpPort) are made of on a thread that runs one.
 //!
 //! Every byte takes a while to arrive, comes in pieces that no sender chose, and sometimes not at all:
 //! all by the seed. Without the feature `simulation` none of this is there.
 
+mod datagrams;
 mod pipe;
 mod queue;
 
+pub use datagrams::Datagrams;
 pub(crate) use pipe::End;
 pub(crate) use queue::Queue;
 
 use crate::address::Address;
 use crate::error::NetError;
 use crate::socket::Socket;
+use datagrams::Inbox;
 use freshet_base::simulation::next;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +23,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -39,6 +42,10 @@ pub struct Weather {
     pub resets_permille: u64,
     /// After how many bytes in one direction.
     pub reset_after_bytes: Range<u64>,
+    /// Of a thousand datagrams so many are lost.
+    pub losses_permille: u64,
+    /// Longer ones never arrive.
+    pub datagram_bytes_max: usize,
 }
 
 /// A network. A clone is the same one.
@@ -50,6 +57,7 @@ struct State {
     random: u64,
     weather: Weather,
     listeners: BTreeMap<SocketAddr, Arc<Queue>>,
+    datagrams: BTreeMap<SocketAddr, Vec<Weak<Inbox>>>,
     next_port: u16,
 }
 
@@ -66,8 +74,13 @@ impl Drop for Installed {
 impl Network {
     /// A network in which all goes as `seed` says.
     pub fn new(seed: u64, weather: Weather) -> Self {
-        let state = State { random: seed, weather, listeners: BTreeMap::new(), next_port: 32_768 };
-        Self(Arc::new(Mutex::new(state)))
+        Self(Arc::new(Mutex::new(State {
+            random: seed,
+            weather,
+            listeners: BTreeMap::new(),
+            datagrams: BTreeMap::new(),
+            next_port: 32_768,
+        })))
     }
 
     /// Has this thread's sockets in this network.

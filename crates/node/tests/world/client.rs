@@ -2,7 +2,9 @@
 
 use crate::entity::{Identity, SITES, Sharing, target};
 use crate::http2;
+use crate::http3::{self, Failed};
 use crate::message::{Ended, Head, Reader, Words};
+use crate::nodes::Role;
 use crate::policy;
 use crate::random::Random;
 use crate::time;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use tokio::task::spawn_local;
 use tokio::time::{sleep, timeout};
 
-/// Requests of one turn over a connection of HTTP/2.
+/// Requests of one turn over a connection of HTTP/2 or HTTP/3.
 const STREAMS_MAX: u64 = 4;
 /// No answer takes longer: twice what a node waits for an origin, with another attempt each.
 const PATIENCE: Duration = Duration::from_secs(400);
@@ -56,14 +58,53 @@ pub(crate) struct Got {
 /// A client's connection to an edge.
 enum Connection {
     Http1(Reader),
+    Streams(Streams),
+}
+
+/// One that takes several requests at once. Clones are streams of the same.
+#[derive(Clone)]
+enum Streams {
     Http2(http2::Client),
+    Http3(http3::Client),
+}
+
+impl Streams {
+    /// Whether it takes another request.
+    async fn is_there(&mut self) -> bool {
+        match self {
+            Self::Http2(client) => client.is_there().await,
+            Self::Http3(client) => client.is_there(),
+        }
+    }
+
+    /// Asks, and takes at most `bytes_max` of the body.
+    ///
+    /// # Errors
+    /// Why no head came, where nothing may keep it from coming unless something went wrong.
+    async fn ask(
+        self,
+        words: &Words,
+        bytes_max: u64,
+    ) -> Result<(Head, Vec<u8>, Ended), Option<String>> {
+        match self {
+            Self::Http2(client) => client
+                .ask(words, bytes_max)
+                .await
+                .map_err(|error| error.is_reset().then(|| error.to_string())),
+            Self::Http3(client) => {
+                client.ask(words, bytes_max).await.map_err(|failed| match failed {
+                    Failed::Ended => None,
+                    Failed::Lost(why) => Some(why),
+                })
+            }
+        }
+    }
 }
 
 /// Asks `count` times.
 pub(crate) async fn run(world: Rc<World>, user: u64, count: u64) {
     let mut connection: Option<(usize, Connection)> = None;
     let mut known: Vec<Identity> = Vec::new();
-    let speaks_http2 = world.has_http2 && user.is_multiple_of(2);
     let mut asked = 0;
     while asked < count {
         let pause = world.random.borrow_mut().of(&[0, 0, 10, 300, 1500, 4000]);
@@ -73,7 +114,7 @@ pub(crate) async fn run(world: Rc<World>, user: u64, count: u64) {
         let edge = request.edge;
         let reuses = connection.as_ref().is_some_and(|(other, _)| *other == edge);
         if !reuses || world.random.borrow_mut().chance(100) {
-            connection = connect(&world, user, edge, speaks_http2).await.map(|one| (edge, one));
+            connection = connect(&world, user, edge).await.map(|one| (edge, one));
         }
         let goes_on = match &mut connection {
             None => false,
@@ -82,13 +123,13 @@ pub(crate) async fn run(world: Rc<World>, user: u64, count: u64) {
                 known.extend(got.known);
                 got.goes_on
             }
-            Some((_, Connection::Http2(client))) => {
+            Some((_, Connection::Streams(streams))) => {
                 let more = world.random.borrow_mut().within(0..STREAMS_MAX).min(count - asked);
                 asked += more;
                 let more = (0..more).map(|_| Request { edge, ..draw(&world, user, &known) });
                 let all: Vec<_> = std::iter::once(request).chain(more).collect();
-                known.extend(ask_at_once(&world, all, client).await);
-                client.is_there().await
+                known.extend(ask_at_once(&world, all, streams).await);
+                streams.is_there().await
             }
         };
         if !goes_on {
@@ -98,14 +139,10 @@ pub(crate) async fn run(world: Rc<World>, user: u64, count: u64) {
 }
 
 /// Asks all of these over one connection, and tells what they brought.
-async fn ask_at_once(
-    world: &Rc<World>,
-    all: Vec<Request>,
-    client: &http2::Client,
-) -> Vec<Identity> {
+async fn ask_at_once(world: &Rc<World>, all: Vec<Request>, streams: &Streams) -> Vec<Identity> {
     let asking = all.into_iter().map(|request| {
-        let (world, client) = (Rc::clone(world), client.clone());
-        spawn_local(async move { converse(&world, &request, Voice::Http2(client)).await.known })
+        let (world, streams) = (Rc::clone(world), streams.clone());
+        spawn_local(async move { converse(&world, &request, Voice::Streams(streams)).await.known })
     });
     let mut known = Vec::new();
     for one in asking.collect::<Vec<_>>() {
@@ -114,13 +151,20 @@ async fn ask_at_once(
     known
 }
 
-async fn connect(world: &World, user: u64, edge: usize, speaks_http2: bool) -> Option<Connection> {
-    let address = Address::Tcp(world.edges[edge]);
+async fn connect(world: &World, user: u64, edge: usize) -> Option<Connection> {
     let from = IpAddr::from([10, 2, 0, user as u8]);
+    if let Some(trust) = world.trust.as_ref().filter(|_| user.is_multiple_of(3)) {
+        let to = Role::Edge(edge).secure_address(world);
+        let seed = world.random.borrow_mut().next();
+        let client = http3::Client::begin(&world.network, trust, (from, to), seed).await;
+        return client.map(Streams::Http3).map(Connection::Streams);
+    }
+    let address = Address::Tcp(world.edges[edge]);
     let socket = world.network.connect(from, &address, Duration::from_secs(5)).await.ok()?;
     let stream = Stream::from(socket);
-    if speaks_http2 {
-        return http2::Client::begin(stream).await.map(Connection::Http2);
+    if world.has_http2 && user.is_multiple_of(2) {
+        let client = http2::Client::begin(stream).await;
+        return client.map(Streams::Http2).map(Connection::Streams);
     }
     Some(Connection::Http1(Reader::new(stream)))
 }
@@ -128,7 +172,7 @@ async fn connect(world: &World, user: u64, edge: usize, speaks_http2: bool) -> O
 /// What a request is asked with.
 enum Voice<'a> {
     Http1(&'a mut Reader),
-    Http2(http2::Client),
+    Streams(Streams),
 }
 
 /// What came of a request.
@@ -164,13 +208,11 @@ async fn ask(world: &World, voice: Voice<'_>, request: &Request, most: u64) -> O
             let body = reader.body(&head, request.method == "HEAD", most).await;
             (head, body)
         }
-        Voice::Http2(client) => match client.ask(&words, most).await {
+        Voice::Streams(streams) => match streams.ask(&words, most).await {
             Ok((head, body, ended)) => (head, (body, ended)),
-            Err(error) => {
-                if error.is_reset() && !world.has_faults {
-                    world.wrong(format!(
-                        "{request:?} was reset although nothing went wrong: {error}"
-                    ));
+            Err(why) => {
+                if let Some(why) = why.filter(|_| !world.has_faults) {
+                    world.wrong(format!("{request:?} failed although nothing went wrong: {why}"));
                 }
                 return None;
             }

@@ -14,6 +14,7 @@ mod client;
 mod disks;
 mod entity;
 mod http2;
+mod http3;
 mod message;
 mod nodes;
 mod oracle;

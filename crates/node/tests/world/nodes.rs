@@ -57,6 +57,11 @@ impl Role {
             Self::Edge(edge) => world.edges[edge],
         }
     }
+
+    /// Where it speaks TLS, and HTTP/3.
+    pub(crate) fn secure_address(self, world: &World) -> SocketAddr {
+        SocketAddr::new(self.address(world).ip(), 443)
+    }
 }
 
 impl Nodes {
@@ -186,6 +191,9 @@ fn settings(world: &World, role: Role) -> Settings {
         "[fleet]\nservers = [\"nats://10.5.0.1\"]\nnode = \"{name}\"\nwhen_cut_off = \"refuse\"\n"
     );
     text.push_str(&world.disks.configured(&name));
+    if let Some(trust) = &world.trust {
+        text.push_str(&trust.configured(role.secure_address(world)));
+    }
     for (site, host) in SITES.iter().enumerate() {
         let _ = write!(text, "[[site]]\nname = \"s{site}\"\nhosts = [\"{host}\"]\n");
         text.push_str(&upstreams(world, role, site));

@@ -25,6 +25,8 @@ pub(crate) struct Sent {
     /// When its request had been read, and when its head was sent.
     pub(crate) at: Duration,
     pub(crate) answered: Duration,
+    /// When no more of it came; none while more does.
+    pub(crate) ended: Option<Duration>,
     /// The length of the whole, as far as it was believed when it was sent.
     pub(crate) promised_bytes: u64,
     /// The part that was sent, where it was not the whole.
@@ -176,7 +178,10 @@ impl Truth {
         let slack = TIMER_SLACK + if world.has_parent { AGE_SLACK } else { Duration::ZERO };
         // What a policy says of a life begins when the head has come, how long that took notwithstanding.
         let (since, slack) = match policy {
-            Some(_) => (last.max(answered), slack + TRANSIT_MAX),
+            Some(_) => {
+                let last = self.waited_for(identity, last, got.received);
+                (last.max(answered), slack + TRANSIT_MAX)
+            }
             None => (last, slack),
         };
         let age = request.sent.saturating_sub(since);
@@ -184,6 +189,16 @@ impl Truth {
             return Err(format!("it is {age:?} old, and {allowed} s are allowed"));
         }
         Ok(())
+    }
+
+    /// Until when a policy has what was confirmed at `last` wait: until all of its body has come (Varnish's
+    /// "Conditional fetch wait for streaming object"), so that the next tier hears of it then.
+    fn waited_for(&self, identity: Identity, last: Duration, now: Duration) -> Duration {
+        if !self.confirmed.iter().any(|one| one.identity == identity && one.at == last) {
+            return last;
+        }
+        let before = self.sent.iter().filter(|sent| sent.identity == identity && sent.at <= last);
+        before.map(|sent| sent.ended.unwrap_or(now).min(now)).fold(last, Duration::max)
     }
 
     /// Whether it is from before a purge that had been carried out. A node that has not heard of one may use what

@@ -230,6 +230,7 @@ impl Answer<'_> {
             identity: self.identity,
             at: self.at,
             answered: time::now(),
+            ended: None,
             promised_bytes: total + more,
             part: part.clone(),
             given: Vec::new(),
@@ -249,11 +250,16 @@ impl Answer<'_> {
         if is_told {
             fields.push(("Content-Length", (range.end - range.start + more).to_string()));
         }
-        way.head(status, &fields, method != "HEAD").await?;
-        if method == "HEAD" {
-            return Ok(true);
-        }
-        self.body(range, more, way).await
+        let went = async {
+            way.head(status, &fields, method != "HEAD").await?;
+            if method == "HEAD" {
+                return Ok(true);
+            }
+            self.body(range, more, way).await
+        };
+        let went = went.await;
+        self.world.note_ended(serial);
+        went
     }
 
     /// What every response says of when it is from, and for how long.

@@ -3,6 +3,7 @@
 use crate::client::{self, Got, Request};
 use crate::disks::{self, Disks};
 use crate::entity::{Identity, Nature, PATHS, SITES, target};
+use crate::http3::Trust;
 use crate::nodes::{Nodes, Role, disturb};
 use crate::oracle::{Confirmed, Purge, Sent, Truth};
 use crate::origin::{self, Origins};
@@ -22,6 +23,8 @@ use tokio::task::{LocalSet, spawn_local};
 
 /// Of a thousand worlds in so many clients speak HTTP/2, every second of them.
 const HTTP2_PERMILLE: u64 = 300;
+/// The same of HTTP/3 and every third.
+const HTTP3_PERMILLE: u64 = 300;
 
 /// What a world is run with.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +45,8 @@ pub(crate) struct World {
     policy: Option<Policy>,
     /// Whether some clients speak HTTP/2.
     pub(crate) has_http2: bool,
+    /// What is needed where some speak HTTP/3.
+    pub(crate) trust: Option<Trust>,
     pub(crate) edges: Vec<SocketAddr>,
     pub(crate) has_parent: bool,
     /// Groups of workers that each node has, with a worker in each.
@@ -86,6 +91,8 @@ pub(crate) fn run(seed: u64, size: Size) -> Outcome {
 
 async fn live(seed: u64, size: Size) -> Outcome {
     let mut random = Random(seed);
+    let mut apart = Random(seed ^ 0x6874_7470_3300);
+    let speaks_http3 = apart.chance(HTTP3_PERMILLE);
     let is_calm = random.chance(300);
     let edges = random.within(1..3) as usize;
     let has_parent = random.chance(500);
@@ -94,6 +101,8 @@ async fn live(seed: u64, size: Size) -> Outcome {
         piece_bytes: 1..random.of(&[4_000, 100_000]),
         resets_permille: if is_calm { 0 } else { random.of(&[0, 0, 50]) },
         reset_after_bytes: 0..200_000,
+        losses_permille: apart.of(&[0, 10, 100]),
+        datagram_bytes_max: apart.of(&[1_200, 1_452, 9_000]),
     };
     let network = Network::new(random.next(), weather);
     let _installed = network.install();
@@ -104,6 +113,7 @@ async fn live(seed: u64, size: Size) -> Outcome {
         origins: Origins::draw(seed),
         policy,
         has_http2: Random(seed ^ 0x6874_7470_3200).chance(HTTP2_PERMILLE),
+        trust: speaks_http3.then(Trust::new),
         natures,
         network,
         disks: Disks::draw(seed),
@@ -127,7 +137,8 @@ async fn live(seed: u64, size: Size) -> Outcome {
         "seed {seed}, {edges} edges, parent {has_parent}, groups {groups}, faults {faults_permille}"
     ));
     world.say(world.disks.described());
-    world.say(format!("HTTP/2 {}, origins {:?}", world.has_http2, world.origins));
+    let (has_http2, has_http3) = (world.has_http2, world.trust.is_some());
+    world.say(format!("HTTP/2 {has_http2}, HTTP/3 {has_http3}, origins {:?}", world.origins));
     world.policy.iter().for_each(|policy| world.say(policy.described()));
     for (path, nature) in world.natures.iter().enumerate() {
         world.say(format!("{}: {nature:?}", target(path)));
@@ -200,6 +211,11 @@ impl World {
         let sent = &mut self.truth.borrow_mut().sent;
         sent.push(one);
         sent.len() - 1
+    }
+
+    /// No more comes of a response.
+    pub(crate) fn note_ended(&self, serial: usize) {
+        self.truth.borrow_mut().sent[serial].ended = Some(time::now());
     }
 
     pub(crate) fn note_confirmed(&self, identity: Identity, at: Duration) {

@@ -180,7 +180,7 @@ impl Session {
             return;
         }
         self.timer_at = at;
-        self.timer.as_mut().reset((self.port.epoch + at).into());
+        self.timer.as_mut().reset(self.port.epoch + at);
         if self.timer.as_mut().poll(cx).is_ready() {
             cx.waker().wake_by_ref();
         }

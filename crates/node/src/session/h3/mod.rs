@@ -11,6 +11,7 @@ mod shift;
 
 use crate::worker::{Open, Worker};
 use connection::Handle;
+use freshet_base::clock::UnixMillis;
 use freshet_net::limits::UDP_READ_BYTES_MAX;
 use freshet_net::quic::port::{Received, UdpPort};
 use freshet_net::quic::relay::Relay;
@@ -32,9 +33,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver};
 use tokio::task::spawn_local;
+use tokio::time::Instant;
 
 /// Reads of a port before its connections have their turn.
 const READS_PER_TURN: usize = 16;
@@ -129,7 +131,7 @@ pub(crate) async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
         workers,
         shift: RefCell::new(Shift::new(elder, heirs)),
         epoch: Instant::now(),
-        epoch_unix: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
+        epoch_unix: Duration::from_millis(UnixMillis::now().0),
         last: Cell::new(0),
     });
     let mut buffer = vec![0; UDP_READ_BYTES_MAX];
