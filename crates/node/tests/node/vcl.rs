@@ -687,7 +687,7 @@ fn an_origin_is_not_asked_about_a_tag_that_came_with_a_304_for_other_bytes() {
         );
         for was_304 in ["false", "true", "false"] {
             let answer = get(&governed.node, "/").await;
-            assert_eq!((answer.text(), answer.field("x-confirmed")), ("text", Some(was_304)));
+            assert_eq!((&*answer.text(), answer.field("x-confirmed")), ("text", Some(was_304)));
         }
     });
 }
