@@ -73,8 +73,9 @@ pub const INSTANCES_MAX: usize = 16;
 pub const WATCHERS_MAX: usize = 64;
 /// How long one waits at most before it is told that nothing has changed.
 pub const WATCH_MAX: Duration = Duration::from_secs(30);
-/// Longest record of the journal, in bytes.
-pub const RECORD_BYTES_MAX: usize = 4 << 20;
+/// Longest record of the journal, in bytes: all documents there may be, which may fall due in one moment, with
+/// their places and owners.
+pub const RECORD_BYTES_MAX: usize = 2 * BYTES_MAX;
 /// How long an app may take to answer after its start, in milliseconds.
 pub const ANSWER_MS_MAX: u64 = 30_000;
 /// How long an app may take to run where somebody else has to make room for it and fetch its image, in

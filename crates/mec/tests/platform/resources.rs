@@ -273,6 +273,27 @@ fn who_subscribed_is_told_what_the_filter_asks_for() {
     assert!(world.ask("camera", "POST", &services(), &service()).1.is_empty());
 }
 
+/// All that is due in one moment is one record: were that too long, nothing would be due any more for anybody.
+#[test]
+fn large_services_that_fall_silent_in_one_moment_are_all_inactive() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::with(Platform::open(setup(), &folder.path().join("journal")).unwrap());
+    let mut large = service();
+    large["serCategory"]["name"] = "x".repeat(250 << 10).into();
+    large["livenessInterval"] = 1.into();
+    let mut places = Vec::new();
+    for _ in 0..18 {
+        let place = location(&world.ask("camera", "POST", &services(), &large).0);
+        let sign = json!({"state": "ACTIVE"});
+        world.ask("camera", "PATCH", &format!("{place}/liveness"), &sign);
+        places.push(place);
+    }
+    world.wait(3000);
+    for place in places {
+        assert_eq!(world.get("camera", &place).body.unwrap()["state"], "INACTIVE");
+    }
+}
+
 #[test]
 fn a_journal_that_cannot_be_written_anew_is_no_reason_to_refuse() {
     let folder = tempfile::tempdir().unwrap();
