@@ -151,17 +151,17 @@ fn body(
     if kind != "application/json" && !is_patch {
         return Err(Problem::new(415, format!("the body is {kind}; this takes application/json")));
     }
-    let value: Value = serde_json::from_slice(call.body)
+    let mut value: Value = serde_json::from_slice(call.body)
         .map_err(|error| Problem::bad_request(format!("the body is no JSON: {error}")))?;
     if depth(&value) > DEPTH_MAX {
         return Err(Problem::bad_request(format!("the body is deeper than {DEPTH_MAX}")));
     }
     let mistakes = route.api.types.mistakes(shape, &value, Direction::Request);
-    if mistakes.is_empty() {
-        Ok(Some(value))
-    } else {
-        Err(Problem::bad_request(mistakes.join("; ")))
+    if !mistakes.is_empty() {
+        return Err(Problem::bad_request(mistakes.join("; ")));
     }
+    route.api.types.settle(shape, &mut value);
+    Ok(Some(value))
 }
 
 fn depth(value: &Value) -> usize {

@@ -64,7 +64,8 @@ impl Check<'_> {
                 self.wrong(format_args!("must be one of {}", known.join(", ")));
             }
             (Shape::Code(known), value)
-                if value.as_i64().is_some_and(|code| known.contains(&code)) => {}
+                if whole(value)
+                    .is_some_and(|code| known.iter().any(|known| i128::from(*known) == code)) => {}
             (Shape::Code(known), _) => self.wrong(format_args!("must be one of {known:?}")),
             (Shape::Integer(min, max), value) => match whole(value) {
                 Some(number) if (i128::from(*min)..=i128::from(*max)).contains(&number) => {}
@@ -140,7 +141,7 @@ impl Check<'_> {
 }
 
 /// A number without a fraction, also one that is written with one: `1.0`.
-fn whole(value: &Value) -> Option<i128> {
+pub(super) fn whole(value: &Value) -> Option<i128> {
     let number = value.as_number()?;
     number.as_i128().or_else(|| {
         let float = number.as_f64()?;

@@ -7,6 +7,7 @@
 mod check;
 mod document;
 mod read;
+mod settle;
 
 pub(crate) use check::Direction;
 pub(crate) use read::shape;

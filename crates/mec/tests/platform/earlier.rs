@@ -164,6 +164,35 @@ fn a_circle_is_told_of_at_once_where_that_is_asked_and_when_its_border_is_crosse
     }
 }
 
+/// Of a body there is one subscription: what stands beside it is nobody's.
+#[test]
+fn what_is_beside_a_subscription_in_its_body_is_not_kept() {
+    let mut world = World::new();
+    tell(&mut world, &network());
+    let area = json!({
+        "subscriptionType": "UserAreaSubscription", "callbackReference": CALLBACK, "addressList": ["acr:10.45.0.2"],
+        "areaDefine": {"shape": 1, "radius": 100, "points": [{"latitude": 60.0, "longitude": 25.0}]},
+        "trackingAccuracy": 10,
+    });
+    let mut round = circle("Entering", true);
+    round["callbackReference"] = json!({"notifyURL": CALLBACK});
+    for (path, kind, one) in [
+        ("/location/v2/subscriptions/area/circle", "circleNotificationSubscription", round),
+        ("/location/v3/subscriptions/area", "userAreaSubscription", area),
+    ] {
+        for beside in ["", "a", "z"] {
+            let (made, _) = world.ask("viewer", "POST", path, &json!({beside: 1, kind: one}));
+            assert_eq!(made.status, 201, "{path} {beside}: {made:?}");
+            let place = location(&made);
+            let read = world.get("viewer", &place).body.unwrap();
+            assert!(made.body.as_ref() == Some(&read), "{path} {beside}: {read}");
+            assert_eq!(read.as_object().unwrap().keys().collect::<Vec<_>>(), [kind]);
+            let put = world.ask("viewer", "PUT", &place, &json!({beside: {}, kind: one})).0;
+            assert_eq!(put.body, Some(read), "{path} {beside}");
+        }
+    }
+}
+
 #[test]
 fn distances_and_reports_by_time_end_with_their_duration() {
     let mut world = World::new();
