@@ -59,7 +59,8 @@ fn notice(path: &str, subscription: &Value, mut body: Value, url: &str) -> Optio
     // A context of a device has a callback too, and is no subscription.
     if api::inner(subscription).get("_links").is_some() {
         let links = &mut api::inner_mut(&mut body)["_links"];
-        if links.is_null() {
+        // Where an app tells others, anything may be there.
+        if !links.is_object() {
             *links = json!({});
         }
         links["subscription"] = json!({ "href": format!("{url}{path}") });

@@ -325,7 +325,7 @@ fn a_message_for_vehicles_reaches_who_asked_for_its_kind() {
     let of = |kind: &str| json!({"subscriptionType": "V2xMsgSubscription", "callbackReference": CALLBACK, "filterCriteria": {"stdOrganization": "ETSI", "msgType": [kind]}});
     let wanted = subscribe(&mut world, "/vis/v2/subscriptions", &of("1"));
     subscribe(&mut world, "/vis/v2/subscriptions", &of("2"));
-    let message = json!({"msgContent": "aGVsbG8=", "msgRepresentationFormat": "base64", "msgPropertiesValues": {
+    let mut message = json!({"msgContent": "aGVsbG8=", "msgRepresentationFormat": "base64", "msgPropertiesValues": {
         "locationInfo": {}, "msgProtocolVersion": 1, "msgType": "1", "stdOrganization": "ETSI"}});
     let (answer, notices) = world.ask("camera", "POST", "/vis/v2/publish_v2x_message", &message);
     assert_eq!((answer.status, notices.len()), (204, 1));
@@ -333,6 +333,11 @@ fn a_message_for_vehicles_reaches_who_asked_for_its_kind() {
         (&notices[0].subscription, &notices[0].body["msgContent"]),
         (&wanted, &json!("aGVsbG8="))
     );
+    // Links are the platform's, whatever an app has there.
+    message["_links"] = json!(["elsewhere"]);
+    let (_, notices) = world.ask("camera", "POST", "/vis/v2/publish_v2x_message", &message);
+    let href = notices[0].body["_links"]["subscription"]["href"].as_str().unwrap();
+    assert!(href.ends_with(&wanted), "{href}");
 }
 
 #[test]
