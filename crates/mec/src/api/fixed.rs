@@ -1,5 +1,6 @@
 //! ETSI GS MEC 029: what changes in fixed access from one report to the next, for whom it counts.
 
+use super::defaults::ALL_ALARMS;
 use super::feeds::each;
 use crate::platform::Event;
 use crate::time;
@@ -60,7 +61,7 @@ pub(super) fn events(old: &Value, new: &Value, now_ms: u64) -> Vec<Event> {
     {
         for alarm in each(new, list).filter(|alarm| !each(old, list).any(|one| one == *alarm)) {
             let mut facts = alarm.clone();
-            facts["alarms"] = alarm["alarm"].clone();
+            facts["alarms"] = json!([alarm["alarm"], ALL_ALARMS]);
             events.push(event(kind, facts, alarm.clone(), now_ms));
         }
     }

@@ -3,6 +3,7 @@
 mod apps;
 mod bandwidth;
 mod claims;
+mod defaults;
 mod devices;
 mod dns;
 mod feeds;
@@ -206,6 +207,7 @@ pub(crate) fn admit(
         ("app_lcm", "subscriptions") => {
             instances::admit_subscription(stage.caller.app.is_some())?;
         }
+        ("amsi" | "fai" | "rni", "subscriptions") => defaults::fill(value),
         ("amsi", "app_mobility_services") => return mobility::admit(stage, path, value),
         ("mec_app_support", "traffic_rules") => rules::admit(stage, value, old)?,
         ("mec_app_support", "dns_rules") => dns::admit(stage, value, old)?,

@@ -267,6 +267,44 @@ fn a_client_that_moves_to_a_neighbour_is_told_of_with_where_its_app_is() {
 }
 
 #[test]
+fn what_a_filter_leaves_out_is_asked_for_as_its_standard_says() {
+    let mut world = World::new();
+    for (path, kind, filter, given, member, default) in [
+        (
+            "/amsi/v1/subscriptions",
+            "MobilityProcedureSubscription",
+            "filterCriteria",
+            json!({}),
+            "mobilityStatus",
+            1,
+        ),
+        (
+            "/rni/v2/subscriptions",
+            "CellChangeSubscription",
+            "filterCriteriaAssocHo",
+            json!({}),
+            "hoStatus",
+            3,
+        ),
+        (
+            "/fai/v1/subscriptions",
+            "OnuAlarmSubscription",
+            "filterCriteriaOnuAlarm",
+            json!({"onuId": ["onu-2"]}),
+            "alarms",
+            -1,
+        ),
+    ] {
+        let one = json!({"subscriptionType": kind, "callbackReference": CALLBACK, filter: given});
+        let place = subscribe(&mut world, path, &one);
+        let read = world.get("viewer", &place).body.unwrap();
+        assert_eq!(read[filter][member], json!([default]), "{kind}");
+        // And may be said.
+        assert_eq!(world.ask("viewer", "PUT", &place, &read).0.status, 200, "{kind}");
+    }
+}
+
+#[test]
 fn other_networks_are_told_of_as_their_feeds_say() {
     let mut world = World::new();
     for path in [
