@@ -212,7 +212,7 @@ pub(crate) fn admit(
         ("mec_app_support", "traffic_rules") => rules::admit(stage, value, old)?,
         ("mec_app_support", "dns_rules") => dns::admit(stage, value, old)?,
         ("mec_app_support", "subscriptions") => support::admit_subscription(stage, value),
-        ("mec_service_mgmt", "services") => services::admit(stage, path, value)?,
+        ("mec_service_mgmt", "services") => return services::admit(stage, path, value),
         ("location", _) => location::admit(stage, path, value)?,
         ("bwm", _) => bandwidth::admit(stage, path, value)?,
         ("mts", _) => bandwidth::admit_session(stage, value)?,

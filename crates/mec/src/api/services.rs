@@ -15,6 +15,8 @@ const ROOT: &str = "/mec_service_mgmt/v1";
 const APPLICATIONS: &str = "/mec_service_mgmt/v1/applications/";
 /// The name under which the platform offers its own.
 const PLATFORM: &str = "mec-platform";
+/// How often a service gives a sign of life that leaves it to the platform, in seconds.
+const INTERVAL_S: u64 = 30;
 /// Intervals without a sign of life after which a service is taken for silent.
 const INTERVALS_MAX: u64 = 2;
 
@@ -122,9 +124,13 @@ fn security(url: &str) -> Value {
     } })
 }
 
-/// Checks a service that is offered or changed. It says how it is reached by the platform's transport
-/// or by its own.
-pub(super) fn admit(stage: &Stage<'_>, path: &str, value: &mut Value) -> Result<(), Problem> {
+/// Checks a service that is offered or changed, which is a sign of life where it is to give some. It says how it is
+/// reached by the platform's transport or by its own.
+pub(super) fn admit(
+    stage: &Stage<'_>,
+    path: &str,
+    value: &mut Value,
+) -> Result<Vec<Change>, Problem> {
     let transport = match (value["transportId"].as_str(), value.get("transportInfo")) {
         (Some(id), None) => {
             let known = stage.tree.get(&format!("{ROOT}/transports/{}", crate::tree::escape(id)));
@@ -149,10 +155,13 @@ pub(super) fn admit(stage: &Stage<'_>, path: &str, value: &mut Value) -> Result<
             value[name] = default;
         }
     }
-    if value["livenessInterval"].as_u64().is_some() {
-        value["_links"]["liveness"] = json!({ "href": format!("{}{path}/liveness", stage.url) });
+    let Some(interval_s) = value["livenessInterval"].as_u64() else { return Ok(Vec::new()) };
+    if interval_s == 0 {
+        value["livenessInterval"] = INTERVAL_S.into();
     }
-    Ok(())
+    value["_links"]["liveness"] = json!({ "href": format!("{}{path}/liveness", stage.url) });
+    let stamp = json!({ "timeStamp": time::stamp(stage.now_ms) });
+    Ok(vec![Change::put(sign(path), stamp, None)])
 }
 
 /// Where it is kept when a service last gave a sign of life.

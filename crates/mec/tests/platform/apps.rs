@@ -356,6 +356,33 @@ fn a_silent_service_is_inactive_until_it_speaks() {
     assert_eq!(world.get("camera", &format!("{}/liveness", location(&made))).status, 404);
 }
 
+/// An app that ends before its first sign of life is as silent as one that ends after it.
+#[test]
+fn a_service_that_never_gives_a_sign_of_life_is_inactive_too() {
+    let mut world = World::new();
+    let services = format!("{SERVICES}/applications/camera/services");
+    for (asked_s, interval_s) in [(5, 5), (0, 30)] {
+        let mut one = service();
+        one["livenessInterval"] = json!(asked_s);
+        let (made, _) = world.ask("camera", "POST", &services, &one);
+        let place = location(&made);
+        assert_eq!(made.body.unwrap()["livenessInterval"], interval_s);
+        let offered = world.now_ms / 1000;
+        world.wait(2000 * interval_s);
+        let sign = world.get("camera", &format!("{place}/liveness")).body.unwrap();
+        assert_eq!(
+            (&sign["state"], &sign["timeStamp"]["seconds"]),
+            (&json!("ACTIVE"), &json!(offered))
+        );
+        world.wait(1);
+        assert_eq!(world.get("camera", &place).body.unwrap()["state"], "INACTIVE");
+        // It is offered anew.
+        world.ask("camera", "PUT", &place, &one);
+        world.wait(1);
+        assert_eq!(world.get("camera", &place).body.unwrap()["state"], "ACTIVE");
+    }
+}
+
 #[test]
 fn clients_have_the_tags_that_any_app_has_registered() {
     let mut world = World::new();
