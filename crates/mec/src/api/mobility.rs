@@ -34,11 +34,12 @@ pub(super) fn admit(stage: &Stage<'_>, path: &str, value: &Value) -> Result<Vec<
     }
     let note = format!("{DEADLINES}{}", &path[SERVICES.len()..]);
     Ok(match value["expiryTime"].as_u64() {
-        Some(time_s) => {
+        // Zero is for ever, as nothing is.
+        Some(time_s) if time_s > 0 => {
             let at_ms = stage.now_ms.saturating_add(time_s.saturating_mul(1000));
             vec![Change::put(note, json!({ "atMs": at_ms }), None)]
         }
-        None => vec![Change::remove(note)],
+        _ => vec![Change::remove(note)],
     })
 }
 

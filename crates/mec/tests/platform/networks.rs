@@ -264,6 +264,12 @@ fn a_client_that_moves_to_a_neighbour_is_told_of_with_where_its_app_is() {
     assert_eq!(world.get("camera", &place).status, 200);
     world.wait(2_000);
     assert_eq!(world.get("camera", &place).status, 404);
+    // No time is no end.
+    let mut endless = registration(3);
+    endless["expiryTime"] = 0.into();
+    let place = location(&world.ask("camera", "POST", path, &endless).0);
+    world.wait(60_000);
+    assert_eq!(world.get("camera", &place).status, 200);
 }
 
 #[test]
