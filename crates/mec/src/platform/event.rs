@@ -5,7 +5,7 @@ use crate::callback::Target;
 use crate::notify::Notice;
 use crate::table::Table;
 use crate::time;
-use crate::tree::{Change, Changed, Tree};
+use crate::tree::{Change, Changed, Document, Tree};
 use serde_json::{Value, json};
 
 /// Something that happened.
@@ -73,7 +73,11 @@ pub(super) fn expired(table: &Table, tree: &Tree, now_ms: u64) -> (Vec<Change>, 
     let (mut changes, mut events) = (Vec::new(), Vec::new());
     for api in &table.0 {
         let below = format!("{}/", api.root());
-        for (path, document) in tree.below(&below) {
+        // Other documents may have a member of that name, which says nothing here.
+        let is_subscription = |(path, document): &(&str, &Document)| {
+            path.contains("/subscriptions/") && api::callback(&document.value).is_some()
+        };
+        for (path, document) in tree.below(&below).filter(is_subscription) {
             let inner = api::inner(&document.value);
             let deadline = &inner["expiryDeadline"];
             if time::of_stamp(deadline).is_none_or(|at_ms| at_ms > now_ms) {

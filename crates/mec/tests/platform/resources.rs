@@ -294,6 +294,28 @@ fn large_services_that_fall_silent_in_one_moment_are_all_inactive() {
     }
 }
 
+/// What a client has beside what is known of a document is kept, and means nothing.
+#[test]
+fn what_is_no_subscription_has_no_deadline() {
+    let mut world = World::new();
+    let past = json!({"seconds": 1, "nanoSeconds": 0});
+    let mut registration = json!({"appName": "radar"});
+    let (mut one, mut subscribed) = (service(), subscription());
+    for document in [&mut registration, &mut one, &mut subscribed] {
+        document["expiryDeadline"] = past.clone();
+    }
+    let subscriptions = format!("{SERVICES}/applications/camera/subscriptions");
+    for (collection, document, status) in [
+        (format!("{SUPPORT}/registrations"), registration, 200),
+        (services(), one, 200),
+        (subscriptions, subscribed, 404),
+    ] {
+        let place = location(&world.ask("camera", "POST", &collection, &document).0);
+        world.wait(1);
+        assert_eq!(world.get("camera", &place).status, status, "{place}");
+    }
+}
+
 #[test]
 fn a_journal_that_cannot_be_written_anew_is_no_reason_to_refuse() {
     let folder = tempfile::tempdir().unwrap();
