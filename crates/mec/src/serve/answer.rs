@@ -32,14 +32,16 @@ pub(super) async fn answer(
         return page;
     }
     let field = |name: HeaderName| text(&parts.headers, &name);
+    let if_match = condition(&parts.headers, &header::IF_MATCH);
+    let if_none_match = condition(&parts.headers, &header::IF_NONE_MATCH);
     let call = Call {
         method: parts.method.as_str(),
         target: parts.uri.path_and_query().map_or("/", |target| target.as_str()),
         authorization: field(header::AUTHORIZATION),
         accept: field(header::ACCEPT),
         content_type: field(header::CONTENT_TYPE),
-        if_match: field(header::IF_MATCH),
-        if_none_match: field(header::IF_NONE_MATCH),
+        if_match: if_match.as_deref(),
+        if_none_match: if_none_match.as_deref(),
         forwarded_method: field(FORWARDED_METHOD),
         forwarded_uri: field(FORWARDED_URI),
         from,
@@ -111,6 +113,14 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     let value = values.next()?.to_str().ok()?;
     values.next().is_none().then_some(value)
+}
+
+/// The entity tags of a condition, which is never left out: what was asked for under it would be done without it. Its
+/// lines are one list (RFC 9110 §5.3), and what is no text is the tag of no document.
+fn condition(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let lines = headers.get_all(name).iter();
+    let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+    (!lines.is_empty()).then(|| lines.join(", "))
 }
 
 fn response(answer: &Answer, is_head: bool) -> Response {

@@ -249,6 +249,26 @@ fn names_are_answered_over_connections_too() {
     assert_eq!((&reply[..2], reply[3] & 0x0f), (&[0, 8][..], 2));
 }
 
+/// A change that is asked for under a condition is never made without it.
+#[test]
+fn a_condition_holds_in_whatever_lines_it_comes() {
+    let running = Running::start("");
+    let token = running.token("camera");
+    let rule = support::rule().to_string();
+    let put = |condition: &str| {
+        let lines = format!("Authorization: Bearer {token}\r\n{condition}");
+        running.ask_with("PUT", RULE, &lines, &rule).status
+    };
+    let etag = || {
+        let head = running.ask("GET", RULE, &token, "").head;
+        head.lines().find_map(|line| line.strip_prefix("etag: ")).unwrap().to_owned()
+    };
+    assert_eq!(put("If-Match: \"old\"\r\nIf-Match: \"older\"\r\n"), 412);
+    assert_eq!(put("If-Match: \"älter\"\r\n"), 412);
+    assert_eq!(put(&format!("If-Match: \"old\"\r\nIf-Match: {}\r\n", etag())), 200);
+    assert_eq!(put(&format!("If-Match: {}\r\n", etag())), 200);
+}
+
 #[test]
 fn what_clients_may_cost_has_an_end() {
     let running = Running::start("");

@@ -103,15 +103,20 @@ impl Running {
     }
 
     pub(crate) fn ask(&self, method: &str, target: &str, token: &str, body: &str) -> Answer {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let authorization = if token.is_empty() {
             String::new()
         } else {
             format!("Authorization: Bearer {token}\r\n")
         };
+        self.ask_with(method, target, &authorization, body)
+    }
+
+    /// As [`Self::ask`], with whole lines of the head.
+    pub(crate) fn ask_with(&self, method: &str, target: &str, lines: &str, body: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
-            "{method} {target} HTTP/1.1\r\nHost: {}\r\n{authorization}Content-Type: application/json\r\n\
+            "{method} {target} HTTP/1.1\r\nHost: {}\r\n{lines}Content-Type: application/json\r\n\
              Content-Length: {}\r\nConnection: close\r\n\r\n",
             self.address,
             body.len()
