@@ -62,6 +62,7 @@ pub(super) fn decide(
             if let Some(path) = missing {
                 return Err(Problem::not_found(&path));
             }
+            request.check_own_version()?;
         }
         _ => {}
     }

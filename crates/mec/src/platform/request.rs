@@ -9,7 +9,7 @@ use crate::limits::{
 };
 use crate::problem::Problem;
 use crate::shape::Direction;
-use crate::table::{Operation, View};
+use crate::table::{Method, Operation, View};
 use crate::tree::{Change, Document, Held, Tree, escape, length};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -207,11 +207,25 @@ impl Request<'_> {
         if !may_see(document, self.stage.caller) {
             return Err(Problem::forbidden("this belongs to another client"));
         }
+        self.check_version(document)?;
+        Ok((path, document))
+    }
+
+    /// That who has something of an interface's own done to a document means this version of it.
+    pub(super) fn check_own_version(&self) -> Result<(), Problem> {
+        let document = self.stage.tree.get(&self.stage.route.path());
+        match document.filter(|_| self.operation.method != Method::Get) {
+            Some(document) => self.check_version(document),
+            None => Ok(()),
+        }
+    }
+
+    fn check_version(&self, document: &Document) -> Result<(), Problem> {
         match self.call.if_match {
             Some(wanted) if !matches_tag(wanted, &document.etag(), Comparison::Strong) => {
                 Err(Problem::new(412, "this was changed meanwhile: read it again"))
             }
-            _ => Ok((path, document)),
+            _ => Ok(()),
         }
     }
 

@@ -2,8 +2,8 @@
 
 use crate::radio::kinds;
 use crate::support::{World, location, rule};
-use freshet_mec::Answer;
 use freshet_mec::notify::Notice;
+use freshet_mec::{Answer, Call};
 use serde_json::{Value, json};
 
 const PACKAGES: &str = "/app_pkgm/v1/onboarded_app_packages";
@@ -104,6 +104,28 @@ fn a_package_is_what_its_archive_says_from_when_that_is_there() {
     assert_eq!(world.get("operator", &format!("{place}/appd")).status, 404);
     assert_eq!(receive(&mut world, &second, Ok((descriptor(), None))).0.status, 202);
     assert_eq!(receive(&mut world, &place, Ok((descriptor(), None))).0.status, 404);
+}
+
+#[test]
+fn a_package_is_not_changed_over_anothers_change() {
+    let mut world = World::new();
+    let place = name(&mut world);
+    receive(&mut world, &place, Ok((descriptor(), None)));
+    let token = world.token("operator").to_owned();
+    let stale = world.get("operator", &place).field("ETag").unwrap().to_owned();
+    for (state, status) in [("DISABLED", 200), ("ENABLED", 412)] {
+        let body = json!({"operationalState": state}).to_string();
+        let patch = Call {
+            method: "PATCH",
+            target: &place,
+            authorization: Some(&token),
+            if_match: Some(&stale),
+            body: body.as_bytes(),
+            ..Call::default()
+        };
+        assert_eq!(world.call(&patch).0.status, status, "{state}");
+    }
+    assert_eq!(world.get("operator", &place).body.unwrap()["operationalState"], "DISABLED");
 }
 
 #[test]
