@@ -13,8 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 
-/// Bytes of an answer that are read: its status is at the beginning.
+/// Bytes of an answer until its status is said.
 const STATUS_BYTES: usize = 12;
+/// Bytes of an answer that are read, with the interim ones before it.
+const ANSWER_BYTES_MAX: usize = 16 << 10;
 const LIMIT: Duration = Duration::from_millis(DELIVERY_MS_MAX);
 
 type Tls = Arc<rustls::ClientConfig>;
@@ -75,11 +77,33 @@ impl Courier {
         );
         stream.write_all(request.as_bytes()).await.map_err(|error| say(&error))?;
         AsyncWriteExt::flush(&mut stream).await.map_err(|error| say(&error))?;
-        let mut status = [0; STATUS_BYTES];
-        stream.read_exact(&mut status).await.map_err(|error| say(&error))?;
-        match status.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)) {
-            Some([b'2', _, _]) => Ok(()),
-            _ => Err(format!("it answers {}", String::from_utf8_lossy(&status))),
+        let (mut answer, mut piece) = (Vec::new(), [0; 1024]);
+        while answer.len() < ANSWER_BYTES_MAX {
+            if let Some(line) = status_line(&answer) {
+                return match line.strip_prefix(b"HTTP/1.").and_then(|rest| rest.get(2..5)) {
+                    Some([b'2', _, _]) => Ok(()),
+                    _ => Err(format!("it answers {}", String::from_utf8_lossy(line))),
+                };
+            }
+            match stream.read(&mut piece).await.map_err(|error| say(&error))? {
+                0 => return Err("it ends before its answer does".to_owned()),
+                bytes => answer.extend_from_slice(&piece[..bytes]),
+            }
         }
+        Err("its answer does not come to a status".to_owned())
+    }
+}
+
+/// The beginning of an answer, where it is there: what goes before are interim ones, which say nothing of what
+/// becomes of a request (RFC 9110 §15.2), but for 101, after which another protocol would be spoken.
+fn status_line(mut answer: &[u8]) -> Option<&[u8]> {
+    loop {
+        let line = answer.get(..STATUS_BYTES)?;
+        let is_interim = line.starts_with(b"HTTP/1.") && line[9] == b'1' && !line.ends_with(b"101");
+        if !is_interim {
+            return Some(line);
+        }
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n")?;
+        answer = &answer[end + 4..];
     }
 }
