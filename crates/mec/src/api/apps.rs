@@ -262,6 +262,7 @@ pub(super) fn deregistered(stage: &Stage<'_>) -> Vec<Change> {
         Some("CONFIGURED") => {
             changes.extend(given_rules(app, &state));
             state["state"] = "STARTING".into();
+            take_back_termination(&mut state);
             changes.push(Change::put(path(app), state, None));
         }
         Some("INSTANTIATED") => {
@@ -281,10 +282,20 @@ fn set(stage: &Stage<'_>, change: impl FnOnce(&mut Value)) -> Change {
     Change::put(path, state, None)
 }
 
+/// Nobody asks this app instance to end any more.
+fn take_back_termination(state: &mut Value) {
+    if let Some(members) = state.as_object_mut() {
+        members.remove("termination");
+    }
+}
+
 /// The app instance is up (§7.2.11).
 pub(super) fn confirm_ready(stage: &Stage<'_>, _: &Value) -> Result<Decision, Problem> {
     let state = stage.tree.get(&path(stage.app())).map(|document| &document.value);
-    if state.is_some_and(|state| state["origin"] == "INSTANTIATED" && !is_begun(state)) {
+    let is_ending = |state: &Value| {
+        state["state"] == "TERMINATING" || state["origin"] == "INSTANTIATED" && !is_begun(state)
+    };
+    if state.is_some_and(is_ending) {
         return Err(Problem::new(409, "the app instance is about to end"));
     }
     let change = set(stage, |state| state["state"] = "READY".into());
@@ -364,9 +375,7 @@ pub(super) fn ended(tree: &Tree, app: &str) -> Vec<Change> {
     if let Some(document) = tree.get(&path(app)) {
         let mut state = document.value.clone();
         state["state"] = "TERMINATED".into();
-        if let Some(members) = state.as_object_mut() {
-            members.remove("termination");
-        }
+        take_back_termination(&mut state);
         changes.push(Change::put(path(app), state, None));
     }
     changes

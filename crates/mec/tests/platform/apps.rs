@@ -327,6 +327,27 @@ fn one_of_the_configuration_that_deregisters_is_as_before_it_came() {
     assert_eq!(world.ask("camera", "POST", allocations, &allocation).0.status, 201);
 }
 
+/// Who comes anew within the time that the one before had is not ended when that is over.
+#[test]
+fn a_time_to_end_is_over_when_the_app_deregisters() {
+    let mut world = World::new();
+    let place = format!("{SUPPORT}/registrations/camera");
+    let registration = json!({"appName": "radar"});
+    world.ask("camera", "POST", &format!("{SUPPORT}/registrations"), &registration);
+    let app = "/mec_platform/v1/applications/camera";
+    let end = json!({"operationAction": "TERMINATING", "maxGracefulTimeout": 30});
+    assert_eq!(world.ask("operator", "POST", &format!("{app}/terminate"), &end).0.status, 204);
+    let ready = |world: &mut World| {
+        let body = json!({"indication": "READY"});
+        world.ask("camera", "POST", &format!("{APP}/confirm_ready"), &body).0.status
+    };
+    assert_eq!(ready(&mut world), 409);
+    assert_eq!(world.ask("camera", "DELETE", &place, &Value::Null).0.status, 204);
+    assert_eq!(ready(&mut world), 204);
+    world.wait(31_000);
+    assert_eq!(world.get("operator", app).body.unwrap()["state"], "READY");
+}
+
 #[test]
 fn a_silent_service_is_inactive_until_it_speaks() {
     let mut world = World::new();
