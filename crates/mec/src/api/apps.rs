@@ -1,6 +1,7 @@
 //! App instances: those of the configuration and those that register, whether they are ready, and how
 //! they end (ETSI GS MEC 011 §5.2.2, §5.2.3).
 
+use super::services::PLATFORM;
 use super::{Stage, dns, identity, rules};
 use crate::platform::{Answer, App, Decision, Event, Setup};
 use crate::problem::Problem;
@@ -135,6 +136,7 @@ pub(super) fn begin(tree: &Tree, table: &Table, setup: &Setup) -> Result<Vec<Cha
 /// # Errors
 /// What is wrong with the first that could not, with its place in the configuration.
 fn check(table: &Table, name: &str, app: &App) -> Result<(), String> {
+    check_name(name).map_err(|mistake| format!("app.{name}: {mistake}"))?;
     let api = table.0.iter().find(|api| api.name == "mec_app_support");
     let types = &api.expect("the tables are part of the program, and tested").types;
     for (kind, of, rules) in [
@@ -189,6 +191,15 @@ pub(super) fn rule_change(app: &str, kind: &str, id: &Value, rule: &Value) -> Ch
     Change::put(format!("{SUPPORT}/applications/{}/{kind}/{id}", escape(app)), rule.clone(), None)
 }
 
+/// Whether an app instance may have a name: no path leads to one without, and below the platform's own are its
+/// services, which would go with it.
+fn check_name(name: &str) -> Result<(), String> {
+    if name.is_empty() || name == PLATFORM {
+        return Err(format!("`{name}` is no name of an app instance"));
+    }
+    Ok(())
+}
+
 /// The name of an app instance that registers: that of its token, or what it says it was made as.
 pub(super) fn id(stage: &Stage<'_>, value: &Value) -> Option<String> {
     let said = value["appInstanceId"].as_str().map(str::to_owned);
@@ -207,6 +218,8 @@ pub(super) fn register(
     if is_app(stage.tree, name) {
         return Ok(Vec::new());
     }
+    check_name(name)
+        .map_err(|mistake| Problem::bad_request(format!("/appInstanceId: {mistake}")))?;
     let state = json!({ "appInstanceId": name, "origin": "REGISTERED", "state": "STARTING" });
     Ok(vec![Change::put(path(name), state, None)])
 }

@@ -14,7 +14,7 @@ const ROOT: &str = "/mec_service_mgmt/v1";
 /// What is below the apps.
 const APPLICATIONS: &str = "/mec_service_mgmt/v1/applications/";
 /// The name under which the platform offers its own.
-const PLATFORM: &str = "mec-platform";
+pub(super) const PLATFORM: &str = "mec-platform";
 /// How often a service gives a sign of life that leaves it to the platform, in seconds.
 const INTERVAL_S: u64 = 30;
 /// Intervals without a sign of life after which a service is taken for silent.

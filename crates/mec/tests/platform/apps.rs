@@ -287,6 +287,13 @@ fn app_instances_register_and_leave() {
     assert_eq!(world.ask("operator", "DELETE", &place, &Value::Null).0.status, 204);
     assert_eq!(world.get("operator", &services).status, 404);
     assert_eq!(world.get("operator", &place).status, 404);
+    // What cannot be asked for, and whose services are the platform's, is none.
+    for name in ["", "mec-platform"] {
+        let other = json!({"appName": "radar", "appInstanceId": name});
+        let (refused, _) =
+            world.ask("operator", "POST", &format!("{SUPPORT}/registrations"), &other);
+        assert_eq!(refused.status, 400, "{name}: {refused:?}");
+    }
     // An app is what its token says.
     let (made, _) = world.ask("viewer", "POST", &format!("{SUPPORT}/registrations"), &info);
     assert_eq!(location(&made), format!("{SUPPORT}/registrations/viewer"));
