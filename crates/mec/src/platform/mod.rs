@@ -24,6 +24,7 @@ pub(crate) use gateway::{CHANGES as GATEWAY_CHANGES, SCOPE as SERVICES_SCOPE};
 pub use host::{Access, DeviceApp, Host, Neighbour, NeighbourApp, Technology};
 pub(crate) use offers::{Offer, Place};
 pub use packets::{PacketPath, Resolved};
+pub(crate) use request::check_room;
 pub use setup::{App, Setup};
 pub(crate) use standing::Standing;
 

@@ -261,7 +261,7 @@ impl Request<'_> {
 }
 
 /// Whether there is room for a document of an owner, in the place of another or beside all.
-fn check_room(
+pub(crate) fn check_room(
     tree: &Tree,
     owner: Option<&str>,
     value: &Value,

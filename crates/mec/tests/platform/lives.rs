@@ -3,6 +3,7 @@
 use crate::packages::{descriptor, named, receive};
 use crate::radio::kinds;
 use crate::support::{SUPPORT, World, location, setup};
+use freshet_mec::limits::BYTES_PER_CLIENT_MAX;
 use freshet_mec::notify::Notice;
 use freshet_mec::{Found, Platform, Reach, Room, Step, Task};
 use serde_json::{Value, json};
@@ -215,10 +216,17 @@ fn an_instance_goes_through_its_states_and_its_rules_with_it() {
     });
     let allocations = "/bwm/v1/bw_allocations";
     assert_eq!(world.ask("operator", "POST", allocations, &allocation).0.status, 201);
+    let link = json!({"href": "http://mec.example/x"});
+    let grant = json!({
+        "appInstanceId": id, "appLcmOpOccId": "1", "appDId": "cache-d", "operation": "OPERATE",
+        "_links": {"appLcmOpOcc": link, "appInstance": link},
+    });
+    let granted = location(&world.ask("operator", "POST", "/granting/v1/grants", &grant).0);
     assert_eq!(begin(&mut world, &instance, "terminate", &forcefully()).0, 202);
     assert_eq!(work(&mut world, well).0, [Leave, Drain, Stop, Unlink, Clear]);
     // What others had for it is gone with it.
     assert_eq!(world.get("operator", allocations).body.unwrap(), json!([]));
+    assert_eq!(world.get("operator", &granted).status, 404);
     let known = world.get("operator", &instance).body.unwrap();
     assert_eq!(known["instantiationState"], "NOT_INSTANTIATED");
     assert!(
@@ -233,6 +241,19 @@ fn an_instance_goes_through_its_states_and_its_rules_with_it() {
     );
     assert_eq!(world.ask("operator", "DELETE", &instance, &Value::Null).0.status, 204);
     assert_eq!(world.ask("operator", "DELETE", &package, &Value::Null).0.status, 204);
+}
+
+#[test]
+fn instances_are_among_what_a_client_may_have() {
+    let mut world = World::new();
+    bring(&mut world);
+    let description = "x".repeat(250 << 10);
+    let bytes_of_one = description.len();
+    let body = json!({"appDId": "cache-d", "appInstanceDescription": description});
+    let mut statuses = (0..100).map(|_| world.ask("operator", "POST", INSTANCES, &body).0.status);
+    let made = statuses.by_ref().take_while(|status| *status == 201).count();
+    assert_eq!(made, BYTES_PER_CLIENT_MAX / bytes_of_one);
+    assert_eq!(statuses.next(), Some(507));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What steps of a life make of documents: the instance, its occurrence, and the app as GS MEC 011 has
 //! it, with its rules.
 
-use super::{GRANTS, INSTANCES, OCCURRENCES, state};
+use super::{INSTANCES, OCCURRENCES, grants, state};
 use crate::api::{apps, bounds, packages};
 use crate::client::Client;
 use crate::life::{Kind, Life, Place, Run, disk_mib_max};
@@ -194,8 +194,8 @@ fn gone(tree: &Tree, instance: &str) -> Vec<Change> {
 pub(crate) fn released(tree: &Tree, instance: &str, life: &mut Life) -> Vec<Change> {
     let mut changes = gone(tree, instance);
     (life.run, life.restart_ms, life.restarts) = (None, None, 0);
-    let granted = life.granted.take();
-    changes.extend(granted.map(|granted| Change::remove(format!("{GRANTS}{}", granted.id))));
+    life.granted = None;
+    changes.extend(grants::taken_back(tree, instance));
     changes
 }
 

@@ -3,9 +3,9 @@
 use super::{GRANTS, INSTANCES, OCCURRENCES};
 use crate::api::Stage;
 use crate::life::{Granted, Wish, place};
-use crate::platform::{Answer, Decision};
+use crate::platform::{Answer, Decision, check_room};
 use crate::problem::Problem;
-use crate::tree::{Change, escape};
+use crate::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
 
 /// Somebody asks for a grant (§7.5.1): what is granted for an instance that is not there yet is kept for it
@@ -51,10 +51,17 @@ pub(in crate::api) fn grant(stage: &Stage<'_>, body: &Value) -> Result<Decision,
         document(stage.url, owner, instance, occurrence, &granted)
     };
     let value = document.value.clone().unwrap_or_default();
+    check_room(stage.tree, document.owner.as_deref(), &value, None)?;
     let answer = Answer { status: 201, ..Answer::ok(value) };
     let answer = answer.with("Location", format!("{}{}", stage.url, document.path));
     changes.push(document);
     Ok(Decision { changes, ..answer.into() })
+}
+
+/// What was granted to an instance, for operations on it too, is free again.
+pub(super) fn taken_back(tree: &Tree, instance: &str) -> Vec<Change> {
+    let of_instance = tree.below(GRANTS).filter(|(_, one)| one.value["appInstanceId"] == instance);
+    of_instance.map(|(path, _)| Change::remove(path)).collect()
 }
 
 /// The document of a grant.

@@ -21,7 +21,7 @@ pub(super) use told::{admit_subscription, events};
 use super::Stage;
 use crate::life::{Granted, Kind, Life, Operation, Place, Run, Way, Wish, place};
 use crate::limits::{DOCUMENTS_MAX, DOCUMENTS_PER_CLIENT_MAX, OCCURRENCES_MAX};
-use crate::platform::{Answer, Decision};
+use crate::platform::{Answer, Decision, check_room};
 use crate::problem::Problem;
 use crate::time;
 use crate::tree::{Change, Tree, escape};
@@ -87,6 +87,7 @@ fn create(stage: &Stage<'_>, body: &Value) -> Result<Decision, Problem> {
             instance[name] = given.clone();
         }
     }
+    check_room(tree, Some(&stage.caller.client), &instance, None)?;
     let path = format!("{INSTANCES}{id}");
     let package_id = package["id"].as_str().unwrap_or_default().to_owned();
     let mut used = package.clone();
@@ -112,7 +113,7 @@ pub(super) fn removed(stage: &Stage<'_>) -> Result<Vec<Change>, Problem> {
         return Err(Problem::new(409, what));
     }
     let mut changes = vec![Life::remove(instance)];
-    changes.extend(life.granted.map(|granted| Change::remove(format!("{GRANTS}{}", granted.id))));
+    changes.extend(grants::taken_back(tree, instance));
     let is_last =
         Life::all(tree).all(|(other, one)| other == instance || one.package != life.package);
     let path = super::packages::path_of(&life.package);
@@ -181,6 +182,7 @@ fn begin(
     let mut occurrence = occurrence(stage.url, instance, id, kind, stage.now_ms);
     if kind == Kind::Instantiate {
         occurrence["operationParams"] = body.clone();
+        check_room(tree, Some(&stage.caller.client), &occurrence, None)?;
     }
     let path = format!("{OCCURRENCES}{id}");
     changes.push(Change::put(path.clone(), occurrence, Some(stage.caller.client.clone())));
