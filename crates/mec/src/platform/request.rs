@@ -100,7 +100,8 @@ impl Request<'_> {
         let below = format!("{path}/");
         let found = tree.below(&below).filter(|(_, document)| may_see(document, caller));
         let found = found.filter_map(|(path, document)| {
-            let kind = api::inner(&document.value)["subscriptionType"].as_str()?;
+            let inner = api::inner(&document.value);
+            let kind = inner["subscriptionType"].as_str().filter(|_| selection.wants(inner))?;
             let is_wanted = kinds.is_empty() || kinds.iter().any(|wanted| kind_fits(kind, wanted));
             is_wanted.then(|| links::subscription(&format!("{url}{path}"), kind))
         });

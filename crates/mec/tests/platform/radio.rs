@@ -158,8 +158,18 @@ fn a_handover_is_told_to_whom_its_filter_lets_through() {
             "address": "acr:10.45.0.3",
         }}),
     );
-    let links = world.get("viewer", "/location/v3/subscriptions/zones").body.unwrap();
-    assert_eq!(links["notificationSubscriptionList"]["subscription"].as_array().unwrap().len(), 2);
+    for (asked, count) in [
+        ("zones", 2),
+        ("zones?zoneId=north", 1),
+        ("zones?zoneId=north&subscription_type=zone_status", 0),
+        ("users?address=acr:10.45.0.3", 1),
+        ("users?address=acr:10.45.0.4", 0),
+    ] {
+        let asked = format!("/location/v3/subscriptions/{asked}");
+        let links = world.get("viewer", &asked).body.unwrap();
+        let links = links["notificationSubscriptionList"]["subscription"].as_array();
+        assert_eq!(links.map_or(0, Vec::len), count, "{asked}");
+    }
     let of_type = |world: &mut World, kind: &str| {
         world.get("viewer", &format!("/rni/v2/subscriptions?subscription_type={kind}"))
     };
