@@ -17,6 +17,9 @@ const DEFAULT_DISK_MIB: u64 = 1024;
 /// MiB of a gigabyte as descriptors have it.
 const MIB_OF_GB: f64 = 1024.0;
 
+/// What an app asks for at most: no machine has more, and sums and units of it stay numbers.
+const ASKED_MAX: u64 = 1 << 32;
+
 /// How apps are reached.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reach {
@@ -186,7 +189,9 @@ struct Ask {
 
 impl Ask {
     fn of(descriptor: &Value) -> Result<Self, Problem> {
-        let number = |value: &Value| value.as_f64().filter(|at| *at >= 1.0).map(|at| at as u64);
+        let number = |value: &Value| {
+            value.as_f64().filter(|at| *at >= 1.0).map(|at| (at as u64).min(ASKED_MAX))
+        };
         let container = &descriptor["osContainerDescriptor"][0];
         let machine = &descriptor["virtualComputeDescriptor"];
         let cpu_milli = number(&container["requestedCpuResources"])
@@ -388,6 +393,21 @@ mod tests {
         assert!(
             find(gpus(json!("many")), &[]).unwrap_err().contains("`nvidia.com/gpu` is no whole")
         );
+    }
+
+    #[test]
+    fn no_number_of_a_descriptor_is_too_large_to_be_reckoned_with() {
+        let machine = json!({ "virtualCpu": { "numVirtualCpu": 1e17 } });
+        let limits = json!([{ "memoryResourceLimit": 1e30 }]);
+        let descriptor =
+            json!({ "virtualComputeDescriptor": machine, "osContainerDescriptor": limits });
+        let ask = Ask::of(&descriptor).unwrap();
+        assert_eq!((ask.cpu_milli, ask.memory_mib_max), (ASKED_MAX * 1000, ASKED_MAX));
+        let mut all = at("10.96.8.0", 24, Reach::Service);
+        all.rooms = vec![Room { cpu_milli: 1000, memory_mib: 1024, ..Room::default() }];
+        let refused =
+            place(&Tree::default(), &all, &descriptor, "new", "1", &Wish::default()).unwrap_err();
+        assert!(refused.detail.contains("thousandths of a processor"), "{refused:?}");
     }
 
     #[test]
