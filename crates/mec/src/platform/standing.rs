@@ -10,7 +10,9 @@ impl Platform {
     pub(crate) fn archive_of(&self, method: &str, target: &str) -> Option<String> {
         let path = target.split('?').next().unwrap_or_default();
         let route = self.table.route(path)?;
-        let is_archive = route.template_has("package_content") && matches!(method, "GET" | "PUT");
+        // A HEAD is a GET whose bytes are not sent.
+        let is_archive =
+            route.template_has("package_content") && matches!(method, "GET" | "HEAD" | "PUT");
         route.name("appPkgId").filter(|_| is_archive).map(str::to_owned)
     }
 

@@ -118,6 +118,8 @@ fn an_archive_comes_in_is_checked_and_given_on_as_it_came() {
     assert_eq!(std::fs::metadata(image).unwrap().len(), 3 << 20);
     let (status, given) = transfer(&running, "GET", &content, &token, 0, &[]);
     assert!(status == 200 && given == bytes);
+    let head = running.ask("HEAD", &content, &token, "").head;
+    assert!(head.contains(&format!("content-length: {}", bytes.len())), "{head}");
     assert_eq!(running.ask("DELETE", &place, &token, "").status, 204);
     assert_eq!(left(&running), 0);
 }
