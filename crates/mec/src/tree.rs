@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 
 /// A document.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,10 +56,10 @@ pub(crate) struct Changed {
     pub(crate) new: Option<Value>,
 }
 
-/// Documents by their paths.
+/// Documents by their paths. A copy, in which is seen what would be after a change, shares them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tree {
-    documents: BTreeMap<String, Document>,
+    documents: BTreeMap<String, Arc<Document>>,
     version: u64,
     /// What each owner has.
     owned: BTreeMap<String, Held>,
@@ -120,13 +121,13 @@ impl Tree {
                 *held = held.and(bytes);
             }
             let document = Document { value, version: self.version, owner, bytes };
-            self.documents.insert(path.clone(), document);
+            self.documents.insert(path.clone(), Arc::new(document));
         }
-        Changed { path, old, new: change.value }
+        Changed { path, old: old.map(Arc::unwrap_or_clone), new: change.value }
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Document> {
-        self.documents.get(path)
+        self.documents.get(path).map(|document| &**document)
     }
 
     /// What all have.
@@ -147,7 +148,7 @@ impl Tree {
         self.documents
             .range(prefix.to_owned()..)
             .take_while(move |(path, _)| path.starts_with(prefix))
-            .map(|(path, document)| (path.as_str(), document))
+            .map(|(path, document)| (path.as_str(), &**document))
     }
 
     /// Documents of a pattern of paths below `root`, with what is known of its names.
@@ -183,7 +184,7 @@ impl Tree {
                         .find(|(other, _)| other == name)
                         .is_none_or(|(_, known)| known == value)
                 });
-                agrees.then_some((path.as_str(), document))
+                agrees.then_some((path.as_str(), &**document))
             },
         )
     }
@@ -261,6 +262,22 @@ mod tests {
         assert_eq!(tree.owned("me"), Held { documents: 2, bytes: 4 });
         assert_eq!(tree.owned("you"), Held { documents: 1, bytes: 10 });
         assert_eq!(tree.held(), Held { documents: 3, bytes: 14 });
+    }
+
+    #[test]
+    fn a_copy_shares_documents_and_changes_alone() {
+        let mut tree = Tree::default();
+        for path in ["/a", "/b"] {
+            tree.apply(Change::put(path, json!(1), None));
+        }
+        let mut copy = tree.clone();
+        let changed = copy.apply(Change::put("/b", json!(2), None));
+        assert_eq!(changed.old.as_ref(), tree.get("/b"));
+        assert_eq!(
+            (&tree.get("/b").unwrap().value, &copy.get("/b").unwrap().value),
+            (&json!(1), &json!(2))
+        );
+        assert!(std::ptr::eq(tree.get("/a").unwrap(), copy.get("/a").unwrap()));
     }
 
     #[test]
