@@ -6,7 +6,7 @@ pub mod simulator;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// Cells and clients a report may have.
 pub const CELLS_MAX: usize = 1024;
@@ -163,6 +163,15 @@ impl Radio {
     /// The zone a client is in.
     pub(crate) fn zone(&self, client: &Client) -> &str {
         self.cell(&client.cell).map_or("", |cell| &cell.zone)
+    }
+
+    /// How many clients each cell has, where it has any: one look at all of them, for whoever asks for many cells.
+    pub(crate) fn crowds(&self) -> HashMap<&str, u64> {
+        let mut crowds = HashMap::new();
+        for client in &self.clients {
+            *crowds.entry(client.cell.as_str()).or_default() += 1;
+        }
+        crowds
     }
 
     /// The client of an address.

@@ -12,6 +12,7 @@ use crate::time;
 use crate::tree::Tree;
 use crate::tree::escape;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 const ROOT: &str = "/location/v3";
@@ -121,13 +122,14 @@ pub(super) fn users(stage: &Stage<'_>) -> Decision {
     )
 }
 
-fn zone_value(stage: &Stage<'_>, zone: &str) -> Value {
-    let is_here = |cell: &&Cell| cell.zone == zone;
+fn zone_value(stage: &Stage<'_>, zone: &str, crowds: &HashMap<&str, u64>) -> Value {
+    let cells = stage.radio.cells.iter().filter(|cell| cell.zone == zone);
+    let users = cells.clone().filter_map(|cell| crowds.get(cell.id.as_str()));
     json!({
         "zoneId": zone,
-        "numberOfAccessPoints": stage.radio.cells.iter().filter(is_here).count(),
+        "numberOfAccessPoints": cells.count(),
         "numberOfUnserviceableAccessPoints": 0,
-        "numberOfUsers": stage.radio.clients.iter().filter(|client| stage.radio.zone(client) == zone).count(),
+        "numberOfUsers": users.sum::<u64>(),
         "resourceURL": resource(stage, &format!("zones/{}", escape(zone))),
     })
 }
@@ -143,7 +145,8 @@ pub(super) fn zones(stage: &Stage<'_>) -> Decision {
     let zones = all_zones(stage.radio)
         .into_iter()
         .filter(|zone| stage.selection.wants(&json!({ "zoneId": zone })));
-    let zones: Vec<Value> = zones.map(|zone| zone_value(stage, zone)).collect();
+    let crowds = stage.radio.crowds();
+    let zones: Vec<Value> = zones.map(|zone| zone_value(stage, zone, &crowds)).collect();
     radio::answer(
         stage,
         json!({ "zoneList": { "resourceURL": resource(stage, "zones"), "zone": zones } }),
@@ -159,15 +162,15 @@ fn named_zone<'a>(stage: &'a Stage<'_>) -> Result<&'a str, Problem> {
 
 pub(super) fn zone(stage: &Stage<'_>) -> Result<Decision, Problem> {
     let zone = named_zone(stage)?;
-    Ok(radio::answer(stage, json!({ "zoneInfo": zone_value(stage, zone) })))
+    Ok(radio::answer(stage, json!({ "zoneInfo": zone_value(stage, zone, &stage.radio.crowds()) })))
 }
 
-fn access_point_value(stage: &Stage<'_>, cell: &Cell) -> Value {
+fn access_point_value(stage: &Stage<'_>, cell: &Cell, crowds: &HashMap<&str, u64>) -> Value {
     json!({
         "accessPointId": cell.id,
         "connectionType": if earlier::is_of(stage) { "Unknown" } else { "UNKNOWN" },
         "locationInfo": { "latitude": [cell.position[0]], "longitude": [cell.position[1]], "shape": POINT },
-        "numberOfUsers": stage.radio.clients.iter().filter(|client| client.cell == cell.id).count(),
+        "numberOfUsers": crowds.get(cell.id.as_str()).copied().unwrap_or(0),
         "operationStatus": "Serviceable",
         "resourceURL": resource(stage, &format!("zones/{}/accessPoints/{}", escape(&cell.zone), escape(&cell.id))),
     })
@@ -178,7 +181,8 @@ pub(super) fn access_points(stage: &Stage<'_>) -> Result<Decision, Problem> {
     let cells = stage.radio.cells.iter().filter(|cell| {
         cell.zone == zone && stage.selection.wants(&json!({ "accessPointId": cell.id }))
     });
-    let cells: Vec<Value> = cells.map(|cell| access_point_value(stage, cell)).collect();
+    let crowds = stage.radio.crowds();
+    let cells: Vec<Value> = cells.map(|cell| access_point_value(stage, cell, &crowds)).collect();
     let url = resource(stage, &format!("zones/{}/accessPoints", escape(zone)));
     Ok(radio::answer(
         stage,
@@ -191,7 +195,8 @@ pub(super) fn access_point(stage: &Stage<'_>) -> Result<Decision, Problem> {
     let id = stage.route.name("accessPointId").unwrap_or_default();
     let cell = stage.radio.cell(id).filter(|cell| cell.zone == zone);
     let cell = cell.ok_or_else(|| Problem::not_found(&format!("access point {id}")))?;
-    Ok(radio::answer(stage, json!({ "accessPointInfo": access_point_value(stage, cell) })))
+    let info = access_point_value(stage, cell, &stage.radio.crowds());
+    Ok(radio::answer(stage, json!({ "accessPointInfo": info })))
 }
 
 /// The distance between two clients, or between one and a point.

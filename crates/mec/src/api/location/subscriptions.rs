@@ -5,10 +5,11 @@ use super::{ROOT, address_of, client_of, user_value};
 use crate::api::inner;
 use crate::platform::Event;
 use crate::problem::Problem;
-use crate::radio::{Client, Radio, distance_m};
+use crate::radio::{Cell, Client, Radio, distance_m};
 use crate::time;
 use crate::tree::Tree;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// Where they are.
 const SUBSCRIPTIONS: &str = "/location/v3/subscriptions/";
@@ -200,16 +201,19 @@ pub(super) fn filled(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Valu
                 bodies.push(body);
             }
         };
-    let count = |radio: &Radio, test: &dyn Fn(&Client) -> bool| {
-        radio.clients.iter().filter(|client| test(client)).count() as u64
+    let [before, now] = [old, new].map(Radio::crowds);
+    let in_cell = |crowds: &HashMap<&str, u64>, cell: &Cell| {
+        crowds.get(cell.id.as_str()).copied().unwrap_or(0)
     };
-    let in_zone = |radio: &Radio| count(radio, &|client| radio.zone(client) == zone);
+    let in_zone = |radio: &Radio, crowds: &HashMap<&str, u64>| -> u64 {
+        let cells = radio.cells.iter().filter(|cell| cell.zone == zone);
+        cells.map(|cell| in_cell(crowds, cell)).sum()
+    };
     let names = ["upperNumberOfUsersZoneThreshold", "lowerNumberOfUsersZoneThreshold"];
-    check(None, in_zone(old), in_zone(new), names, [1, 2]);
+    check(None, in_zone(old, &before), in_zone(new, &now), names, [1, 2]);
     let names = ["upperNumberOfUsersAPThreshold", "lowerNumberOfUsersAPThreshold"];
     for cell in new.cells.iter().filter(|cell| cell.zone == zone) {
-        let in_cell = |radio: &Radio| count(radio, &|client| client.cell == cell.id);
-        check(Some(&cell.id), in_cell(old), in_cell(new), names, [3, 4]);
+        check(Some(&cell.id), in_cell(&before, cell), in_cell(&now, cell), names, [3, 4]);
     }
     bodies
 }
