@@ -50,6 +50,7 @@ fn an_area_is_told_of_when_its_border_is_crossed() {
     for wrong in [
         json!({"shape": 1, "points": [{"latitude": 60, "longitude": 25}]}),
         json!({"shape": 2, "points": [{"latitude": 60, "longitude": 25}]}),
+        circle(6000.1),
     ] {
         assert_eq!(world.ask("viewer", "POST", path, &area(wrong)).0.status, 400);
     }
@@ -66,6 +67,13 @@ fn an_area_is_told_of_when_its_border_is_crossed() {
             && events.contains(&&json!("LEAVING_AREA_EVENT"))
     );
     assert!(notices.iter().all(|one| one.body["userAreaNotification"]["locationInfo"].is_object()));
+    assert!(tell(&mut world, &moved).is_empty());
+    // Who is in the network no more has left the area.
+    moved.clients.clear();
+    let notices = tell(&mut world, &moved);
+    assert_eq!(notices.len(), 1, "{notices:?}");
+    let body = &notices[0].body["userAreaNotification"];
+    assert_eq!(body["userLocationEvent"], "LEAVING_AREA_EVENT");
     assert!(tell(&mut world, &moved).is_empty());
 }
 

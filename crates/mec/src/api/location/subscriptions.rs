@@ -1,7 +1,7 @@
 //! Subscriptions of ETSI GS MEC 013 whose own words say what counts: areas, distances, how full a zone is,
 //! and reports by time.
 
-use super::{ROOT, address_of, client_of, user_value};
+use super::{ROOT, address_of, client_of, position_of, user_value};
 use crate::api::inner;
 use crate::platform::Event;
 use crate::problem::Problem;
@@ -82,11 +82,15 @@ pub(super) fn is_within(area: &Value, position: [f64; 2]) -> bool {
 pub(super) fn crossings(subscription: &Value, old: &Radio, new: &Radio) -> Vec<Value> {
     let area = &subscription["areaDefine"];
     let wanted = subscription["locationEventCriteria"].as_array().filter(|list| !list.is_empty());
-    let moved = clients(new, &subscription["addressList"]).into_iter().filter_map(|client| {
-        let is_there =
-            |client: &Client| client.place().is_some_and(|place| is_within(area, place.position));
+    let is_there =
+        |client: &Client| client.place().is_some_and(|place| is_within(area, place.position));
+    // Who is in the network no more is in the area no more, and was last where it left.
+    let gone = clients(old, &subscription["addressList"]).into_iter();
+    let gone = gone.filter(|client| new.client(client.address).is_none());
+    let here = clients(new, &subscription["addressList"]).into_iter();
+    let moved = here.chain(gone).filter_map(|client| {
         let was_in = old.client(client.address).is_some_and(is_there);
-        let is_in = is_there(client);
+        let is_in = is_there(client) && new.client(client.address).is_some();
         let kind = if is_in { "ENTERING_AREA_EVENT" } else { "LEAVING_AREA_EVENT" };
         let is_wanted = wanted.is_none_or(|list| list.iter().any(|one| one == kind));
         (was_in != is_in && is_wanted).then(|| {
@@ -231,6 +235,11 @@ pub(super) fn admit(value: &mut Value, now_ms: u64) -> Result<(), Problem> {
             return Err(Problem::bad_request("/areaDefine: a polygon has 3 to 15 points"));
         }
         _ => {}
+    }
+    for (index, point) in area["points"].as_array().into_iter().flatten().enumerate() {
+        position_of(point).map_err(|problem| {
+            Problem::bad_request(format!("/areaDefine/points/{index}: {}", problem.detail))
+        })?;
     }
     let Some(one) = value.get_mut("userLocationPeriodicSubscription") else { return Ok(()) };
     let number = |name: &str| one["periodicEventInfo"][name].as_u64().unwrap_or(1);
