@@ -206,6 +206,10 @@ impl Radio {
             return Some("/plmn must be three digits, and two or three".to_owned());
         }
         let known: BTreeSet<&str> = self.cells.iter().map(|cell| cell.id.as_str()).collect();
+        let clients: BTreeSet<_> = self.clients.iter().map(|client| client.address).collect();
+        if known.len() < self.cells.len() || clients.len() < self.clients.len() {
+            return Some("each cell and each client may be there once".to_owned());
+        }
         let cells = self
             .cells
             .iter()

@@ -67,10 +67,17 @@ fn without_a_feed_nothing_is_made_up() {
     {
         assert_eq!(world.get("operator", path).status, 503, "{path}");
     }
-    let mut wrong = network();
-    wrong.clients[0].cell = "none".to_owned();
-    let body = serde_json::to_value(&wrong).unwrap();
-    assert_eq!(world.ask("operator", "PUT", "/mec_platform/v1/radio", &body).0.status, 400);
+    let mut wrong = [network(), network(), network()];
+    wrong[0].clients[0].cell = "none".to_owned();
+    // Of two with one name one would be told to come and to go with each report.
+    let twice = wrong[1].clients[0].clone();
+    wrong[1].clients.push(twice);
+    let twice = wrong[2].cells[0].clone();
+    wrong[2].cells.push(twice);
+    for wrong in &wrong {
+        let body = serde_json::to_value(wrong).unwrap();
+        assert_eq!(world.ask("operator", "PUT", "/mec_platform/v1/radio", &body).0.status, 400);
+    }
 }
 
 #[test]
