@@ -94,8 +94,12 @@ pub(super) fn user_defined(stage: &Stage<'_>, body: &Value) -> Decision {
     if body.get("timeStamp").is_none() {
         body["timeStamp"] = time::stamp(stage.now_ms);
     }
-    let facts =
+    let mut facts =
         json!({ "associateId": body["associateId"], "mobilityStatus": body["mobilityStatus"] });
+    // Of its own clients: who asked for those of another app did not ask for what this one says.
+    if let Some(app) = &stage.caller.app {
+        facts["appInstanceId"] = app.as_str().into();
+    }
     Decision { events: vec![event(facts, body)], ..Answer::nothing().into() }
 }
 

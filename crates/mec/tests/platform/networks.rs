@@ -264,6 +264,14 @@ fn a_client_that_moves_to_a_neighbour_is_told_of_with_where_its_app_is() {
     let target = &notices[0].body["targetAppInfo"];
     assert_eq!(target["appInstanceId"], "camera-south");
     assert_eq!(target["commInterface"]["ipAddresses"][0], json!({"host": "10.98.0.2", "port": 80}));
+    // What another app says is not of this one's clients.
+    let said = json!({
+        "notificationType": "MobilityProcedureNotification", "associateId": ["10.45.0.2"], "mobilityStatus": 1,
+    });
+    for (who, count) in [("viewer", 0), ("camera", 1)] {
+        let (_, notices) = world.ask(who, "POST", "/amsi/v1/user_defined_notification", &said);
+        assert_eq!(notices.len(), count, "{who}");
+    }
     let mut done = registration(3);
     done["deviceInformation"][0]["contextTransferState"] = 1.into();
     let (_, notices) = world.ask("camera", "PUT", &place, &done);
