@@ -32,7 +32,7 @@ pub(super) fn decide(
         && let Some(unknown) =
             operation.document().and_then(|shape| selection.unknown(&route.api.types, shape))
     {
-        return Err(Problem::bad_request(format!("filter: there is no attribute {unknown}")));
+        return Err(Problem::bad_request(format!("the query: there is no attribute {unknown}")));
     }
     if let Some(app) = route.name("appInstanceId")
         && !api::is_app(&platform.tree, app)

@@ -107,10 +107,15 @@ impl Selection {
         Ok(())
     }
 
-    /// An attribute of a filter that documents of this shape cannot have.
+    /// An attribute of a filter, or of a choice of members, that documents of this shape cannot have.
     pub(crate) fn unknown(&self, types: &Types, shape: &Shape) -> Option<String> {
-        let steps = self.conditions.iter().map(|condition| &condition.attribute);
-        steps.filter(|steps| !types.has(shape, steps)).map(|steps| steps.join("/")).next()
+        let chosen: &[String] = match &self.members {
+            Members::All => &[],
+            Members::Only(names) | Members::Without(names) => names,
+        };
+        let of_filter = self.conditions.iter().map(|condition| condition.attribute.clone());
+        let mut all = of_filter.chain(chosen.iter().map(|name| steps(name)));
+        all.find(|steps| !types.has(shape, steps)).map(|steps| steps.join("/"))
     }
 
     /// Whether a document is asked for.
@@ -137,12 +142,28 @@ impl Selection {
 }
 
 fn keep(from: &Value, steps: &[String], to: &mut Value) {
-    let [first, rest @ ..] = steps else { return };
-    let (Some(value), Value::Object(to)) = (from.get(first), to) else { return };
-    if rest.is_empty() {
-        to.insert(first.clone(), value.clone());
-    } else if value.is_object() {
-        keep(value, rest, to.entry(first.clone()).or_insert_with(|| Value::Object(Map::new())));
+    match (steps, from, to) {
+        ([last], Value::Object(from), Value::Object(to)) => {
+            if let Some(value) = from.get(last) {
+                to.insert(last.clone(), value.clone());
+            }
+        }
+        ([first, rest @ ..], Value::Object(from), Value::Object(to)) => {
+            let empty = |value: &Value| match value {
+                Value::Object(_) => Some(Value::Object(Map::new())),
+                Value::Array(list) if list.iter().all(Value::is_object) => {
+                    Some(vec![Value::Object(Map::new()); list.len()].into())
+                }
+                _ => None,
+            };
+            if let Some((value, empty)) = from.get(first).and_then(|one| Some((one, empty(one)?))) {
+                keep(value, rest, to.entry(first.clone()).or_insert(empty));
+            }
+        }
+        (steps, Value::Array(from), Value::Array(to)) => {
+            from.iter().zip(to).for_each(|(from, to)| keep(from, steps, to));
+        }
+        _ => {}
     }
 }
 
@@ -251,6 +272,8 @@ mod tests {
         let project = |query| read(query).unwrap().project(&document);
         assert_eq!(project("all_fields"), document);
         assert_eq!(project("fields=a/b,none"), json!({"a": {"b": 1}}));
+        assert_eq!(project("fields=d/e"), json!({"d": [{"e": 1}]}));
+        assert_eq!(project("fields=d/e,d/f,a/c"), json!({"a": {"c": 2}, "d": [{"e": 1, "f": 2}]}));
         assert_eq!(project("exclude_fields=a/b,d/e"), json!({"a": {"c": 2}, "d": [{"f": 2}]}));
     }
 

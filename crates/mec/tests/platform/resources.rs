@@ -106,7 +106,10 @@ fn lists_are_filtered_and_come_in_pages() {
         [json!({"serName": "mec_app_support"}), json!({"serName": "mec_service_mgmt"})]
     );
     assert_eq!(all(&mut world, "?size=7&filter=(in,serName,s0,s1)").len(), PAGE_MAX + 10);
-    assert_eq!(world.get("viewer", &format!("{SERVICES}/services?sername=x")).status, 400);
+    for misspelt in ["sername=x", "fields=sername", "exclude_fields=serCategory/nam"] {
+        let target = format!("{SERVICES}/services?{misspelt}");
+        assert_eq!(world.get("viewer", &target).status, 400, "{misspelt}");
+    }
     assert_eq!(
         world.get("viewer", &format!("{SERVICES}/services?nextpage_opaque_marker=*")).status,
         400
