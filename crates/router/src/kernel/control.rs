@@ -288,9 +288,6 @@ impl Control {
         self.learning.sightings += 1;
         let before = self.sessions.get(client).map(|(session, _)| session.path.ends);
         let learnt = self.sessions.seen(&Sighting { client, ..*sighting }, now_ms);
-        for client in self.sessions.evicted() {
-            self.remove(client)?;
-        }
         self.learnt(learnt, client)?;
         let after = self.sessions.get(client).map(|(session, _)| session.path.ends);
         Ok(match (before, after) {
@@ -340,6 +337,9 @@ impl Control {
     }
 
     fn learnt(&mut self, learnt: Learnt, client: Client) -> Result<(), KernelError> {
+        for evicted in self.sessions.evicted() {
+            self.remove(evicted)?;
+        }
         match learnt {
             Learnt::Nothing => Ok(()),
             Learnt::Session(session) => {

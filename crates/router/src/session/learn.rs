@@ -238,8 +238,11 @@ impl Sessions {
         if current.is_some_and(|(_, by)| by < authority) {
             return Learnt::Nothing;
         }
-        if current.is_none() && self.confirmed + self.waiting.len() >= self.sessions_max {
-            return Learnt::Full;
+        let is_another = current.is_none() && !self.waiting.contains_key(&told.client);
+        if is_another && self.confirmed + self.waiting.len() >= self.sessions_max {
+            // What is told is worth more than what was learnt.
+            let Some(oldest) = self.make_room() else { return Learnt::Full };
+            self.evicted.push(oldest);
         }
         self.waiting.insert(told.client, (told, authority));
         self.complete(told.client).unwrap_or(Learnt::Nothing)
@@ -292,17 +295,24 @@ impl Sessions {
     /// Takes the oldest learnt session away so that `client` has room.
     fn evict(&mut self, client: Client) -> Learnt {
         let session = self.get(client).map(|(session, _)| session);
+        match self.make_room() {
+            Some(oldest) if oldest != client => {
+                self.evicted.push(oldest);
+                session.map_or(Learnt::Nothing, Learnt::Session)
+            }
+            _ => Learnt::Full,
+        }
+    }
+
+    /// Takes the oldest learnt session away, if there is one, and says whose it was.
+    fn make_room(&mut self) -> Option<Client> {
         while let Some((_, oldest)) = self.by_age.pop_first() {
             let is_learnt = self.get(oldest).is_some_and(|(_, by)| by == Authority::Learnt);
             if is_learnt && self.forget(oldest, Authority::Learnt) {
-                if oldest == client {
-                    return Learnt::Full;
-                }
-                self.evicted.push(oldest);
-                return session.map_or(Learnt::Nothing, Learnt::Session);
+                return Some(oldest);
             }
         }
-        Learnt::Full
+        None
     }
 
     /// A client's tags, sorted.

@@ -195,6 +195,23 @@ fn the_oldest_learnt_session_makes_room_and_told_ones_stay() {
     learn(&mut sessions, 4, 4);
     assert_eq!(sessions.evicted(), [second]);
     assert!(sessions.get(told.client).is_some() && sessions.get(third).is_some());
+    // One that is told needs room from when it is told.
+    let more = Told { client: Client::of(CLIENT + 5).expect("a client"), ..told };
+    assert!(matches!(sessions.tell(more, Authority::Pfcp), Learnt::Session(_)));
+    assert_eq!((sessions.evicted(), sessions.len()), (vec![third], 3));
+    let waiting =
+        Told { client: Client::of(CLIENT + 6).expect("a client"), ends: [GNB_B, UPF], ..told };
+    for teid in [7, 8] {
+        let waiting = Told { teids: [7, teid], ..waiting };
+        assert_eq!(
+            sessions.tell(waiting, Authority::Pfcp),
+            Learnt::Nothing,
+            "no link is known yet"
+        );
+    }
+    assert_eq!((sessions.evicted().len(), sessions.len()), (1, 2));
+    let last = Told { client: Client::of(CLIENT + 7).expect("a client"), ..told };
+    assert_eq!(sessions.tell(last, Authority::Pfcp), Learnt::Full, "all of them are told");
 }
 
 proptest! {
