@@ -27,6 +27,11 @@ fn session(teids: [u32; 2]) -> Told {
     }
 }
 
+/// A session as a control plane makes it at once, with this end of the tunnel from the client.
+fn whole(teid: u8) -> [Vec<u8>; 2] {
+    [uplink_rule(&[1, 0, 0, 0, teid, 10, 0, 0, 0xf0]), downlink_action(3, 4, true, 200)]
+}
+
 struct N4(Copies);
 
 impl N4 {
@@ -67,15 +72,28 @@ fn a_session_is_established_completed_moved_and_deleted() {
 #[test]
 fn what_was_refused_unanswered_or_unseen_changes_nothing() {
     let mut n4 = N4(Copies::default());
-    let whole = [uplink_rule(&[1, 0, 0, 0, 100, 10, 0, 0, 0xf0]), downlink_action(3, 4, true, 200)];
-    n4.asks(&message(50, 0, 1, &whole)).unwrap();
+    n4.asks(&message(50, 0, 1, &whole(100))).unwrap();
     assert_eq!(n4.answers(&message(51, 1, 1, &[element(19, &[64])])), Ok(vec![]));
     assert_eq!(n4.answers(&message(51, 1, 1, &[element(19, &[1])])), Err(Unread::Unknown));
     assert_eq!(n4.asks(&message(52, 55, 2, &[])), Err(Unread::Unknown));
-    n4.asks(&message(50, 0, 3, &whole)).unwrap();
+    n4.asks(&message(50, 0, 3, &whole(100))).unwrap();
     assert_eq!(n4.answers(&message(53, 1, 3, &[element(19, &[1])])), Err(Unread::Unknown));
     let accepted = n4.answers(&message(51, 1, 3, &[element(19, &[1]), f_seid(5)]));
     assert_eq!(accepted, Ok(vec![Change::Told(session([100, 200]))]));
+}
+
+/// More usage reports may follow a deletion, and of a request some parts may be refused.
+#[test]
+fn what_is_accepted_with_more_to_come_or_in_part_is_accepted() {
+    for (cause, is_accepted) in [(1, true), (2, true), (3, true), (63, true), (64, false)] {
+        let mut n4 = N4(Copies::default());
+        n4.asks(&message(50, 0, 1, &whole(100))).unwrap();
+        n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55)])).unwrap();
+        n4.asks(&message(54, 55, 2, &[])).unwrap();
+        let ended = n4.answers(&message(55, 1, 2, &[element(19, &[cause])])).unwrap();
+        let expected = is_accepted.then(|| Change::Ended(session([0; 2]).client));
+        assert_eq!(ended, Vec::from_iter(expected), "{cause}");
+    }
 }
 
 /// A network instance is a name or labels; that of the data network goes before that of the access side,

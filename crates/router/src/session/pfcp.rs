@@ -12,6 +12,7 @@ use crate::gtp::Form;
 use crate::packet::mapped;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 /// Sessions and unanswered requests kept.
 pub const SESSIONS_MAX: usize = super::SESSIONS_MAX;
@@ -26,6 +27,8 @@ const DEPTH_MAX: usize = 4;
 const ESTABLISH: u8 = 50;
 const MODIFY: u8 = 52;
 const DELETE: u8 = 54;
+/// Causes of a request that was accepted (§8.2.1): also one of which more usage reports are to come, and one in part.
+const ACCEPTED: RangeInclusive<u8> = 1..=63;
 
 mod element {
     pub(super) const CREATE_PDR: u16 = 1;
@@ -164,12 +167,11 @@ impl Copies {
         if request.kind + 1 != message.kind {
             return Err(Unread::Unknown);
         }
-        let accepted = elements(message.elements)
-            .find(|(kind, _)| *kind == element::CAUSE)
-            .and_then(|(_, value)| value.first().copied());
+        let cause = find(message.elements, element::CAUSE).and_then(|value| value.first());
+        let is_accepted = cause.is_some_and(|cause| ACCEPTED.contains(cause));
         let Request { kind, seid, mut known } =
             self.requests.remove(&place).ok_or(Unread::Unknown)?;
-        if accepted != Some(1) {
+        if !is_accepted {
             return Ok(Vec::new());
         }
         known.apply(message.elements, 0).ok_or(Unread::Malformed)?;
