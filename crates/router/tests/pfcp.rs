@@ -82,6 +82,31 @@ fn what_was_refused_unanswered_or_unseen_changes_nothing() {
     assert_eq!(accepted, Ok(vec![Change::Told(session([100, 200]))]));
 }
 
+/// A control plane need not wait for one answer before it asks for more.
+#[test]
+fn changes_that_are_under_way_together_are_all_made() {
+    let mut n4 = N4(Copies::default());
+    n4.asks(&message(50, 0, 1, &whole(100))).unwrap();
+    n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55)])).unwrap();
+    n4.asks(&message(52, 55, 2, &[downlink_action(10, 11, true, 201)])).unwrap();
+    n4.asks(&message(52, 55, 3, &[group(14, &[element(109, &[0, 0, 0, 1])])])).unwrap();
+    for sequence in [2, 3] {
+        let told = n4.answers(&message(53, 1, sequence, &[element(19, &[1])]));
+        assert_eq!(told, Ok(vec![Change::Told(session([100, 201]))]), "{sequence}");
+    }
+    // And those that were refused are not.
+    n4.asks(&message(52, 55, 4, &[downlink_action(10, 11, true, 202)])).unwrap();
+    n4.asks(&message(52, 55, 5, &[])).unwrap();
+    assert_eq!(n4.answers(&message(53, 1, 4, &[element(19, &[64])])), Ok(vec![]));
+    let told = n4.answers(&message(53, 1, 5, &[element(19, &[1])]));
+    assert_eq!(told, Ok(vec![Change::Told(session([100, 201]))]));
+    // What was deleted meanwhile does not come back.
+    n4.asks(&message(52, 55, 6, &[])).unwrap();
+    n4.asks(&message(54, 55, 7, &[])).unwrap();
+    n4.answers(&message(55, 1, 7, &[element(19, &[1])])).unwrap();
+    assert_eq!(n4.answers(&message(53, 1, 6, &[element(19, &[1])])), Err(Unread::Unknown));
+}
+
 /// More usage reports may follow a deletion, and of a request some parts may be refused.
 #[test]
 fn what_is_accepted_with_more_to_come_or_in_part_is_accepted() {

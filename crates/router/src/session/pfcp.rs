@@ -18,6 +18,8 @@ use std::ops::RangeInclusive;
 pub const SESSIONS_MAX: usize = super::SESSIONS_MAX;
 /// Requests whose response is awaited.
 pub const REQUESTS_MAX: usize = 4096;
+/// Bytes of their elements: as many of 4 KiB, where most have some hundred bytes.
+pub const REQUESTS_BYTES_MAX: usize = REQUESTS_MAX << 12;
 /// The sides of a user plane that name a network instance.
 const ACCESS: usize = 0;
 const DATA: usize = 1;
@@ -99,7 +101,8 @@ struct Key {
 struct Request {
     kind: u8,
     seid: u64,
-    known: Known,
+    /// What it asks for, which holds from when it is accepted: others of its session may be before it.
+    elements: Box<[u8]>,
 }
 
 /// Follows the messages between control planes and user planes.
@@ -108,6 +111,8 @@ pub struct Copies {
     networks: Networks,
     sessions: HashMap<Key, Known>,
     requests: HashMap<(IpAddr, IpAddr, u32), Request>,
+    /// Bytes of their elements.
+    requests_bytes: usize,
 }
 
 impl Copies {
@@ -147,12 +152,17 @@ impl Copies {
             _ => self.sessions.get(&key).cloned().ok_or(Unread::Unknown)?,
         };
         known.apply(message.elements, 0).ok_or(Unread::Malformed)?;
-        if self.requests.len() >= REQUESTS_MAX {
+        let bytes = message.elements.len();
+        if self.requests.len() >= REQUESTS_MAX || self.requests_bytes + bytes > REQUESTS_BYTES_MAX {
             // Those are requests nobody answered; their senders will repeat what matters.
             self.requests.clear();
+            self.requests_bytes = 0;
         }
-        let request = Request { kind: message.kind, seid: message.seid, known };
-        self.requests.insert((source, destination, message.sequence), request);
+        let request =
+            Request { kind: message.kind, seid: message.seid, elements: message.elements.into() };
+        let before = self.requests.insert((source, destination, message.sequence), request);
+        self.requests_bytes += bytes;
+        self.requests_bytes -= before.map_or(0, |before| before.elements.len());
         Ok(Vec::new())
     }
 
@@ -169,19 +179,28 @@ impl Copies {
         }
         let cause = find(message.elements, element::CAUSE).and_then(|value| value.first());
         let is_accepted = cause.is_some_and(|cause| ACCEPTED.contains(cause));
-        let Request { kind, seid, mut known } =
+        let Request { kind, seid, elements: asked } =
             self.requests.remove(&place).ok_or(Unread::Unknown)?;
+        self.requests_bytes -= asked.len();
         if !is_accepted {
             return Ok(Vec::new());
         }
-        known.apply(message.elements, 0).ok_or(Unread::Malformed)?;
         let seid = if kind == ESTABLISH {
             seid_of(message.elements).ok_or(Unread::Malformed)?
         } else {
             seid
         };
         let key = Key { user_plane: source, seid };
-        let before = self.sessions.remove(&key).unwrap_or_default();
+        let before = self.sessions.get(&key).cloned();
+        let mut known = match (kind, &before) {
+            (ESTABLISH, _) => Known::default(),
+            (_, before) => before.clone().ok_or(Unread::Unknown)?,
+        };
+        for elements in [&asked[..], message.elements] {
+            known.apply(elements, 0).ok_or(Unread::Malformed)?;
+        }
+        self.sessions.remove(&key);
+        let before = before.unwrap_or_default();
         if kind == DELETE {
             return Ok(before.clients(&self.networks).map(Change::Ended).collect());
         }
