@@ -107,6 +107,25 @@ fn changes_that_are_under_way_together_are_all_made() {
     assert_eq!(n4.answers(&message(53, 1, 6, &[element(19, &[1])])), Err(Unread::Unknown));
 }
 
+/// A client that comes back has a new session before the old one is removed, at another user plane perhaps.
+#[test]
+fn the_end_of_an_older_session_ends_no_newer_one() {
+    let mut n4 = N4(Copies::default());
+    for (sequence, teid, seid) in [(1, 100, 55), (2, 101, 56)] {
+        n4.asks(&message(50, 0, sequence, &whole(teid))).unwrap();
+        let told = n4.answers(&message(51, 1, sequence, &[element(19, &[1]), f_seid(seid)]));
+        let expected = session([u32::from(teid), 200]);
+        assert_eq!(told, Ok(vec![Change::Told(expected)]));
+    }
+    for (sequence, seid, expected) in
+        [(3, 55, vec![]), (4, 56, vec![Change::Ended(session([0; 2]).client)])]
+    {
+        n4.asks(&message(54, seid, sequence, &[])).unwrap();
+        let ended = n4.answers(&message(55, 1, sequence, &[element(19, &[1])]));
+        assert_eq!(ended, Ok(expected), "{seid}");
+    }
+}
+
 /// More usage reports may follow a deletion, and of a request some parts may be refused.
 #[test]
 fn what_is_accepted_with_more_to_come_or_in_part_is_accepted() {

@@ -110,6 +110,8 @@ struct Request {
 pub struct Copies {
     networks: Networks,
     sessions: HashMap<Key, Known>,
+    /// Of which session each client was told last. An older one, which it had before it came back, ends without it.
+    holders: HashMap<Client, Key>,
     requests: HashMap<(IpAddr, IpAddr, u32), Request>,
     /// Bytes of their elements.
     requests_bytes: usize,
@@ -201,17 +203,32 @@ impl Copies {
         }
         self.sessions.remove(&key);
         let before = before.unwrap_or_default();
+        let before: Vec<Client> = before.clients(&self.networks).collect();
         if kind == DELETE {
-            return Ok(before.clients(&self.networks).map(Change::Ended).collect());
+            return Ok(self.ended(key, before));
         }
         if self.sessions.len() >= SESSIONS_MAX {
             return Err(Unread::Full);
         }
         let now: Vec<Client> = known.clients(&self.networks).collect();
-        let gone = before.clients(&self.networks).filter(|client| !now.contains(client));
-        let changes = gone.map(Change::Ended).chain(known.told(&now)).collect();
+        let gone = before.into_iter().filter(|client| !now.contains(client)).collect();
+        let mut changes = self.ended(key, gone);
+        let told = known.told(&now);
+        if !told.is_empty() {
+            self.holders.extend(now.into_iter().map(|client| (client, key)));
+        }
+        changes.extend(told);
         self.sessions.insert(key, known);
         Ok(changes)
+    }
+
+    /// Clients have this session no more, and none where they were not told of another since.
+    fn ended(&mut self, key: Key, mut clients: Vec<Client>) -> Vec<Change> {
+        clients.retain(|client| self.holders.get(client).is_none_or(|holder| *holder == key));
+        for client in &clients {
+            self.holders.remove(client);
+        }
+        clients.into_iter().map(Change::Ended).collect()
     }
 }
 
