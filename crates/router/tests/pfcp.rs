@@ -107,6 +107,26 @@ fn changes_that_are_under_way_together_are_all_made() {
     assert_eq!(n4.answers(&message(53, 1, 6, &[element(19, &[1])])), Err(Unread::Unknown));
 }
 
+/// §8.2.62: the control plane may leave the choice to the user plane, which says what it chose.
+#[test]
+fn the_user_plane_may_choose_the_address_of_a_client() {
+    let mut n4 = N4(Copies::default());
+    let pdi =
+        group(2, &[element(20, &[0]), element(21, &[5]), element(93, &[16]), element(124, &[9])]);
+    let rule = group(1, &[element(56, &[0, 1]), pdi, element(108, &[0, 0, 0, 1])]);
+    n4.asks(&message(50, 0, 1, &[rule, downlink_action(3, 4, true, 200)])).unwrap();
+    let created = group(
+        8,
+        &[
+            element(56, &[0, 1]),
+            element(21, &[1, 0, 0, 0, 100, 10, 0, 0, 0xf0]),
+            element(93, &[2, 10, 45, 0, 2]),
+        ],
+    );
+    let told = n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55), created]));
+    assert_eq!(told, Ok(vec![Change::Told(session([100, 200]))]));
+}
+
 /// A client that comes back has a new session before the old one is removed, at another user plane perhaps.
 #[test]
 fn the_end_of_an_older_session_ends_no_newer_one() {

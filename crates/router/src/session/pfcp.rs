@@ -287,13 +287,7 @@ impl Known {
         if let Some(instance) = find(pdi, element::NETWORK_INSTANCE) {
             self.instances[if is_access { ACCESS } else { DATA }] = instance_of(instance);
         }
-        if let Some(address) = find(pdi, element::UE_ADDRESS) {
-            for client in clients(address)? {
-                if !self.clients.contains(&client) && self.clients.len() < 4 {
-                    self.clients.push(client);
-                }
-            }
-        }
+        self.take_address(pdi)?;
         if let Some(qfi) = find(pdi, element::QFI).filter(|_| self.qfi == 0) {
             self.qfi = qfi.first()? & 0x3f;
         }
@@ -307,10 +301,23 @@ impl Known {
         Some(())
     }
 
+    /// The addresses of a client, where a rule has any.
+    fn take_address(&mut self, rule: &[u8]) -> Option<()> {
+        let Some(address) = find(rule, element::UE_ADDRESS) else { return Some(()) };
+        for client in clients(address)? {
+            if !self.clients.contains(&client) && self.clients.len() < 4 {
+                self.clients.push(client);
+            }
+        }
+        Some(())
+    }
+
+    /// What the user plane chose of a rule: its end of the tunnel, the client's address.
     fn created(&mut self, rule: &[u8]) -> Option<()> {
         if !is_whole(rule) {
             return None;
         }
+        self.take_address(rule)?;
         let id = find(rule, element::PDR_ID).and_then(|value| Some(be(value.get(..2)?) as u16));
         if id.is_some()
             && id == self.core_rule
