@@ -107,6 +107,20 @@ fn changes_that_are_under_way_together_are_all_made() {
     assert_eq!(n4.answers(&message(53, 1, 6, &[element(19, &[1])])), Err(Unread::Unknown));
 }
 
+/// A call gets a flow of its own; everything else goes on in the first one.
+#[test]
+fn another_flow_of_a_session_does_not_take_the_place_of_the_first() {
+    let mut n4 = N4(Copies::default());
+    let flow = |id: u8, qfi: u8| group(7, &[element(109, &[0, 0, 0, id]), element(124, &[qfi])]);
+    let mut first = Vec::from(whole(100));
+    first.push(flow(1, 9));
+    n4.asks(&message(50, 0, 1, &first)).unwrap();
+    n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55)])).unwrap();
+    n4.asks(&message(52, 55, 2, &[flow(2, 2)])).unwrap();
+    let told = n4.answers(&message(53, 1, 2, &[element(19, &[1])]));
+    assert_eq!(told, Ok(vec![Change::Told(session([100, 200]))]));
+}
+
 /// §8.2.62: the control plane may leave the choice to the user plane, which says what it chose.
 #[test]
 fn the_user_plane_may_choose_the_address_of_a_client() {

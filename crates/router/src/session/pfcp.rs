@@ -266,7 +266,8 @@ impl Known {
                 element::CREATED_PDR => self.created(value)?,
                 element::CREATE_FAR | element::UPDATE_FAR => self.action(value)?,
                 element::CREATE_QER => self.apply(value, depth + 1)?,
-                element::QFI => self.qfi = value.first()? & 0x3f,
+                // The first flow is there for as long as the session, others for a call or a film.
+                element::QFI if self.qfi == 0 => self.qfi = value.first()? & 0x3f,
                 _ => {}
             }
         }
