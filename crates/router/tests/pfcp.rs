@@ -107,6 +107,40 @@ fn changes_that_are_under_way_together_are_all_made() {
     assert_eq!(n4.answers(&message(53, 1, 6, &[element(19, &[1])])), Err(Unread::Unknown));
 }
 
+/// In a handover one base station sends to the next, through the core, what it still has: by rules of their own.
+#[test]
+fn what_a_base_station_sends_on_is_not_the_clients_way() {
+    let mut n4 = N4(Copies::default());
+    let mut first = Vec::from(whole(100));
+    first.push(downlink_rule(b"internet"));
+    n4.asks(&message(50, 0, 1, &first)).unwrap();
+    n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55)])).unwrap();
+    let third = element(108, &[0, 0, 0, 3]);
+    let end = element(21, &[1, 0, 0, 0, 0xe7, 10, 0, 0, 0xf0]);
+    let onward = [element(42, &[0]), element(84, &[1, 0, 0, 0, 0, 0x78, 10, 0, 0, 7])];
+    let from_station = group(2, &[element(20, &[0]), end]);
+    let to_control = group(4, &[element(42, &[3]), element(22, b"smf")]);
+    let more = [
+        group(1, &[element(56, &[0, 3]), from_station, third.clone()]),
+        group(3, &[third.clone(), group(4, &onward)]),
+        group(3, &[element(108, &[0, 0, 0, 4]), to_control]),
+    ];
+    n4.asks(&message(52, 55, 2, &more)).unwrap();
+    let told = n4.answers(&message(53, 1, 2, &[element(19, &[1])]));
+    assert_eq!(told, Ok(vec![Change::Told(session([100, 200]))]));
+    // The client's own rule may take that action later.
+    n4.asks(&message(52, 55, 3, &[group(9, &[element(56, &[0, 2]), third])])).unwrap();
+    let told = n4.answers(&message(53, 1, 3, &[element(19, &[1])]));
+    let ends = [mapped(0x0a00_0007), mapped(0x0a00_00f0)];
+    assert_eq!(told, Ok(vec![Change::Told(Told { ends, ..session([100, 0x78]) })]));
+    // Another takes the place of a rule that is removed, and brings its action.
+    let removed = group(15, &[element(56, &[0, 2])]);
+    let (rule, action) = (downlink_rule(b"internet"), downlink_action(3, 4, true, 201));
+    n4.asks(&message(52, 55, 4, &[action, rule, removed])).unwrap();
+    let told = n4.answers(&message(53, 1, 4, &[element(19, &[1])]));
+    assert_eq!(told, Ok(vec![Change::Told(session([100, 201]))]));
+}
+
 /// A call gets a flow of its own; everything else goes on in the first one.
 #[test]
 fn another_flow_of_a_session_does_not_take_the_place_of_the_first() {

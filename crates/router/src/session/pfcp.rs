@@ -25,6 +25,8 @@ const ACCESS: usize = 0;
 const DATA: usize = 1;
 /// Elements within elements that are looked into.
 const DEPTH_MAX: usize = 4;
+/// Actions of a session that lead to base stations: one, and some more in a handover or with several flows.
+const ACTIONS_MAX: usize = 16;
 
 const ESTABLISH: u8 = 50;
 const MODIFY: u8 = 52;
@@ -42,6 +44,8 @@ mod element {
     pub(super) const UPDATE_PDR: u16 = 9;
     pub(super) const UPDATE_FAR: u16 = 10;
     pub(super) const UPDATE_FORWARDING: u16 = 11;
+    pub(super) const REMOVE_PDR: u16 = 15;
+    pub(super) const REMOVE_FAR: u16 = 16;
     pub(super) const CAUSE: u16 = 19;
     pub(super) const SOURCE_INTERFACE: u16 = 20;
     pub(super) const F_TEID: u16 = 21;
@@ -85,7 +89,11 @@ struct Known {
     /// The core's end, by the rule that has it.
     core: Option<(u32, u128)>,
     core_rule: Option<u16>,
-    access: Option<(u32, u128)>,
+    /// Ends of base stations, where they are known, by the actions that lead there, of which the last one changed
+    /// last. Some send on, in a handover, what one base station has to the next.
+    ends: Vec<(u32, Option<(u32, u128)>)>,
+    /// The rule for packets to the client, and its action.
+    access_rule: Option<u16>,
     access_action: Option<u32>,
     qfi: u8,
 }
@@ -244,7 +252,7 @@ impl Known {
     }
 
     fn told(&self, clients: &[Client]) -> Vec<Change> {
-        let (Some((up, core)), Some((down, access))) = (self.core, self.access) else {
+        let (Some((up, core)), Some((down, access))) = (self.core, self.access()) else {
             return Vec::new();
         };
         let form = if self.qfi == 0 { Form::Gtp } else { Form::GtpContainer };
@@ -255,10 +263,27 @@ impl Known {
         clients.iter().map(told).collect()
     }
 
+    /// Where packets to the client go: by their rule, or by the last word where there was none of that.
+    fn access(&self) -> Option<(u32, u128)> {
+        let of = |id| self.ends.iter().find(|(known, _)| *known == id);
+        self.access_action.map_or_else(|| self.ends.last(), of).and_then(|(_, end)| *end)
+    }
+
     /// Takes over what a list of elements says; nothing when one cannot be read.
     fn apply(&mut self, list: &[u8], depth: usize) -> Option<()> {
         if depth > DEPTH_MAX || !is_whole(list) {
             return None;
+        }
+        // Before others take their place, in whatever order they are.
+        for (kind, value) in elements(list) {
+            match kind {
+                element::REMOVE_PDR => self.rule_removed(value)?,
+                element::REMOVE_FAR => {
+                    let id = be(find(value, element::FAR_ID)?.get(..4)?) as u32;
+                    self.ends.retain(|(known, _)| *known != id);
+                }
+                _ => {}
+            }
         }
         for (kind, value) in elements(list) {
             match kind {
@@ -278,26 +303,56 @@ impl Known {
         if !is_whole(rule) {
             return None;
         }
-        let id = find(rule, element::PDR_ID).and_then(|value| Some(be(value.get(..2)?) as u16));
+        let id = id_of_rule(rule);
+        if id.is_some() && id == self.access_rule {
+            self.take_action(rule)?;
+        }
         let Some(pdi) = find(rule, element::PDI) else { return Some(()) };
         if !is_whole(pdi) {
             return None;
         }
         let from = find(pdi, element::SOURCE_INTERFACE).and_then(|value| value.first());
-        let is_access = from == Some(&0);
-        if let Some(instance) = find(pdi, element::NETWORK_INSTANCE) {
-            self.instances[if is_access { ACCESS } else { DATA }] = instance_of(instance);
+        let side = from.and_then(|from| side_of(*from));
+        if let (Some(side), Some(instance)) = (side, find(pdi, element::NETWORK_INSTANCE)) {
+            self.instances[side] = instance_of(instance);
         }
         self.take_address(pdi)?;
         if let Some(qfi) = find(pdi, element::QFI).filter(|_| self.qfi == 0) {
             self.qfi = qfi.first()? & 0x3f;
         }
-        if is_access {
+        // A further rule of the access side that names no client is for what a base station sends on.
+        let names_client = find(pdi, element::UE_ADDRESS).is_some();
+        if side == Some(ACCESS)
+            && (names_client || self.core_rule.is_none_or(|one| Some(one) == id))
+        {
             self.core_rule = id;
             if let Some(end) = find(pdi, element::F_TEID) {
                 // The user plane may choose, and say so in its response.
                 self.core = f_teid(end)?.or(self.core);
             }
+        }
+        if side == Some(DATA) && self.access_rule.is_none() {
+            self.access_rule = id;
+            self.take_action(rule)?;
+        }
+        Some(())
+    }
+
+    /// The action of the rule for packets to the client, where it is said.
+    fn take_action(&mut self, rule: &[u8]) -> Option<()> {
+        if let Some(id) = find(rule, element::FAR_ID) {
+            self.access_action = Some(be(id.get(..4)?) as u32);
+        }
+        Some(())
+    }
+
+    fn rule_removed(&mut self, rule: &[u8]) -> Option<()> {
+        let id = Some(id_of_rule(rule)?);
+        if id == self.core_rule {
+            self.core_rule = None;
+        }
+        if id == self.access_rule {
+            (self.access_rule, self.access_action) = (None, None);
         }
         Some(())
     }
@@ -319,7 +374,7 @@ impl Known {
             return None;
         }
         self.take_address(rule)?;
-        let id = find(rule, element::PDR_ID).and_then(|value| Some(be(value.get(..2)?) as u16));
+        let id = id_of_rule(rule);
         if id.is_some()
             && id == self.core_rule
             && let Some(end) = find(rule, element::F_TEID)
@@ -333,7 +388,7 @@ impl Known {
         if !is_whole(action) {
             return None;
         }
-        let id = find(action, element::FAR_ID).and_then(|value| Some(be(value.get(..4)?) as u32));
+        let id = be(find(action, element::FAR_ID)?.get(..4)?) as u32;
         let forwarding =
             find(action, element::FORWARDING).or_else(|| find(action, element::UPDATE_FORWARDING));
         let Some(forwarding) = forwarding else { return Some(()) };
@@ -341,21 +396,45 @@ impl Known {
             return None;
         }
         let to = find(forwarding, element::DESTINATION_INTERFACE).and_then(|value| value.first());
-        if to.is_some_and(|to| *to != 0)
+        let side = to.and_then(|to| side_of(*to));
+        if side == Some(DATA)
             && let Some(instance) = find(forwarding, element::NETWORK_INSTANCE)
         {
             self.instances[DATA] = instance_of(instance);
         }
         // An update need not repeat what it does not change.
-        let is_access = to == Some(&0) || (to.is_none() && id == self.access_action);
+        let known = self.ends.iter().position(|(known, _)| *known == id);
+        let is_access = side == Some(ACCESS) || (to.is_none() && known.is_some());
         if is_access {
-            self.access_action = id;
-            if let Some(header) = find(forwarding, element::OUTER_HEADER_CREATION) {
-                self.access = outer_header(header)?.or(self.access);
+            let header = find(forwarding, element::OUTER_HEADER_CREATION);
+            let end = match header {
+                Some(header) => outer_header(header)?,
+                None => None,
+            };
+            let before = known.and_then(|place| self.ends.remove(place).1);
+            self.ends.push((id, end.or(before)));
+            if self.ends.len() > ACTIONS_MAX {
+                let is_oldest_other = |(other, _): &(u32, _)| Some(*other) != self.access_action;
+                let oldest = self.ends.iter().position(is_oldest_other).unwrap_or(0);
+                self.ends.remove(oldest);
             }
         }
         Some(())
     }
+}
+
+/// The side an interface is on (§8.2.2): base stations, or the data network; neither where it is the control
+/// plane's or lawful interception's.
+const fn side_of(interface: u8) -> Option<usize> {
+    match interface {
+        0 => Some(ACCESS),
+        1 | 2 | 5 => Some(DATA),
+        _ => None,
+    }
+}
+
+fn id_of_rule(rule: &[u8]) -> Option<u16> {
+    Some(be(find(rule, element::PDR_ID)?.get(..2)?) as u16)
 }
 
 struct Message<'a> {
