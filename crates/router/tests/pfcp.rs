@@ -141,6 +141,23 @@ fn what_a_base_station_sends_on_is_not_the_clients_way() {
     assert_eq!(told, Ok(vec![Change::Told(session([100, 201]))]));
 }
 
+/// §6.5: a packet may have several messages.
+#[test]
+fn messages_that_follow_in_a_packet_are_read_too() {
+    let mut n4 = N4(Copies::default());
+    let mut packet = message(50, 0, 1, &whole(100));
+    packet[0] |= 4;
+    packet.extend(message(50, 0, 2, &whole(101)));
+    n4.asks(&packet).unwrap();
+    // One that answers nothing takes nothing from the other.
+    let mut packet = message(51, 1, 9, &[element(19, &[1])]);
+    packet[0] |= 4;
+    packet.extend(message(51, 1, 2, &[element(19, &[1]), f_seid(56)]));
+    assert_eq!(n4.answers(&packet), Ok(vec![Change::Told(session([101, 200]))]));
+    packet.truncate(16);
+    assert_eq!(n4.answers(&packet), Err(Unread::Malformed));
+}
+
 /// A call gets a flow of its own; everything else goes on in the first one.
 #[test]
 fn another_flow_of_a_session_does_not_take_the_place_of_the_first() {

@@ -28,6 +28,8 @@ const DEPTH_MAX: usize = 4;
 /// Actions of a session that lead to base stations: one, and some more in a handover or with several flows.
 const ACTIONS_MAX: usize = 16;
 
+/// A flag of the head of a message: another one follows in the same packet.
+const FOLLOWED: u8 = 4;
 const ESTABLISH: u8 = 50;
 const MODIFY: u8 = 52;
 const DELETE: u8 = 54;
@@ -132,7 +134,7 @@ impl Copies {
         Self { networks, ..Self::default() }
     }
 
-    /// Takes note of a message, the payload of a UDP packet from or to port 8805.
+    /// Takes note of a message and of those that follow it, the payload of a UDP packet from or to port 8805.
     ///
     /// # Errors
     /// Why it had no effect.
@@ -142,12 +144,25 @@ impl Copies {
         destination: IpAddr,
         bytes: &[u8],
     ) -> Result<Vec<Change>, Unread> {
-        let message = Message::read(bytes).ok_or(Unread::Malformed)?;
-        match message.kind {
-            ESTABLISH | MODIFY | DELETE => self.request(source, destination, &message),
-            51 | 53 | 55 => self.response(source, destination, &message),
-            _ => Ok(Vec::new()),
+        let (mut changes, mut unread, mut rest) = (Vec::new(), None, Some(bytes));
+        while let Some(bytes) = rest {
+            let Some((message, after)) = Message::read(bytes) else {
+                unread = Some(Unread::Malformed);
+                break;
+            };
+            rest = after;
+            let read = match message.kind {
+                ESTABLISH | MODIFY | DELETE => self.request(source, destination, &message),
+                51 | 53 | 55 => self.response(source, destination, &message),
+                _ => Ok(Vec::new()),
+            };
+            match read {
+                Ok(more) => changes.extend(more),
+                Err(why) => unread = Some(why),
+            }
         }
+        // What had an effect counts, whatever came with it.
+        unread.filter(|_| changes.is_empty()).map_or(Ok(changes), Err)
     }
 
     fn request(
@@ -445,10 +460,12 @@ struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    fn read(bytes: &'a [u8]) -> Option<Self> {
+    /// Reads a message, and gives what comes after it where it says that another one follows (§7.2.2.1).
+    fn read(bytes: &'a [u8]) -> Option<(Self, Option<&'a [u8]>)> {
         let (flags, kind) = (*bytes.first()?, *bytes.get(1)?);
         let length = usize::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
-        let whole = bytes.get(4..4 + length)?;
+        let (whole, after) = bytes.get(4..)?.split_at_checked(length)?;
+        let after = Some(after).filter(|_| flags & FOLLOWED != 0);
         if flags >> 5 != 1 {
             return None;
         }
@@ -456,7 +473,7 @@ impl<'a> Message<'a> {
             if flags & 1 == 1 { (be(whole.get(..8)?), whole.get(8..)?) } else { (0, whole) };
         let sequence = be(rest.get(..3)?) as u32;
         let elements = rest.get(4..)?;
-        is_whole(elements).then_some(Self { kind, seid, sequence, elements })
+        is_whole(elements).then_some((Self { kind, seid, sequence, elements }, after))
     }
 }
 
