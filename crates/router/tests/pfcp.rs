@@ -158,6 +158,22 @@ fn messages_that_follow_in_a_packet_are_read_too() {
     assert_eq!(n4.answers(&packet), Err(Unread::Malformed));
 }
 
+/// What is signalled outranks what is seen: sessions that nobody will remove would never be learnt anew.
+#[test]
+fn sessions_end_when_their_user_plane_is_started_anew() {
+    let mut n4 = N4(Copies::default());
+    // A heartbeat's answer, which is of no session.
+    let beat =
+        |started: u8| [vec![0x20, 2, 0, 12, 0, 0, 9, 0], element(96, &[0, 0, 0, started])].concat();
+    assert_eq!(n4.answers(&beat(1)), Ok(vec![]));
+    n4.asks(&message(50, 0, 1, &whole(100))).unwrap();
+    n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55)])).unwrap();
+    assert_eq!(n4.asks(&beat(7)), Ok(vec![]));
+    assert_eq!(n4.answers(&beat(1)), Ok(vec![]));
+    assert_eq!(n4.answers(&beat(2)), Ok(vec![Change::Ended(session([0; 2]).client)]));
+    assert_eq!(n4.asks(&message(54, 55, 2, &[])), Err(Unread::Unknown));
+}
+
 /// A call gets a flow of its own; everything else goes on in the first one.
 #[test]
 fn another_flow_of_a_session_does_not_take_the_place_of_the_first() {

@@ -20,6 +20,8 @@ pub const SESSIONS_MAX: usize = super::SESSIONS_MAX;
 pub const REQUESTS_MAX: usize = 4096;
 /// Bytes of their elements: as many of 4 KiB, where most have some hundred bytes.
 pub const REQUESTS_BYTES_MAX: usize = REQUESTS_MAX << 12;
+/// Control planes and user planes whose starts are kept.
+const STARTS_MAX: usize = 1024;
 /// The sides of a user plane that name a network instance.
 const ACCESS: usize = 0;
 const DATA: usize = 1;
@@ -57,6 +59,7 @@ mod element {
     pub(super) const F_SEID: u16 = 57;
     pub(super) const OUTER_HEADER_CREATION: u16 = 84;
     pub(super) const UE_ADDRESS: u16 = 93;
+    pub(super) const RECOVERY_TIME_STAMP: u16 = 96;
     pub(super) const FAR_ID: u16 = 108;
     pub(super) const QFI: u16 = 124;
 }
@@ -122,6 +125,8 @@ pub struct Copies {
     sessions: HashMap<Key, Known>,
     /// Of which session each client was told last. An older one, which it had before it came back, ends without it.
     holders: HashMap<Client, Key>,
+    /// When who signals was started.
+    starts: HashMap<IpAddr, u32>,
     requests: HashMap<(IpAddr, IpAddr, u32), Request>,
     /// Bytes of their elements.
     requests_bytes: usize,
@@ -154,6 +159,8 @@ impl Copies {
             let read = match message.kind {
                 ESTABLISH | MODIFY | DELETE => self.request(source, destination, &message),
                 51 | 53 | 55 => self.response(source, destination, &message),
+                // Heartbeats and the set-up of an association, asked for and answered.
+                1 | 2 | 5 | 6 => self.started(source, &message),
                 _ => Ok(Vec::new()),
             };
             match read {
@@ -242,6 +249,28 @@ impl Copies {
         }
         changes.extend(told);
         self.sessions.insert(key, known);
+        Ok(changes)
+    }
+
+    /// Who signals was started then: a user plane that was started anew has no session of before (TS 23.527 §4.2).
+    fn started(&mut self, source: IpAddr, message: &Message<'_>) -> Result<Vec<Change>, Unread> {
+        let stamp = find(message.elements, element::RECOVERY_TIME_STAMP);
+        let Some(stamp) = stamp else { return Ok(Vec::new()) };
+        let at_s = be(stamp.get(..4).ok_or(Unread::Malformed)?) as u32;
+        if self.starts.len() >= STARTS_MAX && !self.starts.contains_key(&source) {
+            return Err(Unread::Full);
+        }
+        if self.starts.insert(source, at_s).is_none_or(|before| before == at_s) {
+            return Ok(Vec::new());
+        }
+        let lost = self.sessions.keys().filter(|key| key.user_plane == source);
+        let lost: Vec<Key> = lost.copied().collect();
+        let mut changes = Vec::new();
+        for key in lost {
+            let known = self.sessions.remove(&key).unwrap_or_default();
+            let clients = known.clients(&self.networks).collect();
+            changes.extend(self.ended(key, clients));
+        }
         Ok(changes)
     }
 
