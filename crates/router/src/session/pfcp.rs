@@ -5,14 +5,19 @@
 //! packets from the access side, the base station's end from the action for packets to it. What cannot
 //! be read is counted and has no effect.
 
+mod wire;
+
 use super::Client;
 use super::learn::Told;
-use super::network::{NAME_BYTES_MAX, Networks};
+use super::network::Networks;
 use crate::gtp::Form;
-use crate::packet::mapped;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use wire::{
+    Message, be, clients, element, elements, f_teid, find, instance_of, is_whole, outer_header,
+    seid_of,
+};
 
 /// Sessions and unanswered requests kept.
 pub const SESSIONS_MAX: usize = super::SESSIONS_MAX;
@@ -30,39 +35,11 @@ const DEPTH_MAX: usize = 4;
 /// Actions of a session that lead to base stations: one, and some more in a handover or with several flows.
 const ACTIONS_MAX: usize = 16;
 
-/// A flag of the head of a message: another one follows in the same packet.
-const FOLLOWED: u8 = 4;
 const ESTABLISH: u8 = 50;
 const MODIFY: u8 = 52;
 const DELETE: u8 = 54;
 /// Causes of a request that was accepted (§8.2.1): also one of which more usage reports are to come, and one in part.
 const ACCEPTED: RangeInclusive<u8> = 1..=63;
-
-mod element {
-    pub(super) const CREATE_PDR: u16 = 1;
-    pub(super) const PDI: u16 = 2;
-    pub(super) const CREATE_FAR: u16 = 3;
-    pub(super) const FORWARDING: u16 = 4;
-    pub(super) const CREATE_QER: u16 = 7;
-    pub(super) const CREATED_PDR: u16 = 8;
-    pub(super) const UPDATE_PDR: u16 = 9;
-    pub(super) const UPDATE_FAR: u16 = 10;
-    pub(super) const UPDATE_FORWARDING: u16 = 11;
-    pub(super) const REMOVE_PDR: u16 = 15;
-    pub(super) const REMOVE_FAR: u16 = 16;
-    pub(super) const CAUSE: u16 = 19;
-    pub(super) const SOURCE_INTERFACE: u16 = 20;
-    pub(super) const F_TEID: u16 = 21;
-    pub(super) const NETWORK_INSTANCE: u16 = 22;
-    pub(super) const DESTINATION_INTERFACE: u16 = 42;
-    pub(super) const PDR_ID: u16 = 56;
-    pub(super) const F_SEID: u16 = 57;
-    pub(super) const OUTER_HEADER_CREATION: u16 = 84;
-    pub(super) const UE_ADDRESS: u16 = 93;
-    pub(super) const RECOVERY_TIME_STAMP: u16 = 96;
-    pub(super) const FAR_ID: u16 = 108;
-    pub(super) const QFI: u16 = 124;
-}
 
 /// What a message changed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -479,120 +456,4 @@ const fn side_of(interface: u8) -> Option<usize> {
 
 fn id_of_rule(rule: &[u8]) -> Option<u16> {
     Some(be(find(rule, element::PDR_ID)?.get(..2)?) as u16)
-}
-
-struct Message<'a> {
-    kind: u8,
-    seid: u64,
-    sequence: u32,
-    elements: &'a [u8],
-}
-
-impl<'a> Message<'a> {
-    /// Reads a message, and gives what comes after it where it says that another one follows (§7.2.2.1).
-    fn read(bytes: &'a [u8]) -> Option<(Self, Option<&'a [u8]>)> {
-        let (flags, kind) = (*bytes.first()?, *bytes.get(1)?);
-        let length = usize::from(u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?));
-        let (whole, after) = bytes.get(4..)?.split_at_checked(length)?;
-        let after = Some(after).filter(|_| flags & FOLLOWED != 0);
-        if flags >> 5 != 1 {
-            return None;
-        }
-        let (seid, rest) =
-            if flags & 1 == 1 { (be(whole.get(..8)?), whole.get(8..)?) } else { (0, whole) };
-        let sequence = be(rest.get(..3)?) as u32;
-        let elements = rest.get(4..)?;
-        is_whole(elements).then_some((Self { kind, seid, sequence, elements }, after))
-    }
-}
-
-fn be(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
-}
-
-fn elements(list: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    let mut rest = list;
-    std::iter::from_fn(move || {
-        let (kind, length) = (be(rest.get(..2)?) as u16, be(rest.get(2..4)?) as usize);
-        let value = rest.get(4..4 + length)?;
-        rest = &rest[4 + length..];
-        Some((kind, value))
-    })
-}
-
-/// Whether the elements fill the list.
-fn is_whole(list: &[u8]) -> bool {
-    elements(list).map(|(_, value)| 4 + value.len()).sum::<usize>() == list.len()
-}
-
-fn find(list: &[u8], wanted: u16) -> Option<&[u8]> {
-    elements(list).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
-}
-
-fn address4(bytes: &[u8]) -> Option<u128> {
-    Some(mapped(be(bytes.get(..4)?) as u32))
-}
-
-fn address6(bytes: &[u8]) -> Option<u128> {
-    Some(u128::from_be_bytes(bytes.get(..16)?.try_into().ok()?))
-}
-
-/// F-TEID, §8.2.3. The outer nothing is an error, the inner one that the user plane is to choose.
-fn f_teid(value: &[u8]) -> Option<Option<(u32, u128)>> {
-    let flags = *value.first()?;
-    if flags & 4 != 0 {
-        return Some(None);
-    }
-    let teid = be(value.get(1..5)?) as u32;
-    let address =
-        if flags & 1 != 0 { address4(value.get(5..)?)? } else { address6(value.get(5..)?)? };
-    Some(Some((teid, address)))
-}
-
-/// Outer Header Creation, §8.2.56; the inner nothing is one without GTP-U.
-fn outer_header(value: &[u8]) -> Option<Option<(u32, u128)>> {
-    let kinds = *value.first()?;
-    if kinds & 3 == 0 {
-        return Some(None);
-    }
-    let teid = be(value.get(2..6)?) as u32;
-    let address =
-        if kinds & 1 != 0 { address4(value.get(6..)?)? } else { address6(value.get(6..)?)? };
-    Some(Some((teid, address)))
-}
-
-/// Network Instance, §8.2.4: a name, or one in labels (TS 23.003, §9.1). What is neither tells nothing.
-fn instance_of(value: &[u8]) -> Option<String> {
-    let mut labels = Vec::new();
-    let mut rest = value;
-    while let Some((length, more)) = rest.split_first() {
-        let Some((label, after)) = more.split_at_checked(usize::from(*length)) else { break };
-        if label.is_empty() || !label.iter().all(u8::is_ascii_graphic) {
-            break;
-        }
-        labels.push(label);
-        rest = after;
-    }
-    let text = if rest.is_empty() { labels.join(&b'.') } else { value.to_vec() };
-    let text = String::from_utf8(text).ok()?;
-    (!text.is_empty() && text.len() <= NAME_BYTES_MAX).then_some(text)
-}
-
-/// UE IP Address, §8.2.62: an address of each version at most.
-fn clients(value: &[u8]) -> Option<Vec<Client>> {
-    let flags = *value.first()?;
-    let (mut found, mut at) = (Vec::new(), 1);
-    if flags & 2 != 0 {
-        found.extend(Client::of(address4(value.get(at..)?)?));
-        at += 4;
-    }
-    if flags & 1 != 0 {
-        found.extend(Client::of(address6(value.get(at..)?)?));
-    }
-    Some(found)
-}
-
-/// Control plane's or user plane's F-SEID, §8.2.37.
-fn seid_of(list: &[u8]) -> Option<u64> {
-    Some(be(find(list, element::F_SEID)?.get(1..9)?))
 }
