@@ -53,20 +53,31 @@ impl Api {
     }
 }
 
+/// Parameters that every list takes (ETSI GS MEC 009 §6.18 to §6.20).
+const OF_LISTS: [&str; 7] = [
+    "filter",
+    "all_fields",
+    "fields",
+    "exclude_fields",
+    "exclude_default",
+    "size",
+    "nextpage_opaque_marker",
+];
+
 fn operation(one: &Operation) -> Value {
-    let parameters: Vec<Value> = one
-        .parameters
-        .iter()
-        .map(|parameter| {
-            json!({
-                "name": parameter.name, "in": "query", "required": parameter.is_required,
-                "schema": { "type": "string" },
-            })
+    let of_lists = OF_LISTS.iter().filter(|_| one.is_list()).map(|name| (*name, false));
+    let own = one.parameters.iter().map(|own| (own.name.as_str(), own.is_required));
+    let parameters = own.chain(of_lists).map(|(name, is_required)| {
+        json!({
+            "name": name, "in": "query", "required": is_required, "schema": { "type": "string" },
         })
-        .collect();
+    });
+    let parameters: Vec<Value> = parameters.collect();
     let status = match one.act {
         Act::Create => "201",
         Act::Remove => "204",
+        // They say themselves whether all is done, or begun.
+        Act::Own(_) => "2XX",
         _ if one.answer.is_none() => "204",
         _ => "200",
     };

@@ -280,4 +280,19 @@ fn documents_describe_every_operation() {
         let operation = &document["paths"][&path[root.len()..]][method.to_ascii_lowercase()];
         assert_eq!(operation["security"][0]["oauth2"], json!([scope]), "{method} {path}");
     }
+    let of = |world: &mut World, root: &str, path: &str, method: &str| {
+        let (answer, _) = world.call(&Call::get(&format!("{root}/openapi.json"), None));
+        answer.body.unwrap()["paths"][path][method].clone()
+    };
+    // What is begun is answered with 202, and lists may be chosen from.
+    let instantiate = "/app_instances/{appInstanceId}/instantiate";
+    let begun = of(&mut world, "/app_lcm/v1", instantiate, "post");
+    assert!(begun["responses"]["2XX"].is_object(), "{begun}");
+    let list = of(&mut world, "/mec_service_mgmt/v1", "/services", "get");
+    let names = list["parameters"].as_array().unwrap().iter().map(|one| one["name"].as_str());
+    let names: Vec<_> = names.flatten().collect();
+    assert!(
+        ["ser_name", "filter", "fields", "size"].iter().all(|one| names.contains(one)),
+        "{names:?}"
+    );
 }
