@@ -22,6 +22,7 @@ fn a_rule_that_was_answered_is_what_the_next_packet_meets() {
         .sum();
     assert_eq!(clients, 12, "{said}");
     assert!(said.contains("the viewer finds the camera's service"), "{said}");
+    assert!(said.contains("/console, as operator"), "{said}");
     let answered: Vec<&str> =
         said.lines().filter(|line| line.starts_with("the rule is ")).collect();
     if let Some(without) = said.lines().find(|line| line.starts_with("Without a mobile network")) {

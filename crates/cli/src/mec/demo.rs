@@ -23,6 +23,7 @@ const SECRET: &str = "demo";
 const SECRET_SHA256: &str = "2a97516c354b68848cdbd8f54a226a0a55b21ed138e207ad6c5cbb9c00aa5aea";
 /// Name of the folder of a demonstration, before the number of its process.
 const FOLDER: &str = "freshet-mec-";
+const APPS: [&str; 3] = ["edge", "camera", "viewer"];
 const RULE: &str = "/mec_app_support/v1/applications/edge/traffic_rules/film";
 
 /// Shows it until Ctrl-C; `once`, does what the text says by itself and ends.
@@ -46,6 +47,7 @@ pub(super) fn run(once: bool) -> Result<()> {
     let socket: Option<PathBuf> = None;
     let folder = Folder::new()?;
     let platform = Platform::start(&folder.0, socket.as_deref())?;
+    platform.begin_apps()?;
     platform.introduce()?;
     #[cfg(feature = "router")]
     if let Some(stage) = &stage {
@@ -152,6 +154,20 @@ impl Platform {
         Ok(Self { address, stop: Some(stop), thread: Some(thread) })
     }
 
+    /// Has the apps do what apps do first: they say that they are ready, and the camera offers its service.
+    fn begin_apps(&self) -> Result<()> {
+        let ready = json!({ "indication": "READY" });
+        for app in APPS {
+            let confirm = format!("/mec_app_support/v1/applications/{app}/confirm_ready");
+            self.ask("POST", &confirm, app, &ready)?;
+        }
+        let service = json!({
+            "serName": "detector", "version": "1.0", "state": "ACTIVE", "transportId": "rest", "serializer": "JSON",
+        });
+        self.ask("POST", "/mec_service_mgmt/v1/applications/camera/services", "camera", &service)?;
+        Ok(())
+    }
+
     fn introduce(&self) -> Result<()> {
         let api = format!("http://{}", self.address);
         say!(
@@ -163,7 +179,8 @@ impl Platform {
              bearers              curl -s -H \"Authorization: Bearer $token\" {api}/rni/v2/queries/rab_info\n\
              services             curl -s -H \"Authorization: Bearer $token\" {api}/mec_service_mgmt/v1/services\n\
              its traffic rule     curl -s -H \"Authorization: Bearer $token\" {api}{RULE}\n\
-             all interfaces       curl -s {api}/\n"
+             all interfaces       curl -s {api}/\n\
+             a page of all of it  {api}/console, as operator\n"
         )
     }
 
@@ -176,10 +193,6 @@ impl Platform {
         for zone in zones?["zoneList"]["zone"].as_array().into_iter().flatten() {
             say!("zone {}: {} clients", zone["zoneId"], zone["numberOfUsers"])?;
         }
-        let service = json!({
-            "serName": "detector", "version": "1.0", "state": "ACTIVE", "transportId": "rest", "serializer": "JSON",
-        });
-        self.ask("POST", "/mec_service_mgmt/v1/applications/camera/services", "camera", &service)?;
         let found = self.ask(
             "GET",
             "/mec_service_mgmt/v1/services?ser_name=detector",
@@ -217,6 +230,8 @@ impl Platform {
         if !status.starts_with('2') {
             return Err(anyhow!("{method} {target}: {status} {body}"));
         }
+        // Some answers say that it is done, and no more.
+        let body = if body.is_empty() { "null" } else { body };
         serde_json::from_str(body).with_context(|| format!("{method} {target}"))
     }
 }
@@ -229,11 +244,10 @@ fn config(folder: &Path, socket: Option<&Path>) -> String {
         format!(
             "[client.{name}]\n{app}secret_sha256 = \"{SECRET_SHA256}\"\n\
              scopes = [\"mec_app_support\", \"mec_service_mgmt\", \"rni\", \"location\", \"wai\", \"fai\", \"vis\"{}]\n",
-            if app.is_empty() { ", \"mec_platform\"" } else { "" }
+            if app.is_empty() { ", \"mec_platform\", \"app_lcm\"" } else { "" }
         )
     };
-    let apps =
-        ["edge", "camera", "viewer"].map(|name| client(name, &format!("app = \"{name}\"\n")));
+    let apps = APPS.map(|name| client(name, &format!("app = \"{name}\"\n")));
     format!(
         "listen = \"127.0.0.1:0\"\nstate = \"{}\"\ncallbacks_allowed = [\"127.0.0.1\"]\n{router}\
          [simulator]\nseed = 1\nclients = 12\n{}{}[app.camera]\n[app.viewer]\n\
