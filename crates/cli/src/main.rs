@@ -43,6 +43,7 @@ mod upgrade;
 mod vcl;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use freshet_net::readiness;
 use settings::Wrong;
 use std::process::ExitCode;
 
@@ -164,10 +165,14 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            match error.downcast_ref::<Wrong>() {
+            let (who, why) = match error.downcast_ref::<Wrong>() {
                 // Its first line is for who shows one line only.
-                Some(wrong) => tell!("{}", wrong.shown()),
-                None => tell!("freshet: {error:#}\n"),
+                Some(wrong) => ("", wrong.shown()),
+                None => ("freshet: ", format!("{error:#}\n")),
+            };
+            tell!("{who}{why}");
+            if serves {
+                readiness::give_up(&why);
             }
             ExitCode::FAILURE
         }

@@ -92,11 +92,14 @@ pub(crate) async fn start(
     node.hand_over(line.opened())?;
     let mut keeps = Keeps(Some(node));
     match tokio::time::timeout(READY_WITHIN, readiness.wait()).await {
-        Ok(Ok(true)) => {
+        Ok(Ok(Ok(()))) => {
             keeps.0 = None;
             Ok(successor.release())
         }
-        Ok(Ok(false)) => bail!("the new process ended before it was ready: {}", successor.end()),
+        Ok(Ok(Err(why))) if why.is_empty() => {
+            bail!("the new process ended before it was ready: {}", successor.end())
+        }
+        Ok(Ok(Err(why))) => bail!("the new process ended before it was ready: {why}"),
         Ok(Err(error)) => Err(error).context("the new process cannot be heard"),
         Err(_) => bail!("the new process was not ready within {} s", READY_WITHIN.as_secs()),
     }

@@ -1,8 +1,8 @@
-//! The word a new process gives the one that started it: "I serve now".
+//! The word a new process gives the one that started it: "I serve now", or why it does not.
 //!
 //! A pipe whose writing end the new process inherits and learns of from its environment. What the
 //! old one reads says how it went: the word, or the end of the pipe without it because the new
-//! process is gone.
+//! process is gone, behind its reason where it had one to give.
 
 use rustix::fs::{FileType, fstat};
 use rustix::io::{FdFlags, fcntl_setfd, write};
@@ -19,6 +19,8 @@ pub const READY_FD_VARIABLE: &str = "FRESHET_READY_FD";
 
 /// What is written once the new process serves.
 const WORD: &[u8] = b"ready\n";
+/// Bytes of a reason that are told.
+const REASON_BYTES_MAX: usize = 4096;
 
 /// The old process' side.
 #[derive(Debug)]
@@ -50,19 +52,24 @@ impl Readiness {
         Ok(Self { reader: pipe::Receiver::from_owned_fd(reader.into())?, writer })
     }
 
-    /// Waits, once the process was started, until it is ready or has ended. Returns whether it is
-    /// ready.
+    /// Waits, once the process was started, until it is ready or has ended. Where it has ended, what it said of why,
+    /// which is nothing where it could not say anything.
     ///
     /// # Errors
     /// When the pipe cannot be read.
-    pub async fn wait(self) -> io::Result<bool> {
+    pub async fn wait(self) -> io::Result<Result<(), String>> {
         drop(self.writer);
-        let mut reader = self.reader;
-        let mut read = [0; WORD.len()];
-        match reader.read_exact(&mut read).await {
-            Ok(_) => Ok(read == *WORD),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-            Err(error) => Err(error),
+        let mut reader = self.reader.take(REASON_BYTES_MAX as u64);
+        let (mut said, mut piece) = (Vec::new(), [0; 512]);
+        loop {
+            let count = reader.read(&mut piece).await?;
+            said.extend_from_slice(&piece[..count]);
+            if said == WORD {
+                return Ok(Ok(()));
+            }
+            if count == 0 {
+                return Ok(Err(String::from_utf8_lossy(&said).trim().to_owned()));
+            }
         }
     }
 }
@@ -70,13 +77,22 @@ impl Readiness {
 /// Says to the process before, if one waits for it, that this one serves. At most once in the life
 /// of a process, later calls do nothing; nor does it matter if the other one is gone by now.
 pub fn announce() {
+    say(WORD);
+}
+
+/// Says to it why this one ends without having served, where it did not.
+pub fn give_up(why: &str) {
+    say(why.as_bytes().get(..REASON_BYTES_MAX).unwrap_or(why.as_bytes()));
+}
+
+fn say(what: &[u8]) {
     static SAID: AtomicBool = AtomicBool::new(false);
     if SAID.swap(true, Ordering::SeqCst) {
         return;
     }
     let fd = env::var(READY_FD_VARIABLE).ok().and_then(|text| text.parse().ok());
     if let Some(pipe) = fd.and_then(adopt) {
-        let _ = write(&pipe, WORD);
+        let _ = write(&pipe, what);
     }
 }
 
@@ -100,7 +116,7 @@ mod tests {
     use super::*;
 
     /// A shell that does what `script` says with the descriptor in `$FRESHET_READY_FD`.
-    async fn shell(script: &str) -> bool {
+    async fn shell(script: &str) -> Result<(), String> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script]);
         let readiness = Readiness::of(&mut command).unwrap();
@@ -118,13 +134,18 @@ mod tests {
     #[test]
     fn the_word_of_a_new_process_arrives() {
         // Through /proc: a plain shell redirects to descriptors of one digit only.
-        assert!(block_on(shell("echo ready > /proc/self/fd/$FRESHET_READY_FD")));
+        assert_eq!(block_on(shell("echo ready > /proc/self/fd/$FRESHET_READY_FD")), Ok(()));
+        let in_pieces = "exec 9> /proc/self/fd/$FRESHET_READY_FD; printf re >&9; echo ady >&9";
+        assert_eq!(block_on(shell(in_pieces)), Ok(()));
     }
 
     #[test]
     fn an_end_without_the_word_is_not_ready() {
-        assert!(!block_on(shell("exit 3")));
-        assert!(!block_on(shell("echo no > /proc/self/fd/$FRESHET_READY_FD")));
+        assert_eq!(block_on(shell("exit 3")), Err(String::new()));
+        let said = block_on(shell("echo 'no: nothing' > /proc/self/fd/$FRESHET_READY_FD"));
+        assert_eq!(said, Err("no: nothing".into()));
+        let long = "yes no | head -c 9000 > /proc/self/fd/$FRESHET_READY_FD";
+        assert!(block_on(shell(long)).unwrap_err().len() <= REASON_BYTES_MAX);
     }
 
     #[test]
