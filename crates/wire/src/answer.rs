@@ -1,7 +1,9 @@
 //! Fields of HEADERS frames into heads of responses (RFC 9113 §8.3.2), and into trailers.
 
 use crate::h1::Limits;
-use crate::head::{FIELD_OVERHEAD_BYTES, is_field, is_of_connection, length};
+use crate::head::{
+    FIELD_OVERHEAD_BYTES, is_field, is_forbidden_in_trailers, is_of_connection, length,
+};
 use freshet_http::fields::Fields;
 use freshet_http::message::{ResponseHead, Version};
 use thiserror::Error;
@@ -99,7 +101,10 @@ impl<'a> AnswerBuilder<'a> {
         if is_of_connection(name) {
             return malformed("a field is about a connection of HTTP/1");
         }
-        if name == b"content-length" && !self.is_trailers {
+        if self.is_trailers && is_forbidden_in_trailers(name) {
+            return Ok(());
+        }
+        if name == b"content-length" {
             let Some(length) = length(value) else {
                 return malformed("its Content-Length is not a number");
             };
@@ -160,6 +165,17 @@ mod tests {
         assert_eq!(answer.head.fields.get("Set-Cookie"), Some(&b"a=1"[..]));
         let twice = [(":status", "200"), ("content-length", "7"), ("content-length", "7")];
         assert_eq!(read(&twice, false).unwrap().head.fields.get_all("content-length").count(), 1);
+    }
+
+    #[test]
+    fn trailers_have_nothing_that_frames_a_message() {
+        let limits = Limits::default();
+        let mut builder = AnswerBuilder::new(&limits, true);
+        for (name, value) in [("content-length", "3"), ("host", "a"), ("grpc-status", "0")] {
+            builder.field(name.as_bytes(), value.as_bytes());
+        }
+        let fields = builder.finish_trailers().unwrap();
+        assert_eq!(fields, [("grpc-status", "0")].into_iter().collect());
     }
 
     #[test]

@@ -287,6 +287,13 @@ pub(crate) fn is_of_connection(name: &[u8]) -> bool {
     CONNECTION_FIELDS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
+/// Fields that a sender must not put into trailers (RFC 9110 §6.5.1) and that only make sense there as an attempt to
+/// have somebody merge them. Others that do not belong there are harmless while nobody merges.
+pub(crate) fn is_forbidden_in_trailers(name: &[u8]) -> bool {
+    let forbidden: [&[u8]; 4] = [b"content-length", b"host", b"transfer-encoding", b"connection"];
+    forbidden.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
 /// A `content-length`: digits.
 pub(crate) fn length(value: &[u8]) -> Option<u64> {
     let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);

@@ -17,7 +17,7 @@ use freshet_cache::{Form, Object};
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::conditional::{self, Outcome};
 use freshet_http::hop_by_hop;
-use freshet_http::message::{Method, ResponseHead};
+use freshet_http::message::{Method, ResponseHead, Version};
 use freshet_http::reason::Reason;
 use freshet_vcl::status_phrase;
 use part::Part;
@@ -197,7 +197,8 @@ impl Machine<'_> {
         }
         self.add_cache_status(None, reason, false, &mut head);
         let name = &self.task.site.settings.cache.name;
-        head.fields.append_to_list("Via", format!("1.1 {name}").as_bytes());
+        let version = head.version.max(Version::Http11).number();
+        head.fields.append_to_list("Via", format!("{version} {name}").as_bytes());
         self.tell_players(&mut head, false, length);
         let for_caches = hop_by_hop::has_for_caches(&head.fields);
         let served = Served { object: None, hit: false, reason, form, for_caches, made, length };

@@ -7,6 +7,7 @@ mod extension;
 
 use super::line::{self, Line, LineError};
 use crate::error_table::error_table;
+use crate::head::is_forbidden_in_trailers;
 use extension::Extension;
 use freshet_http::fields::Fields;
 use std::ops::Range;
@@ -239,7 +240,7 @@ fn trailer_fields(text: &[u8], leaves_out: bool) -> Result<Fields, ChunkError> {
         if fields.len() == TRAILER_FIELDS_MAX {
             return Err(ChunkError::TrailersTooLarge);
         }
-        match is_forbidden(name) {
+        match is_forbidden_in_trailers(name) {
             true if leaves_out => {}
             true => return Err(ChunkError::TrailerForbidden),
             false => fields.append(name, value),
@@ -247,13 +248,6 @@ fn trailer_fields(text: &[u8], leaves_out: bool) -> Result<Fields, ChunkError> {
         at = next;
     }
     Ok(fields)
-}
-
-/// Fields that a sender must not put here (RFC 9110 §6.5.1) and that only make sense as an attempt
-/// to have somebody merge them. Others that do not belong are harmless while nobody merges.
-fn is_forbidden(name: &[u8]) -> bool {
-    let forbidden: [&[u8]; 4] = [b"content-length", b"host", b"transfer-encoding", b"connection"];
-    forbidden.iter().any(|other| name.eq_ignore_ascii_case(other))
 }
 
 impl From<LineError> for ChunkError {
