@@ -26,6 +26,16 @@ pub enum GeoError {
         /// What its reader says.
         why: String,
     },
+    /// It took the place of one that told more.
+    #[error("{}, a `{kind}`, has no `{lacks}` of anybody, which the one before has", path.display())]
+    ConfigKind {
+        /// Which.
+        path: PathBuf,
+        /// What its maker calls it.
+        kind: String,
+        /// What is not there any more.
+        lacks: String,
+    },
     /// There are too many.
     #[error("{} is one database more than the {files_max} a node may have", path.display())]
     ConfigCount {
@@ -49,6 +59,9 @@ impl GeoError {
             Self::ConfigFile { .. } => "give the path of a .mmdb file",
             Self::ConfigContent { .. } => {
                 "give a whole .mmdb file, unpacked; `geoipupdate` fetches them"
+            }
+            Self::ConfigKind { .. } => {
+                "put a database of the same kind there; a restart takes whatever is there"
             }
             Self::ConfigCount { .. } => "use one file for the same question everywhere",
         }

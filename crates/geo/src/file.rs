@@ -17,6 +17,10 @@ use std::time::Duration;
 /// Databases of one process, as each is in memory.
 pub const FILES_MAX: usize = 8;
 
+/// What rules and policies ask for: one that has it not would answer nobody.
+const ASKED: [&[&str]; 3] =
+    [&["country", "iso_code"], &["city", "names"], &["autonomous_system_number"]];
+
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -114,7 +118,9 @@ impl File {
             return Ok(());
         }
         state.read = stamp;
-        state.error = match read(&self.path) {
+        let taken =
+            read(&self.path).and_then(|database| self.replaces(&database).map(|()| database));
+        state.error = match taken {
             Ok(database) => {
                 let (kind, built_s) = (database.kind().to_owned(), database.built_s());
                 self.current.store(Arc::new(database));
@@ -128,6 +134,19 @@ impl File {
             }
         };
         state.error.clone().map_or(Ok(()), Err)
+    }
+}
+
+impl File {
+    /// Whether a database tells what the one before does. Where it does not, as one of autonomous systems in the
+    /// place of one of countries, rules by country would let in everybody, or nobody.
+    fn replaces(&self, database: &Database) -> Result<(), GeoError> {
+        let before = self.current.load();
+        let lost = ASKED.iter().find(|path| before.tells(path) && !database.tells(path));
+        lost.map_or(Ok(()), |path| {
+            let (kind, lacks) = (database.kind().to_owned(), path.join("/"));
+            Err(GeoError::ConfigKind { path: self.path.clone(), kind, lacks })
+        })
     }
 }
 
@@ -185,7 +204,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::writer::{Writer, country};
+    use crate::writer::{Value, Writer, country, map};
     use std::net::IpAddr;
 
     const HERE: [u8; 4] = [192, 0, 2, 7];
@@ -229,6 +248,13 @@ mod tests {
         assert_eq!(country_here(&file).as_deref(), Some("DE"));
         write(&path, "CH");
         assert_eq!(file.look(true), Ok(()));
+        assert_eq!(country_here(&file).as_deref(), Some("CH"));
+        // One of another kind would answer nobody.
+        let other = Writer::new("Test-ASN");
+        let system = map([("autonomous_system_number", Value::U32(64_496))]);
+        std::fs::write(&path, other.with("192.0.2.0/24", &system).bytes()).unwrap();
+        let error = file.look(true).unwrap_err();
+        assert!(error.to_string().contains("a `Test-ASN`, has no `country/iso_code`"), "{error}");
         assert_eq!(country_here(&file).as_deref(), Some("CH"));
     }
 
