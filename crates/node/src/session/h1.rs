@@ -341,8 +341,12 @@ impl Session {
 
     /// The next head; `None` when the client has closed or is asked to.
     async fn read_head(&mut self) -> Result<Option<Result<Parsed, Refusal>>, Broken> {
-        let snapshot = self.worker.snapshot();
-        let limits = &snapshot.settings.limits;
+        // Who waits keeps no configuration that others have left, with all that is opened for it.
+        let (h1_limits, idle_timeout, request_timeout) = {
+            let snapshot = self.worker.snapshot();
+            let limits = &snapshot.settings.limits;
+            (snapshot.h1_limits, limits.idle_timeout, limits.request_timeout)
+        };
         let scheme = if self.client.tls.is_some() { Scheme::Https } else { Scheme::Http };
         let mut seen = usize::MAX;
         let mut begun = self.begun.take();
@@ -366,7 +370,7 @@ impl Session {
                     return Ok(None);
                 }
                 seen = input.len();
-                freshet_wire::h1::request::parse(input, scheme, &snapshot.h1_limits)
+                freshet_wire::h1::request::parse(input, scheme, &h1_limits)
             });
             match parsed {
                 Ok(Some(parsed)) => {
@@ -381,12 +385,12 @@ impl Session {
                 self.out = Vec::new();
             }
             let limit = if idle {
-                let limit = self.client.timeouts.idle.get().unwrap_or(limits.idle_timeout);
+                let limit = self.client.timeouts.idle.get().unwrap_or(idle_timeout);
                 limit.saturating_sub(since.elapsed())
             } else {
                 // From its first byte on, however slowly the others follow.
                 let begun = *begun.get_or_insert_with(Instant::now);
-                limits.request_timeout.saturating_sub(begun.elapsed())
+                request_timeout.saturating_sub(begun.elapsed())
             };
             let io = &self.io;
             let filled = if idle {

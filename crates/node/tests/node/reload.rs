@@ -1,8 +1,9 @@
 //! Changes while requests are under way.
 
 use crate::client::{Client, get};
-use crate::harness::{Setup, pattern, run};
+use crate::harness::{Setup, pattern, run, until};
 use crate::origin::{Origin, fresh, head, response};
+use std::sync::Arc;
 
 #[test]
 fn a_new_name_shows_on_the_next_request_while_a_download_finishes() {
@@ -28,6 +29,20 @@ fn a_new_name_shows_on_the_next_request_while_a_download_finishes() {
         while !get(&node, "/small").await.cache().starts_with("after") {}
         asked.send(pattern(1, 400_000..1_000_000));
         assert!(download.some(600_000).await == pattern(1, 400_000..1_000_000));
+    });
+}
+
+#[test]
+fn an_idle_connection_keeps_nothing_of_a_configuration_that_is_gone() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let node = Setup::of(&origin).start();
+        let mut idle = Client::to(&node).await;
+        idle.get("/").await;
+        let before = Arc::downgrade(&node.node.snapshot().settings);
+        node.node.reload(Setup::of(&origin).and("[cache]\nname = \"after\"").settings()).unwrap();
+        until(|| before.strong_count() == 0).await;
+        assert!(idle.get("/").await.cache().starts_with("after"));
     });
 }
 
