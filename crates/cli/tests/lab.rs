@@ -332,6 +332,23 @@ fn connections_over_http3_are_opened_at_a_rate_and_stay() {
 }
 
 #[test]
+fn an_interrupted_load_over_http3_keeps_what_it_has() {
+    let home = tempfile::tempdir().unwrap();
+    let (_origin, address) = origin();
+    let (_node, url) = node(address.trim_start_matches("http://"), home.path(), "https://");
+    let mut command = freshet();
+    command.args(["lab", "http3", &url, "--path", "/download/1KB/{n}", "--connections", "2"]);
+    command.args(["--duration", "10m", "--json"]);
+    let mut lab = Process::start(command.stdout(Stdio::piped()));
+    lab.wait_for(|line| line.contains("2 connections for").then_some(()));
+    lab.signal(Signal::INT);
+    let (status, shown) = lab.end();
+    assert_eq!(status.code(), Some(2), "{shown}");
+    let figures: Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(figures["complete"], false, "{figures}");
+}
+
+#[test]
 fn positions_are_estimated_and_false_ones_found() {
     let position = |seed: &str| {
         let mut command = freshet();

@@ -1,17 +1,19 @@
 //! `freshet lab http3`: a load over HTTP/3.
 
 use super::common::span;
+use super::stop_at_signals;
 use anyhow::Result;
 use clap::Args;
+use freshet_base::units;
 use freshet_lab::http3::{self, Figures, Load};
 use freshet_lab::load::target::Target;
 use freshet_lab::load::{TlsOptions, Version};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Exit code where a request failed.
+/// Exit code where a request failed, or the load was cut short.
 const FAILED: u8 = 2;
 
 /// `freshet lab http3`
@@ -85,14 +87,21 @@ impl Http3 {
             duration: self.duration,
             is_idle: self.idle,
         };
-        let figures = http3::run(&load, &AtomicBool::new(false), &AtomicU64::new(0))?;
-        crate::text::print(&if self.json { json(&figures) } else { text(&figures) })?;
-        Ok(if figures.failed == 0 { ExitCode::SUCCESS } else { FAILED.into() })
+        let stop = stop_at_signals()?;
+        let (connections, duration) = (load.connections, units::span(load.duration));
+        tell!("{connections} connections for {duration}\n");
+        let figures = http3::run(&load, &stop, &AtomicU64::new(0))?;
+        let is_whole = !stop.load(Ordering::Relaxed);
+        let shown = if self.json { json(&figures, is_whole) } else { text(&figures, is_whole) };
+        crate::text::print(&shown)?;
+        let is_well = is_whole && figures.failed == 0;
+        Ok(if is_well { ExitCode::SUCCESS } else { FAILED.into() })
     }
 }
 
-fn json(figures: &Figures) -> String {
+fn json(figures: &Figures, is_whole: bool) -> String {
     let value = serde_json::json!({
+        "complete": is_whole,
         "requests": figures.requests,
         "failed": figures.failed,
         "failures": figures.failures,
@@ -110,7 +119,7 @@ fn json(figures: &Figures) -> String {
     format!("{value:#}\n")
 }
 
-fn text(figures: &Figures) -> String {
+fn text(figures: &Figures, is_whole: bool) -> String {
     let seconds = figures.elapsed.as_secs_f64().max(1e-9);
     let at = |share| figures.latency.value_at_quantile(share) as f64 / 1000.0;
     let mut out = format!(
@@ -133,5 +142,8 @@ fn text(figures: &Figures) -> String {
         at(0.99),
     );
     figures.failures.iter().for_each(|why| out.push_str(&format!("failed      {why}\n")));
+    if !is_whole {
+        out.push_str("not complete: it was interrupted\n");
+    }
     out
 }
