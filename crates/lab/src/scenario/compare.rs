@@ -38,6 +38,15 @@ pub fn document(before: &Outcome, after: &Outcome) -> Document {
             document.push(Block::note(format!("{name} is not complete: {why}.")));
         }
     }
+    let differing = differing(before, after);
+    if !differing.is_empty() {
+        let names: Vec<&str> = differing.iter().map(|(name, _)| *name).collect();
+        document.push(Block::note(format!(
+            "They were not measured alike, so not all of a change is the server's: {}. The values are at \
+             the end.",
+            names.join(", ")
+        )));
+    }
     document.push(kpis(before, after, &a, &b));
     let (first, second) = (means(before), means(after));
     let mut section = Section::new("Loads");
@@ -50,7 +59,49 @@ pub fn document(before: &Outcome, after: &Outcome) -> Document {
     } else {
         section.push(Block::from(bars(&first, &second, &a, &b)));
     }
-    document.with(section)
+    document.push(section);
+    if !differing.is_empty() {
+        document.push(settings(&differing, &a, &b));
+    }
+    document
+}
+
+/// A setting by its name, and what it was in each; nothing where one does not have it.
+type Differing<'a> = (&'a str, [Option<String>; 2]);
+
+/// Settings that are not the same in both, and machines that are not.
+fn differing<'a>(before: &'a Outcome, after: &'a Outcome) -> Vec<Differing<'a>> {
+    let both = [before, after];
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in both.iter().flat_map(|outcome| &outcome.settings) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let of = |outcome: &Outcome, name: &str| {
+        let found = outcome.settings.iter().find(|(other, _)| other == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let machine = |outcome: &Outcome| {
+        let machine = &outcome.machine;
+        (!machine.processor.is_empty())
+            .then(|| format!("{}, {} processors", machine.processor, machine.processors))
+    };
+    let mut found: Vec<Differing<'a>> =
+        names.into_iter().map(|name| (name, both.map(|outcome| of(outcome, name)))).collect();
+    found.push(("generator's machine", both.map(machine)));
+    found.retain(|(_, [first, second])| first != second);
+    found
+}
+
+fn settings(differing: &[Differing<'_>], a: &str, b: &str) -> Section {
+    let mut table = Table::new([Column::text("setting"), Column::text(a), Column::text(b)]);
+    for (name, values) in differing {
+        let [first, second] =
+            values.each_ref().map(|value| value.clone().unwrap_or_else(|| "–".to_owned()));
+        table.push([(*name).to_owned(), first, second]);
+    }
+    Section::new("Settings that differ").with(table)
 }
 
 fn names(before: &Outcome, after: &Outcome) -> (String, String) {
@@ -168,7 +219,10 @@ fn change(before: Option<f64>, after: Option<f64>, more_is_better: Option<bool>)
         return "same".to_owned();
     }
     if before.abs() < f64::EPSILON {
-        return "–".to_owned();
+        // No percentage says how much more than nothing it is.
+        let word =
+            more_is_better.map(|more| if (after > 0.0) == more { "better" } else { "worse" });
+        return word.map_or_else(|| "–".to_owned(), |word| format!("from 0, {word}"));
     }
     let percent = (after - before) / before.abs() * 100.0;
     let word = match more_is_better {
@@ -205,5 +259,29 @@ mod tests {
         assert_eq!(change(Some(100.0), Some(102.0), Some(true)), "+2.0 %");
         assert_eq!(change(Some(1.0), Some(2.0), Some(false)), "+100.0 % worse");
         assert_eq!(change(None, Some(2.0), Some(false)), "–");
+        // Errors where there were none are the change that must not be missed.
+        assert_eq!(change(Some(0.0), Some(1000.0), Some(false)), "from 0, worse");
+        assert_eq!(change(Some(0.0), Some(1.0), Some(true)), "from 0, better");
+        assert_eq!(change(Some(0.0), Some(1.0), None), "–");
+    }
+
+    #[test]
+    fn what_was_not_measured_alike_is_said() {
+        let set = |values: &[(&str, &str)]| {
+            let settings = values.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+            Outcome { settings: settings.collect(), ..outcome("node", 2.0) }
+        };
+        let small = set(&[("threads", "1"), ("object", "10 KB"), ("pinned to processors", "1")]);
+        let large = set(&[("threads", "1"), ("object", "1 MB")]);
+        let shown = |before: &Outcome, after: &Outcome| {
+            let text = freshet_report::text::render(&document(before, after));
+            text.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let text = shown(&small, &large);
+        assert!(text.contains("not measured alike"), "{text}");
+        assert!(text.contains("object, pinned to processors"), "{text}");
+        assert!(text.contains("object 10 KB 1 MB") && !text.contains("threads"), "{text}");
+        let text = shown(&small, &small);
+        assert!(!text.contains("alike") && !text.contains("differ"), "{text}");
     }
 }
