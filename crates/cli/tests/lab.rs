@@ -72,6 +72,8 @@ fn a_scenario_writes_its_result_its_report_and_its_verdicts() {
     let found = result(folder.path(), "vod-node");
     assert_eq!(found["steps"].as_array().unwrap().len(), 4, "{found}");
     assert_eq!(found["cut_short"], Value::Null);
+    let settings = found["settings"].as_array().unwrap();
+    assert!(settings.iter().any(|set| set[0] == "seed" && set[1] == "1"), "{settings:?}");
     assert_eq!(kpi(&found, "byte hit ratio")["value"], 100.0, "{found}");
     assert_eq!(kpi(&found, "byte hit ratio")["verdict"], "pass", "{found}");
     assert_eq!(kpi(&found, "wrong bytes")["verdict"], "pass", "{found}");

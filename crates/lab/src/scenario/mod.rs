@@ -23,7 +23,7 @@ pub use result::{ExtraPlot, ExtraTable, Kpi, Machine, Outcome, SCHEMA, Step, Ver
 use crate::error::{LabError, require};
 use crate::load::target::Target;
 use crate::load::workload::{Draw, Workload};
-use crate::load::{KnownContent, Load, Progress, TlsOptions, run};
+use crate::load::{KnownContent, Load, Progress, TlsOptions, Version, run};
 use crate::observe::{Observer, Power, PowerSource, Server};
 use crate::origin::{self, Origin};
 use freshet_base::clock::UnixMillis;
@@ -446,6 +446,15 @@ fn settings_of(setup: &Setup) -> Vec<(String, String)> {
             (false, false) => "HTTP/1.1 in the clear".to_owned(),
         },
     );
+    if setup.target.is_tls() {
+        let version = match setup.tls.version {
+            Version::Any => "any version",
+            Version::Tls12 => "1.2",
+            Version::Tls13 => "1.3",
+        };
+        let again = if setup.tls.resume { "resumed" } else { "not resumed" };
+        note("TLS", format!("{version}, sessions {again}"));
+    }
     note("threads", setup.threads.to_string());
     if !setup.cpus.is_empty() {
         let cpus: Vec<String> = setup.cpus.iter().map(usize::to_string).collect();
@@ -454,6 +463,10 @@ fn settings_of(setup: &Setup) -> Vec<(String, String)> {
     note("warm-up", format!("{:?}", setup.warmup));
     note("each load", format!("{:?}", setup.duration));
     note("time limit", format!("{:?}", setup.timeout));
+    note("seed", setup.seed.to_string());
+    if !setup.prefill {
+        note("cache filled beforehand", "no".to_owned());
+    }
     note(
         "content checked",
         match setup.check_one_in {
