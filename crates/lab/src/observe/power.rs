@@ -187,9 +187,14 @@ fn number_in(path: &Path) -> Option<f64> {
     number(&fs::read_to_string(path).ok()?)
 }
 
-/// The number a text begins with; a unit may follow.
+/// The number a text begins with. A unit that follows is the watt: a kilowatt that was read as one would
+/// be wrong by a thousand, and nobody would see it.
 fn number(text: &str) -> Option<f64> {
-    text.split_ascii_whitespace().next()?.trim_end_matches(['W', 'w']).parse().ok()
+    let mut words = text.split_ascii_whitespace();
+    let number = words.next()?.trim_end_matches(['W', 'w']).parse().ok()?;
+    let is_unit = |word: &&str| word.starts_with(char::is_alphabetic);
+    let is_watt = |word: &str| ["w", "watt", "watts"].contains(&word.to_lowercase().as_str());
+    words.next().filter(is_unit).is_none_or(is_watt).then_some(number)
 }
 
 #[cfg(test)]
@@ -239,7 +244,12 @@ mod tests {
         let sys = tempfile::tempdir().unwrap();
         let error = Power::find_below(sys.path(), &PowerSource::Local).unwrap_err().to_string();
         assert!(error.contains("not measured") && error.contains("--meter"), "{error}");
-        let source = PowerSource::Command("echo none".to_owned());
-        assert!(Power::find_below(sys.path(), &source).is_err());
+        for said in ["none", "1.1 kW", "900 mW", "0.3kW", ""] {
+            let source = PowerSource::Command(format!("echo '{said}'"));
+            assert!(Power::find_below(sys.path(), &source).is_err(), "{said}");
+        }
+        for said in ["220", "220W", "220 W", "220.0 Watts\n", "220 230"] {
+            assert_eq!(number(said), Some(220.0), "{said}");
+        }
     }
 }
