@@ -263,6 +263,21 @@ fn an_interrupted_scenario_keeps_what_it_has() {
 }
 
 #[test]
+fn figures_are_shown_where_there_is_no_room_for_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_origin, url) = origin();
+    std::os::unix::fs::symlink("/dev/full", folder.path().join("vod-origin.json")).unwrap();
+    let words = ["vod", &url, "--name", "origin", "--objects", "2", "--object", "1KB"];
+    let output =
+        run(lab(folder.path(), &words).args(["--connections", "1", "--runs", "1", "--no-fill"]));
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(shown.contains("1 connections"), "{shown}");
+    assert!(said.contains("vod-origin.json could not be written"), "{said}");
+}
+
+#[test]
 fn a_peak_that_was_not_held_to_the_end_is_none() {
     let folder = tempfile::tempdir().unwrap();
     let (_origin, url) = origin();

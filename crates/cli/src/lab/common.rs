@@ -171,6 +171,8 @@ impl Output {
     pub(super) fn new(folder: &Path, as_json: bool) -> Result<Self> {
         std::fs::create_dir_all(folder)
             .with_context(|| format!("--out {} could not be made", folder.display()))?;
+        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK)
+            .with_context(|| format!("--out {} cannot be written to", folder.display()))?;
         Ok(Self { folder: folder.to_owned(), as_json })
     }
 
@@ -185,15 +187,17 @@ impl Output {
                 .with_context(|| format!("{} could not be written", path.display()))?;
             Ok(path)
         };
-        let json = put(&json, &text)?;
         let document = report::document(outcome);
-        let html = put(&html, &freshet_report::html::page(&document))?;
+        let page = freshet_report::html::page(&document);
+        let written = put(&json, &text).and_then(|json| Ok((json, put(&html, &page)?)));
+        // Hours of a run are not to be lost with a disk that has become full meanwhile.
         if self.as_json {
-            return say!("{text}");
+            say!("{text}")?;
+            return written.map(drop);
         }
         crate::text::print(&freshet_report::text::render(&report::summary(outcome)))?;
-        let shown = |path: &Path| path.display().to_string();
-        say!("\nresult     {}\nreport     {}", shown(&json), shown(&html))
+        let (json, html) = written?;
+        say!("\nresult     {}\nreport     {}", json.display(), html.display())
     }
 }
 
