@@ -3,7 +3,7 @@
 use crate::error::GeoError;
 use crate::places::Code;
 use crate::value::Scalar;
-use maxminddb::PathElement::{self, Key};
+use maxminddb::PathElement::{self, Index, IndexFromEnd, Key};
 use maxminddb::{LookupResult, Reader, WithinOptions};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -58,20 +58,21 @@ impl Database {
     }
 
     /// What is at a path into an address's record, as `country/iso_code` or
-    /// `subdivisions/0/names/en`: a text, or a number or truth as one. `None` where there is no such
-    /// thing, or a whole map or list.
+    /// `subdivisions/0/names/en`: a text, or a number or truth as one. A number counts through a list,
+    /// `-1` being its last, and is a name in a map. `None` where there is no such thing, or a whole map or
+    /// list.
     pub fn text(&self, address: IpAddr, path: &str) -> Option<String> {
-        let mut parts = Vec::with_capacity(4);
-        for part in path.split('/').filter(|part| !part.is_empty()) {
-            if parts.len() == DEPTH_MAX {
-                return None;
-            }
-            parts.push(match part.parse() {
-                Ok(index) => PathElement::Index(index),
-                Err(_) => Key(part),
-            });
+        let names: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        if names.len() > DEPTH_MAX {
+            return None;
         }
-        self.value::<Scalar>(address, &parts)?.0
+        let at = |parts: &[PathElement<'_>]| self.value::<Scalar>(address, parts)?.0;
+        let parts: Vec<_> = names.iter().map(|name| place(name).unwrap_or(Key(name))).collect();
+        let has_places = parts.iter().any(|part| !matches!(part, Key(_)));
+        at(&parts).or_else(|| {
+            let keys: Vec<_> = names.iter().map(|name| Key(name)).collect();
+            has_places.then(|| at(&keys))?
+        })
     }
 
     /// A value of a known kind. Damage in a file that shows with one record only is as if that had
@@ -139,6 +140,14 @@ impl Database {
     }
 }
 
+/// A place in a list, from its beginning or with a minus from its end, as libmaxminddb takes it.
+fn place(text: &str) -> Option<PathElement<'static>> {
+    match text.strip_prefix('-') {
+        Some(from_end) => Some(IndexFromEnd(from_end.parse::<usize>().ok()?.checked_sub(1)?)),
+        None => text.parse().ok().map(Index),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +172,7 @@ mod tests {
             ("negative", Value::I32(-7)),
             ("truth", Value::Bool(true)),
             ("list", Value::List(vec![map([("name", "first".into())]), "second".into()])),
+            ("years", map([("2026", "this".into())])),
         ]);
         Writer::new("Full")
             .with("0.0.0.0/1", &country("EU", "DE"))
@@ -191,13 +201,17 @@ mod tests {
             ("truth", "true"),
             ("list/0/name", "first"),
             ("/list/1", "second"),
+            ("list/-1", "second"),
+            ("list/-2/name", "first"),
+            ("years/2026", "this"),
         ] {
             assert_eq!(text(path).as_deref(), Some(is), "{path}");
         }
         let deep = "a/".repeat(1000);
-        for path in
-            ["", "none", "bytes", "list", "list/2", "list/x", "text/x", "text/0", "0", &deep]
-        {
+        for path in [
+            "", "none", "bytes", "list", "list/2", "list/-3", "list/-0", "list/x", "text/x",
+            "text/0", "0", &deep,
+        ] {
             assert_eq!(text(path), None, "{path}");
         }
         assert_eq!(database.text(ip("200.0.0.1"), "country/iso_code"), None);
