@@ -90,3 +90,60 @@ test('who does not know the secret sees nothing', { skip: missing }, async () =>
   assert.ok(await tab.locator('#page').isHidden());
   await context.close();
 });
+
+/** The page, signed in on, where a collection of services is what `answer` makes of a request for it. */
+async function withServices(answer) {
+  const { context, tab, faults } = await open('operator', '');
+  await context.route('**/mec_service_mgmt/v1/services*', answer);
+  await tab.getByLabel('Secret').fill('secret');
+  await tab.getByRole('button', { name: 'Sign in' }).click();
+  await tab.waitForSelector('#services tr, #services caption', { timeout: patienceMs });
+  return { context, tab, faults };
+}
+
+test('a collection that is longer than what is shown is not taken for all', { skip: missing }, async () => {
+  const { context, tab } = await withServices((route) =>
+    route.fulfill({
+      json: [{ serName: 'one', version: '1', state: 'ACTIVE' }],
+      headers: { Link: `<http://${on.base}/mec_service_mgmt/v1/services?nextpage_opaque_marker=x>; rel="next"` },
+    }),
+  );
+  assert.equal(await tab.textContent('#services caption'), 'The first 8; there are more');
+  await context.close();
+});
+
+test('what has not changed stays as it is, selections too', { skip: missing }, async () => {
+  const { context, tab } = await open('operator');
+  await tab.waitForSelector('#rules td', { timeout: patienceMs });
+  const selected = () => tab.evaluate(() => String(getSelection()));
+  await tab.evaluate(() => getSelection().selectAllChildren(document.querySelector('#rules td')));
+  assert.equal(await selected(), app);
+  const stood = await tab.textContent('#standing');
+  await tab.waitForFunction((stood) => document.querySelector('#standing').textContent !== stood, stood);
+  await tab.waitForTimeout(500);
+  assert.equal(await selected(), app);
+  await context.close();
+});
+
+test('a platform that is away is said to be, in all that it would tell', { skip: missing }, async () => {
+  const { context, tab } = await open('operator');
+  await tab.waitForSelector('#apps td', { timeout: patienceMs });
+  await context.setOffline(true);
+  for (const id of ['apps', 'operations', 'services', 'rules', 'sessions', 'calls', 'promises']) {
+    await tab.waitForSelector(`#${id} caption.wrong`, { timeout: patienceMs });
+    assert.equal(await tab.textContent(`#${id} caption`), 'the platform does not answer', id);
+  }
+  await context.close();
+});
+
+test('who has tried too often is told so', { skip: missing }, async () => {
+  const { context, tab } = await open('reader', 'guess');
+  const words = tab.locator('#standing', { hasText: 'too many wrong secrets' });
+  for (let tried = 0; tried < 12; tried += 1) {
+    const answered = tab.waitForResponse('**/oauth2/token');
+    await tab.getByRole('button', { name: 'Sign in' }).click();
+    await answered;
+  }
+  await words.waitFor({ timeout: patienceMs });
+  await context.close();
+});

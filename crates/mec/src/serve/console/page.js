@@ -3,6 +3,8 @@
 const EVERY_MS = 2000;
 // Pages of a collection that are shown: what is more is counted by the platform's metrics.
 const PAGES_MAX = 8;
+// A platform that says nothing for so long is as one that is not there.
+const ANSWER_MAX_MS = 10_000;
 
 let token = "";
 
@@ -13,6 +15,15 @@ function standing(text, isWrong) {
   part("standing").className = isWrong ? "wrong" : "quiet";
 }
 
+// Asks the platform, and says in words why it has no answer.
+async function answerTo(target, request) {
+  try {
+    return await fetch(target, { ...request, signal: AbortSignal.timeout(ANSWER_MAX_MS) });
+  } catch {
+    throw new Error("the platform does not answer");
+  }
+}
+
 async function sign() {
   const form = new URLSearchParams({
     grant_type: "client_credentials",
@@ -20,17 +31,17 @@ async function sign() {
     client_secret: part("secret").value,
   });
   // Without its own credentials the browser asks nobody for a password when these here are refused.
-  const answer = await fetch("/oauth2/token", { method: "POST", body: form, credentials: "omit" });
+  const answer = await answerTo("/oauth2/token", { method: "POST", body: form, credentials: "omit" });
   const said = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    throw new Error(said.error_description || said.error || `status ${answer.status}`);
+    throw new Error(said.error_description || said.detail || said.error || `status ${answer.status}`);
   }
   token = said.access_token;
 }
 
 // What the platform answers; a token holds for some minutes.
 async function ask(target) {
-  const once = () => fetch(target, { headers: { Authorization: `Bearer ${token}` } });
+  const once = () => answerTo(target, { headers: { Authorization: `Bearer ${token}` } });
   let answer = await once();
   if (answer.status === 401) {
     await sign();
@@ -45,7 +56,7 @@ async function ask(target) {
   return answer;
 }
 
-// All of a collection, page after page.
+// All of a collection, page after page; `isCut` where there is more of it than is shown.
 async function list(target) {
   const all = [];
   for (let page = 0; target && page < PAGES_MAX; page += 1) {
@@ -54,8 +65,12 @@ async function list(target) {
     const next = /<([^>]+)>;\s*rel="next"/.exec(answer.headers.get("Link") || "");
     target = next && new URL(next[1]).pathname + new URL(next[1]).search;
   }
+  all.isCut = Boolean(target);
   return all;
 }
+
+// Rows of what was listed.
+const each = (all, row) => Object.assign(all.map(row), { isCut: all.isCut });
 
 function row(kind, cells) {
   const line = document.createElement("tr");
@@ -70,25 +85,38 @@ function row(kind, cells) {
   return line;
 }
 
+// What each table shows, as text.
+const shown = new Map();
+
 async function show(id, heads, rows) {
-  const table = part(id);
-  const caption = document.createElement("caption");
+  let lines = [];
+  let note = "";
+  let isWrong = false;
   try {
-    const lines = await rows();
-    const head = row("th", heads);
-    lines[0]?.forEach((cell, at) => {
-      if (typeof cell === "number") {
-        head.children[at].className = "number";
-      }
-    });
-    caption.textContent = lines.length ? "" : "None";
-    table.replaceChildren(head, ...lines.map((line) => row("td", line)));
+    lines = await rows();
+    note = lines.isCut ? `The first ${lines.length}; there are more` : lines.length ? "" : "None";
   } catch (error) {
-    caption.textContent = error.message;
-    caption.className = "wrong";
-    table.replaceChildren();
+    note = error.message;
+    isWrong = true;
   }
-  if (caption.textContent) {
+  // What has not changed is left alone, with what somebody may have selected in it.
+  const text = JSON.stringify([lines, note]);
+  if (shown.get(id) === text) {
+    return;
+  }
+  shown.set(id, text);
+  const table = part(id);
+  const head = row("th", heads);
+  lines[0]?.forEach((cell, at) => {
+    if (typeof cell === "number") {
+      head.children[at].className = "number";
+    }
+  });
+  table.replaceChildren(...(isWrong ? [] : [head, ...lines.map((line) => row("td", line))]));
+  if (note) {
+    const caption = document.createElement("caption");
+    caption.textContent = note;
+    caption.className = isWrong ? "wrong" : "";
     table.append(caption);
   }
 }
@@ -98,13 +126,14 @@ const instant = (stamp) => new Date(stamp.seconds * 1000).toISOString().slice(0,
 async function apps(known) {
   const lives = await list("/app_lcm/v1/app_instances").catch(() => []);
   const by = new Map(lives.map((life) => [life.id, life]));
-  const shown = known.map((app) => {
+  const there = known.map((app) => {
     const life = by.get(app.appInstanceId);
     by.delete(app.appInstanceId);
     return [app.appInstanceId, app.state, life];
   });
   const others = [...by.values()].map((life) => [life.id, life.instantiationState, life]);
-  return [...shown, ...others].map(([id, state, life]) => {
+  const all = Object.assign([...there, ...others], { isCut: known.isCut || lives.isCut });
+  return each(all, ([id, state, life]) => {
     const at = (life?.communicationInterface?.ipAddresses || []).map((one) => `${one.host}:${one.port}`);
     return [id, life ? `${life.appName} ${life.appSoftVersion}` : "", state, at.join(", ")];
   });
@@ -114,7 +143,8 @@ async function operations() {
   const all = await list("/app_lcm/v1/app_lcm_op_occs");
   const links = (one) => one._links.appInstance.href.split("/").pop();
   all.sort((one, other) => other.stateEnteredTime.seconds - one.stateEnteredTime.seconds);
-  return all.slice(0, 20).map((one) => [
+  const newest = Object.assign(all.slice(0, 20), { isCut: all.isCut || all.length > 20 });
+  return each(newest, (one) => [
     instant(one.stateEnteredTime),
     one.lcmOperation,
     one.operationState,
@@ -125,7 +155,7 @@ async function operations() {
 
 async function services() {
   const all = await list("/mec_service_mgmt/v1/services");
-  return all.map((one) => [
+  return each(all, (one) => [
     one.serName,
     one.version,
     one.state,
@@ -135,7 +165,7 @@ async function services() {
 }
 
 async function rules(known) {
-  const rows = [];
+  const rows = Object.assign([], { isCut: known.isCut });
   for (const { appInstanceId: app } of known) {
     const base = `/mec_app_support/v1/applications/${encodeURIComponent(app)}`;
     for (const rule of await list(`${base}/traffic_rules`)) {
@@ -197,19 +227,19 @@ function promises(text) {
 }
 
 async function look() {
-  let known = [];
+  const known = list("/mec_platform/v1/applications");
   try {
-    known = await list("/mec_platform/v1/applications");
+    await known;
     standing(`${part("client").value}, ${new Date().toLocaleTimeString()}`, false);
   } catch (error) {
     standing(`apps: ${error.message}`, true);
   }
   const text = () => ask("/mec_platform/v1/metrics").then((answer) => answer.text());
   await Promise.all([
-    show("apps", ["App instance", "App", "State", "Address"], () => apps(known)),
+    show("apps", ["App instance", "App", "State", "Address"], async () => apps(await known)),
     show("operations", ["Since", "Operation", "State", "App instance", "Why"], operations),
     show("services", ["Service", "Version", "State", "Where"], services),
-    show("rules", ["App instance", "Rule", "State", "What"], () => rules(known)),
+    show("rules", ["App instance", "Rule", "State", "What"], async () => rules(await known)),
     show("sessions", ["Client", "Zone", "Cell", "Latitude, longitude"], sessions),
     show("calls", ["Interface", "Calls", "Refused", "Failed", "Mean, ms"], async () => calls(await text())),
     show("promises", ["Service", "Promise", "Share of calls over 30 days"], async () => promises(await text())),
