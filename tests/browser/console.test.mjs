@@ -101,6 +101,13 @@ async function withServices(answer) {
   return { context, tab, faults };
 }
 
+test('a name cannot look as another', { skip: missing }, async () => {
+  const json = [{ serName: '\u202eevil\u0000', version: '1', state: 'ACTIVE' }];
+  const { context, tab } = await withServices((route) => route.fulfill({ json }));
+  assert.deepEqual(await rows(tab, 'services'), ['\\u202eevil\\u00001ACTIVE']);
+  await context.close();
+});
+
 test('a collection that is longer than what is shown is not taken for all', { skip: missing }, async () => {
   const { context, tab } = await withServices((route) =>
     route.fulfill({

@@ -72,11 +72,16 @@ async function list(target) {
 // Rows of what was listed.
 const each = (all, row) => Object.assign(all.map(row), { isCut: all.isCut });
 
+// Characters that are not seen, or have others read in another order, and so may make one name look as another.
+const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const plain = (text) =>
+  text.replace(UNSEEN, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
 function row(kind, cells) {
   const line = document.createElement("tr");
   for (const cell of cells) {
     const box = document.createElement(kind);
-    box.textContent = cell ?? "";
+    box.textContent = plain(String(cell ?? ""));
     if (typeof cell === "number") {
       box.className = "number";
     }
