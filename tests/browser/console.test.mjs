@@ -154,3 +154,7 @@ test('who has tried too often is told so', { skip: missing }, async () => {
   await words.waitFor({ timeout: patienceMs });
   await context.close();
 });
+
+test('the page is there with a slash behind it, too', { skip: missing }, async () => {
+  assert.equal((await fetch(`http://${on.base}/console/`)).status, 200);
+});

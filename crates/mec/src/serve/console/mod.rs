@@ -13,7 +13,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 /// A file of the page, where that is what is asked for.
 pub(super) fn page(method: &str, path: &str) -> Option<Response> {
     let (text, kind) = match path {
-        "/console" => (include_str!("index.html"), "text/html; charset=utf-8"),
+        "/console" | "/console/" => (include_str!("index.html"), "text/html; charset=utf-8"),
         "/console/page.css" => (include_str!("page.css"), "text/css; charset=utf-8"),
         "/console/page.js" => (include_str!("page.js"), "text/javascript; charset=utf-8"),
         _ => return None,
