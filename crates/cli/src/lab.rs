@@ -101,7 +101,7 @@ struct Library {
     /// Size of an object.
     #[arg(long, value_name = "SIZE", default_value = "1MB", value_parser = bytes)]
     object: u64,
-    /// Path of object {n}, where the origin is not the lab's.
+    /// Path of an object, where the origin is not the lab's; its number stands for n in braces.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Numbers of connections; from 4096 on they pause for 115 to 120 ms.
@@ -165,7 +165,8 @@ struct Sweep {
     /// Bytes of the known objects of each size.
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = bytes)]
     set: u64,
-    /// Path with {size} and {n}, where the origin is not the lab's.
+    /// Path of an object, where the origin is not the lab's; its size and its number stand for size
+    /// and n in braces.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
 }
@@ -203,7 +204,7 @@ struct Energy {
     /// Size of an object.
     #[arg(long, value_name = "SIZE", default_value = "1MB", value_parser = bytes)]
     object: u64,
-    /// Path of object {n}, where the origin is not the lab's.
+    /// Path of an object, where the origin is not the lab's; its number stands for n in braces.
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// Objects in the data set.

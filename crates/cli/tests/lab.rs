@@ -332,6 +332,18 @@ fn mistakes_are_told_with_what_to_do() {
 }
 
 #[test]
+fn help_says_what_stands_for_the_number_of_an_object() {
+    // What reads `{n}` in a help text takes it for the end of a line.
+    for scenario in ["vod", "live-linear", "sweep", "energy", "http3"] {
+        let output = run(freshet().args(["lab", scenario, "--help"]));
+        let text = String::from_utf8_lossy(&output.stdout);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert!(words.join(" ").contains("n in braces"), "{text}");
+        assert!(!text.contains("'/\n"), "{text}");
+    }
+}
+
+#[test]
 fn connections_over_http3_are_opened_at_a_rate_and_stay() {
     let home = tempfile::tempdir().unwrap();
     let (_origin, address) = origin();

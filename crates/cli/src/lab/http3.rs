@@ -19,7 +19,7 @@ const FAILED: u8 = 2;
 /// `freshet lab http3`
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
-    freshet lab http3 https://127.0.0.1:8443 --path '/{n}.bin' --objects 200\n  \
+    freshet lab http3 https://127.0.0.1:8443 --path /1k --connections 64\n  \
     freshet lab http3 https://127.0.0.1:8443 --path /1k --requests 1 --resume\n  \
     freshet lab http3 https://127.0.0.1:8443 --path /1k --connections 1000 --idle")]
 pub(super) struct Http3 {
@@ -29,7 +29,7 @@ pub(super) struct Http3 {
     /// Load a server that is neither on this machine nor in a private network.
     #[arg(long)]
     i_own_this_target: bool,
-    /// Path of each request, in which {n} counts the objects in turn.
+    /// Path of each request, in which n in braces counts the objects in turn.
     #[arg(long, value_name = "PATH", default_value = "/")]
     path: String,
     /// How many objects there are.
