@@ -130,11 +130,8 @@ impl Custom {
     /// [`LabError::ConfigFile`] with line and column where the file is wrong.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let refuse = |why: String| LabError::ConfigFile { path: path.to_owned(), why };
-        let data = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-        if data.len() > FILE_BYTES_MAX {
-            return Err(refuse("it is larger than 1 MiB".to_owned()));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))?;
+        let text = freshet_base::file::read_text(path, FILE_BYTES_MAX)
+            .map_err(|error| refuse(error.to_string()))?;
         Self::parse(&text).map_err(refuse)
     }
 
@@ -348,5 +345,7 @@ mod tests {
         assert!(
             Custom::parse("requests = []\nsteps = []").unwrap_err().contains("no [[requests]]")
         );
+        let error = Custom::read("/dev/zero".as_ref()).unwrap_err().to_string();
+        assert!(error.contains("more than"), "{error}");
     }
 }

@@ -202,11 +202,8 @@ impl Outcome {
     /// [`LabError::ConfigFile`] when there is no such file or it is no result of this version.
     pub fn read(path: &Path) -> Result<Self, LabError> {
         let refuse = |why: String| LabError::ConfigFile { path: path.to_owned(), why };
-        let data = std::fs::metadata(path).map_err(|error| refuse(error.to_string()))?;
-        if data.len() > RESULT_BYTES_MAX {
-            return Err(refuse("it is too large for a result of the lab".to_owned()));
-        }
-        let text = std::fs::read(path).map_err(|error| refuse(error.to_string()))?;
+        let text = freshet_base::file::read(path, RESULT_BYTES_MAX)
+            .map_err(|error| refuse(error.to_string()))?;
         let outcome: Self = serde_json::from_slice(&text)
             .map_err(|error| refuse(format!("it is no result of `freshet lab`: {error}")))?;
         if outcome.schema != SCHEMA {
