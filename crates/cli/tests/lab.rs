@@ -118,6 +118,26 @@ fn channels_are_loaded_by_known_and_unknown_users() {
 }
 
 #[test]
+fn channels_of_errors_do_not_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody is at its origin's address, so all it has to say is 502.
+    let (_node, url) = node(&free_address(), folder.path(), "http://");
+    let words = ["channels", &url, "--name", "node", "--channels", "3", "--segments", "1"];
+    let output = run(lab(folder.path(), &words).args([
+        "--users",
+        "20",
+        "--steps",
+        "1",
+        "--no-search",
+        "--no-fill",
+    ]));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let found = result(folder.path(), "channels-node");
+    assert_eq!(kpi(&found, "channels that hold")["value"], Value::Null, "{found}");
+    assert_eq!(kpi(&found, "errors, share of requests")["value"], 100.0, "{found}");
+}
+
+#[test]
 fn other_scenarios_run_to_their_end() {
     let folder = tempfile::tempdir().unwrap();
     let at = free_address();

@@ -256,6 +256,18 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// Requests that were made: those with a complete response, whatever it said, and those with none.
+    pub fn asked(&self) -> u64 {
+        let [.., of_clients, of_server] = self.statuses;
+        let complete = of_clients + of_server + self.errors.content;
+        self.requests + self.errors.total().saturating_sub(complete)
+    }
+
+    /// Share of them that failed.
+    pub fn failed_share(&self) -> f64 {
+        (self.errors.total() as f64 / self.asked().max(1) as f64).min(1.0)
+    }
+
     /// Requests per second per watt.
     pub fn requests_per_joule(&self) -> Option<f64> {
         let watts = self.power.as_ref().map(|power| power.watts).filter(|watts| *watts > 0.0)?;
@@ -266,5 +278,29 @@ impl Measurement {
     pub fn gbps_per_watt(&self) -> Option<f64> {
         let watts = self.power.as_ref().map(|power| power.watts).filter(|watts| *watts > 0.0)?;
         Some(self.goodput_bps / 1e9 / watts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_that_is_an_error_is_one_request() {
+        let all_404 = Measurement {
+            requests: 100,
+            statuses: [0, 0, 0, 100, 0],
+            errors: Errors { status: 100, ..Errors::default() },
+            ..Measurement::default()
+        };
+        assert_eq!((all_404.asked(), all_404.failed_share()), (100, 1.0));
+        let cut = Errors { closed: 60, content: 40, ..Errors::default() };
+        let half = Measurement { statuses: [0, 100, 0, 0, 0], errors: cut, ..all_404 };
+        assert_eq!(half.asked(), 160);
+        assert_eq!(Measurement::default().failed_share(), 0.0);
+        // Players say of their responses no status, and count those that are none apart.
+        let players = Errors { status: 50, ..Errors::default() };
+        let third = Measurement { requests: 100, errors: players, ..Measurement::default() };
+        assert_eq!((third.asked(), third.failed_share()), (150, 50.0 / 150.0));
     }
 }

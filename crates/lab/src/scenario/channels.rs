@@ -4,7 +4,7 @@
 //! of one segment (Table 3); 85 % of them for a segment of a known channel, 15 % for one that nobody has
 //! asked for. The number of channels grows until byte hits or response times no longer hold.
 
-use super::{Bench, ExtraPlot, Kpi, Moment, Outcome, Setup, studies};
+use super::{Bench, ERRORS_MAX, ExtraPlot, Kpi, Moment, Outcome, Setup, studies};
 use crate::error::{LabError, require};
 use crate::ladder::TABLE_3;
 use crate::load::Pace;
@@ -166,7 +166,7 @@ fn try_out(
     let objects = channels * options.segments * TABLE_3.len() as u64;
     bench.fill(workload(channels, options.segments, None)?, objects)?;
     let workload = workload(channels, options.segments, Some(options.known_share))?;
-    let (mut ratios, mut users, mut last) = (Vec::new(), 0.0, None);
+    let (mut ratios, mut users, mut failed, mut last) = (Vec::new(), 0.0, 0.0_f64, None);
     for step in steps {
         if bench.is_over() {
             return Ok(());
@@ -179,6 +179,7 @@ fn try_out(
         let measured = &bench.measure(&name, channels as f64, load)?.measured;
         ratios.extend(measured.byte_hit_ratio);
         users += measured.requests as f64 / TABLE_3.len() as f64;
+        failed = failed.max(measured.failed_share());
         last = Some((measured.goodput_bps / 1e9, response_ms(measured)));
     }
     let Some((gbps, response_ms)) = last else { return Ok(()) };
@@ -187,7 +188,9 @@ fn try_out(
     let chance = 3.0 * (share * (1.0 - share) / users.max(1.0)).sqrt();
     let hits_hold = ratio.is_none_or(|ratio| ratio >= share - TOLERANCE.max(chance));
     let base = trials.first().map_or(response_ms, |trial| trial.response_ms);
-    let holds = hits_hold && response_ms <= base * GROWTH_MAX;
+    // An error is a quick response, and nobody's channel.
+    let is_well = failed <= ERRORS_MAX;
+    let holds = is_well && hits_hold && response_ms <= base * GROWTH_MAX;
     trials.push(Trial { channels, gbps, byte_hit_ratio: ratio, response_ms, holds });
     Ok(())
 }

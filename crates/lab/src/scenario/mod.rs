@@ -382,9 +382,9 @@ impl<'a> Bench<'a> {
             self.outcome.cut_short = Some("it was interrupted".to_owned());
         }
         let failed: u64 = self.outcome.steps.iter().map(|s| s.measured.errors.total()).sum();
-        let asked: u64 = self.outcome.steps.iter().map(|s| s.measured.requests).sum();
-        if asked + failed > 0 {
-            let share = failed as f64 / (asked + failed) as f64 * 100.0;
+        let asked: u64 = self.outcome.steps.iter().map(|s| s.measured.asked()).sum();
+        if asked > 0 {
+            let share = (failed as f64 / asked as f64).min(1.0) * 100.0;
             let fine = share <= ERRORS_MAX * 100.0;
             let kpi = Kpi::new("errors, share of requests", share, "%")
                 .wanted("at most 0.1 %", fine)
