@@ -283,6 +283,21 @@ fn an_interrupted_scenario_keeps_what_it_has() {
 }
 
 #[test]
+fn a_load_that_cannot_begin_takes_no_figures_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_origin, url) = origin();
+    let mut command = Command::new("prlimit");
+    command.args(["--nofile=300:300", "--"]).arg(freshet().get_program());
+    command.args(["lab", "vod", &url, "--name", "origin", "--objects", "2", "--object", "1KB"]);
+    command.args(["--connections", "2,2000", "--runs", "1", "--duration", "300ms"]);
+    let output = run(command.args(["--warmup", "0s", "--no-fill", "--out"]).arg(folder.path()));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let found = result(folder.path(), "vod-origin");
+    assert!(found["cut_short"].as_str().unwrap().contains("descriptors"), "{found}");
+    assert!(found["steps"][0]["measured"]["requests"].as_u64().unwrap() > 0, "{found}");
+}
+
+#[test]
 fn figures_are_shown_where_there_is_no_room_for_the_result() {
     let folder = tempfile::tempdir().unwrap();
     let (_origin, url) = origin();
@@ -328,7 +343,7 @@ fn mistakes_are_told_with_what_to_do() {
     .unwrap();
     let file = file.to_str().unwrap();
     let nobody = nobody.as_str();
-    let cases: [(&[&str], &str); 10] = [
+    let cases: [(&[&str], &str); 13] = [
         (&["vod", nobody, "--connections", "1"], "Does the server run"),
         (&["vod", "http://192.0.2.7", "--runs", "1"], "--i-own-this-target"),
         (&["vod", "127.0.0.1:8000"], "http://"),
@@ -337,6 +352,10 @@ fn mistakes_are_told_with_what_to_do() {
         (&["vod", nobody, "--runs", "0"], "runs is 0"),
         (&["vod", nobody, "--pid", "4294967294"], "no such process"),
         (&["vod", nobody, "--meter", "/nowhere"], "does not tell watts"),
+        // Before anything is asked of the server.
+        (&["vod", nobody, "--connections", "1,0"], "connections is 0"),
+        (&["vod", nobody, "--duration", "0s"], "duration is 0"),
+        (&["vod", nobody, "--cpus", "1000"], "may run on"),
         (&["sweep", nobody, "--sizes", "large"], "sizes with units"),
         (&["run", file, nobody], "connnections"),
     ];

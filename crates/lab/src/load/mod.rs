@@ -162,7 +162,7 @@ impl Load {
     }
 
     /// Refuses what is out of bounds.
-    fn validate(&self) -> Result<(), LabError> {
+    pub(crate) fn validate(&self) -> Result<(), LabError> {
         let (connections, threads, streams) = (self.connections, self.threads, self.streams);
         let fine = (1..=CONNECTIONS_MAX).contains(&connections);
         require(fine, "connections", connections, "1 to 1000000")?;

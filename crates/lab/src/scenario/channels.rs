@@ -182,7 +182,8 @@ fn try_out(
         failed = failed.max(measured.failed_share());
         last = Some((measured.goodput_bps / 1e9, response_ms(measured)));
     }
-    let Some((gbps, response_ms)) = last else { return Ok(()) };
+    // What was cut short says nothing of a number of channels.
+    let Some((gbps, response_ms)) = last.filter(|_| !bench.is_over()) else { return Ok(()) };
     let ratio = (!ratios.is_empty()).then(|| ratios.iter().sum::<f64>() / ratios.len() as f64);
     let share = options.known_share;
     let chance = 3.0 * (share * (1.0 - share) / users.max(1.0)).sqrt();

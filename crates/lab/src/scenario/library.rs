@@ -9,7 +9,7 @@
 use super::result::mean_and_deviation;
 use super::{Bench, DataSet, ExtraTable, Kpi, Moment, Outcome, Setup, studies};
 use crate::error::{LabError, require};
-use crate::load::Pace;
+use crate::load::{CONNECTIONS_MAX, Pace};
 use freshet_base::units::format_bytes;
 use std::time::Duration;
 
@@ -76,6 +76,10 @@ pub fn run(
         }
     };
     require(!options.connections.is_empty(), "connections", "none", "at least one number")?;
+    for connections in &options.connections {
+        let fine = (1..=CONNECTIONS_MAX).contains(connections);
+        require(fine, "connections", connections, "1 to 1000000")?;
+    }
     require((1..=100).contains(&options.runs), "runs", options.runs, "1 to 100")?;
     let source = format!("{}, VoD and Live Linear Test Methodologies", studies::THROUGHPUT);
     let mut bench = Bench::new(name, title, &source, setup, show)?;

@@ -21,6 +21,7 @@ pub mod sweep;
 pub use result::{ExtraPlot, ExtraTable, Kpi, Machine, Outcome, SCHEMA, Step, Verdict};
 
 use crate::error::{LabError, require};
+use crate::load::measurement::Measurement;
 use crate::load::target::Target;
 use crate::load::workload::{Draw, Workload};
 use crate::load::{KnownContent, Load, Progress, TlsOptions, Version, run};
@@ -128,6 +129,35 @@ impl Setup {
             stop: Arc::default(),
         }
     }
+
+    /// Refuses what would be out of bounds in the first load, which may come minutes later.
+    fn validate(&self) -> Result<(), LabError> {
+        let mut load = Load::new(self.target.clone(), Workload::single("any", "/")?);
+        self.apply(&mut load);
+        load.connections = load.threads.max(1);
+        load.validate()?;
+        for cpu in self.cpus.iter().copied() {
+            // On a thread of its own, which nobody needs afterwards.
+            let pin = move || freshet_net::topology::pin_current_thread(&[cpu]).is_ok();
+            let is_pinned = std::thread::spawn(pin).join().unwrap_or(false);
+            require(is_pinned, "cpus", cpu, "a processor that this program may run on")?;
+        }
+        Ok(())
+    }
+
+    /// Makes a load go by these settings.
+    fn apply(&self, load: &mut Load) {
+        load.http2 = self.http2;
+        load.streams = self.streams;
+        load.tls = self.tls.clone();
+        load.threads = self.threads;
+        load.cpus.clone_from(&self.cpus);
+        load.warmup = self.warmup;
+        load.duration = self.duration;
+        load.interval = self.interval;
+        load.timeout = self.timeout;
+        load.check_one_in = self.check_one_in;
+    }
 }
 
 /// What goes on in a scenario.
@@ -170,6 +200,7 @@ impl<'a> Bench<'a> {
         setup: Setup,
         show: &'a mut dyn FnMut(&Moment),
     ) -> Result<Self, LabError> {
+        setup.validate()?;
         let mut observer = Observer::default();
         let mut warnings = Vec::new();
         if let Some(url) = &setup.metrics {
@@ -238,28 +269,27 @@ impl<'a> Bench<'a> {
     pub fn load(&self, workload: Workload) -> Load {
         let setup = &self.setup;
         let mut load = Load::new(setup.target.clone(), workload);
-        load.http2 = setup.http2;
-        load.streams = setup.streams;
-        load.tls = setup.tls.clone();
-        load.threads = setup.threads;
-        load.cpus.clone_from(&setup.cpus);
-        load.warmup = setup.warmup;
-        load.duration = setup.duration;
-        load.interval = setup.interval;
-        load.timeout = setup.timeout;
-        load.check_one_in = setup.check_one_in;
+        setup.apply(&mut load);
         load.known_content.clone_from(&self.known_content);
         load.seed = setup.seed.wrapping_add(self.outcome.steps.len() as u64);
         load.stop = Arc::clone(&setup.stop);
         load
     }
 
-    /// Runs a load and keeps its figures as a step.
+    /// Runs a load and keeps its figures as a step. One that cannot begin behind others ends the scenario
+    /// without figures of its own: what was measured before is not lost with it.
     ///
     /// # Errors
-    /// As [`run`].
+    /// As [`run`], of the first load.
     pub fn measure(&mut self, name: &str, x: f64, load: Load) -> Result<&Step, LabError> {
-        let measured = self.run(name, load)?;
+        let connections = load.connections;
+        let measured = match self.run(name, load) {
+            Err(error) if !self.outcome.steps.is_empty() => {
+                let cut_short = Some(error.to_string());
+                Measurement { connections, cut_short, ..Measurement::default() }
+            }
+            measured => measured?,
+        };
         if let Some(why) = &measured.cut_short {
             self.outcome.cut_short = Some(format!("{name}: {why}"));
         }
@@ -288,7 +318,8 @@ impl<'a> Bench<'a> {
     /// its requests in all.
     ///
     /// # Errors
-    /// As [`run`]; [`LabError::TargetSilent`] when most requests fail, with what the server said.
+    /// As [`run`]; [`LabError::TargetSilent`] when most requests fail, with what the server said. Behind
+    /// other loads either ends the scenario instead.
     pub fn fill(&mut self, workload: Workload, count: u64) -> Result<(), LabError> {
         if !self.setup.prefill || self.is_over() || count == 0 {
             return Ok(());
@@ -299,14 +330,17 @@ impl<'a> Bench<'a> {
         load.streams = 1;
         load.check_one_in = 0;
         load.duration = crate::load::DURATION_MAX;
-        let measured = self.run("filling the cache", load)?;
+        let measured = match self.run("filling the cache", load) {
+            Err(error) => return self.fail_to_fill(error),
+            Ok(measured) => measured,
+        };
         if let Some(why) = measured.cut_short {
             self.outcome.cut_short = Some(format!("filling the cache: {why}"));
             return Ok(());
         }
         let failed = measured.errors.total();
         if failed * 2 > count {
-            return Err(LabError::TargetSilent {
+            return self.fail_to_fill(LabError::TargetSilent {
                 url: self.setup.target.url(),
                 why: format!(
                     "of {count} requests to fill the cache {failed} failed ({} with a status of 400 or \
@@ -319,6 +353,14 @@ impl<'a> Bench<'a> {
         if failed > 0 {
             self.warn(format!("{failed} of {count} requests failed while the cache was filled"));
         }
+        Ok(())
+    }
+
+    fn fail_to_fill(&mut self, error: LabError) -> Result<(), LabError> {
+        if self.outcome.steps.is_empty() {
+            return Err(error);
+        }
+        self.outcome.cut_short = Some(format!("filling the cache: {error}"));
         Ok(())
     }
 
@@ -353,7 +395,7 @@ impl<'a> Bench<'a> {
         }
         let seconds = begun.elapsed().as_secs_f64().max(1e-6);
         let last = before.1;
-        let measured = crate::load::measurement::Measurement {
+        let measured = Measurement {
             seconds,
             server: self.observer.server.as_ref().and_then(|server| {
                 let cpu_seconds = last.cpu_seconds? - first.cpu_seconds?;
@@ -401,11 +443,7 @@ impl<'a> Bench<'a> {
         self.outcome
     }
 
-    fn run(
-        &mut self,
-        name: &str,
-        load: Load,
-    ) -> Result<crate::load::measurement::Measurement, LabError> {
+    fn run(&mut self, name: &str, load: Load) -> Result<Measurement, LabError> {
         let Self { observer, show, outcome, planned, setup, .. } = self;
         let number = outcome.steps.len() + 1;
         let further = planned.saturating_sub(number) as f64;
