@@ -400,6 +400,19 @@ fn connections_over_http3_are_opened_at_a_rate_and_stay() {
 }
 
 #[test]
+fn a_server_that_does_not_speak_http3_fails_the_load() {
+    let (_origin, url) = origin();
+    let url = url.replace("http://", "https://");
+    let output = run(freshet().args(["lab", "http3", &url, "--duration", "300ms", "--json"]));
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(figures["failed"], 1, "{figures}");
+    assert!(figures["failures"][0].as_str().unwrap().contains("over UDP"), "{figures}");
+    let output = run(freshet().args(["lab", "http3", &url, "--connections", "0"]));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
 fn an_interrupted_load_over_http3_keeps_what_it_has() {
     let home = tempfile::tempdir().unwrap();
     let (_origin, address) = origin();

@@ -2,7 +2,7 @@
 
 use super::common::span;
 use super::stop_at_signals;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use freshet_base::units;
 use freshet_lab::http3::{self, Figures, Load};
@@ -69,6 +69,9 @@ pub(super) struct Http3 {
 
 impl Http3 {
     pub(super) fn run(self) -> Result<ExitCode> {
+        if self.connections == 0 {
+            bail!("--connections 0 is no load: it takes one or more");
+        }
         let load = Load {
             target: Target::parse(&self.url, self.i_own_this_target)?,
             tls: TlsOptions {

@@ -148,6 +148,14 @@ impl<'a> World<'a> {
         let now = Instant::now();
         let open: usize = self.clients.values().map(Client::asking).sum();
         (0..open).for_each(|_| self.figures.fail("no answer came".to_owned()));
+        // A port that nobody is at says nothing, and handshakes with it do not end before the load does.
+        if opened > 0 && self.figures.handshakes == 0 && self.figures.failed == 0 {
+            let address = self.load.target.address;
+            let why = format!(
+                "no connection was made: does the server speak HTTP/3 at {address}, over UDP?"
+            );
+            self.figures.fail(why);
+        }
         for client in self.clients.values_mut() {
             client.close(now);
         }
