@@ -75,6 +75,8 @@ impl Target {
 /// Whether an address is this machine's or of a private network, where a load cannot hit strangers.
 fn is_near(ip: IpAddr) -> bool {
     match ip {
+        // Who connects to no address in particular comes to this machine.
+        ip if ip.is_unspecified() => true,
         IpAddr::V4(ip) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
         IpAddr::V6(ip) => match ip.to_ipv4_mapped() {
             Some(ip) => is_near(IpAddr::V4(ip)),
@@ -124,9 +126,14 @@ mod tests {
             assert!(error.to_string().contains("--i-own-this-target"), "{error}");
             assert!(Target::parse(url, true).is_ok());
         }
-        for url in
-            ["http://192.168.1.1", "http://172.16.0.1", "http://[fd00::1]", "http://[fe80::1]"]
-        {
+        for url in [
+            "http://192.168.1.1",
+            "http://172.16.0.1",
+            "http://[fd00::1]",
+            "http://[fe80::1]",
+            "http://0.0.0.0:80",
+            "http://[::]",
+        ] {
             assert!(Target::parse(url, false).is_ok(), "{url}");
         }
     }
