@@ -187,7 +187,7 @@ pub(super) struct Context {
 impl Context {
     pub(super) fn new(load: Arc<Load>, shared: Arc<Shared>, thread: usize) -> Self {
         let meter = Meter::new(load.workload.classes().len());
-        let random = Random::new(load.seed ^ (thread as u64) << 32);
+        let random = Random::new(load.seed ^ (thread as u64) << 32).of_run(load.run);
         Self {
             meter,
             random,

@@ -114,6 +114,8 @@ pub struct Load {
     pub known_content: Option<Arc<KnownContent>>,
     /// What choices follow from.
     pub seed: u64,
+    /// Which run it is of: what nobody has asked for has other names in another.
+    pub run: u64,
     /// Set from outside to end early.
     pub stop: Arc<AtomicBool>,
     /// The end of each request's head, made once.
@@ -156,6 +158,7 @@ impl Load {
             check_one_in: 0,
             known_content: None,
             seed: 1,
+            run: 0,
             stop: Arc::default(),
             request_tail: request_tail.into_bytes(),
         }

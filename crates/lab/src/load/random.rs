@@ -4,16 +4,31 @@ use crate::content::mix;
 
 /// SplitMix64. Good enough to pick objects with, and one multiplication chain per number.
 #[derive(Clone, Debug)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random {
+    state: u64,
+    /// What numbers that name something unknown differ by from those of another run.
+    run: u64,
+}
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(mix(seed))
+        Self { state: mix(seed), run: 0 }
+    }
+
+    /// The same numbers, and names of this run alone for what is unknown.
+    pub(crate) fn of_run(self, run: u64) -> Self {
+        Self { run: mix(run), ..self }
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(self.0)
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.state)
+    }
+
+    /// A number for something that nobody has asked for before, not in another run of the same seed either:
+    /// the cache may still have what that asked for.
+    pub(crate) fn unknown(&mut self) -> u64 {
+        self.next() ^ self.run
     }
 
     /// A number from `first` to `last`, both included, each as likely; `first` if they are swapped.

@@ -81,7 +81,7 @@ impl Draw {
                 let rank = table.partition_point(|share| *share <= point);
                 rank.min(table.len().saturating_sub(1)) as u64 + 1
             }
-            Self::Random => random.next(),
+            Self::Random => random.unknown(),
             Self::Sequence { first, divide, modulo } => {
                 first + (sequence / (*divide).max(1)) % (*modulo).max(1)
             }
@@ -119,7 +119,7 @@ impl Request {
             match piece {
                 Piece::Literal(bytes) => out.extend_from_slice(bytes),
                 Piece::Range(first, last) => write_digits(random.between(*first, *last), out),
-                Piece::Random => write_letters(random.next(), out),
+                Piece::Random => write_letters(random.unknown(), out),
                 Piece::Variable { index, letters } => {
                     let value = values.get(*index).copied().unwrap_or(0);
                     if *letters { write_letters(value, out) } else { write_digits(value, out) }
@@ -330,6 +330,21 @@ mod tests {
         assert!(first.starts_with("/x5/") && first.ends_with("?v=7"), "{first}");
         assert_eq!(first.len(), "/x5/".len() + 13 + "?v=7".len());
         assert_ne!(first, second);
+    }
+
+    #[test]
+    fn what_is_unknown_is_so_in_another_run_of_the_same_seed() {
+        let workload = Workload::default().variable("nobody", Draw::Random).unwrap();
+        let workload =
+            workload.session(1.0, false, &[("a", "/{1-1000}/{nobody}/{random}")]).unwrap();
+        let of_run = |run: u64| path(&workload, &mut Random::new(7).of_run(run), 0, 0);
+        let (first, second) = (of_run(1), of_run(2));
+        let parts = |text: &str| text.split('/').map(str::to_owned).collect::<Vec<_>>();
+        let (first, second) = (parts(&first), parts(&second));
+        assert_eq!(first[1], second[1], "what is known is chosen by the seed");
+        assert_ne!(first[2], second[2]);
+        assert_ne!(first[3], second[3]);
+        assert_eq!(of_run(1), of_run(1));
     }
 
     #[test]

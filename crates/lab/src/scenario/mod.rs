@@ -272,6 +272,7 @@ impl<'a> Bench<'a> {
         setup.apply(&mut load);
         load.known_content.clone_from(&self.known_content);
         load.seed = setup.seed.wrapping_add(self.outcome.steps.len() as u64);
+        load.run = self.outcome.started_unix_ms;
         load.stop = Arc::clone(&setup.stop);
         load
     }
