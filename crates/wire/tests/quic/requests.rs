@@ -4,7 +4,9 @@
 use crate::raw::Raw;
 use freshet_wire::h3::Code;
 use freshet_wire::h3::frame::{kind, write_head};
+use freshet_wire::h3::limits::RESETS_MAX;
 use freshet_wire::h3::qpack;
+use freshet_wire::quic::frame::write_stream_head;
 
 fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -285,4 +287,38 @@ fn streams_one_way() {
     let mut raw = Raw::connected();
     raw.frames(&crate::errors::numbers(5, &[3, 0], &[]));
     assert_eq!(raw.heard.closed, Some((true, Code::ClosedCriticalStream as u64)));
+}
+
+#[test]
+fn who_wants_no_response_before_it_asks_is_not_looked_at() {
+    let stop = |stream: u64| crate::errors::numbers(5, &[stream, 9], &[]);
+    let mut raw = Raw::connected();
+    // The second one comes before the first, of which something is known only by that.
+    for stream in [4, 0] {
+        raw.frames(&stop(stream));
+        raw.stream(stream, 0, &get(), true);
+        assert_eq!(raw.heard.resets.get(&stream), Some(&9));
+    }
+    assert_eq!((raw.requests, raw.heard.closed), (0, None));
+    assert_eq!(raw.server.streams(), 0);
+    raw.stream(8, 0, &get(), true);
+    assert_eq!(raw.requests, 1);
+    // Who stops what was answered gives nothing up.
+    raw.frames(&stop(8));
+    assert_eq!(raw.heard.closed, None);
+    // It is as one that is given up later, and counts as that. Time pays for some of them.
+    let mut raw = Raw::connected();
+    for stream in (0..2 * RESETS_MAX).map(|at| 4 * u64::from(at)) {
+        raw.frames(&[stop(stream), stream_frame(stream, &get())].concat());
+    }
+    let ended = raw.heard.closed;
+    assert_eq!((raw.requests, ended), (0, Some((true, Code::ExcessiveLoad as u64))));
+}
+
+/// The frame with all of a stream.
+fn stream_frame(stream: u64, bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_stream_head(stream, 0, bytes.len(), true, &mut out);
+    out.extend_from_slice(bytes);
+    out
 }

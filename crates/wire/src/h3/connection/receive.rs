@@ -60,13 +60,20 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
         if is_known || is_new { self.reset_seen() } else { Ok(()) }
     }
 
-    /// The client wants no response.
+    /// The client wants no response. Where it says so before it asks, nothing it asks for is looked at: no
+    /// window would hold back a response that goes nowhere.
     fn stopped_by_client(&mut self, number: u64) -> Result<(), Code> {
-        if !self.streams.contains_key(&number) {
+        let is_known = self.streams.contains_key(&number);
+        // What was answered is not read any more.
+        if !is_known && self.quic.readable(number).is_none() {
             return Ok(());
         }
+        self.note_number(number);
         self.quic.stop(number, Code::RequestCancelled as u64);
-        self.lost_by_client(number);
+        match is_known {
+            true => self.lost_by_client(number),
+            false => self.tables.cancel(number),
+        }
         self.reset_seen()
     }
 
