@@ -368,7 +368,7 @@ def qpack_inserts(bed):
 def priority_update_flood(bed):
     def payloads(one):
         control = one.client.h3()._local_control_stream_id
-        at, update = one.written(control), frame(PRIORITY_UPDATE, 5, 4000, rest=b"u=%d")
+        at, update = one.written(control), frame(PRIORITY_UPDATE, 5, 400, rest=b"u=%d")
         for number in range(200):
             said = b"".join(update % (each % 8) for each in range(64))
             yield stream(control, said, at)

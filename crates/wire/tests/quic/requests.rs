@@ -225,6 +225,11 @@ fn frames_of_the_control_stream() {
             Code::IdError,
         ),
         (
+            "RFC 9218 §7.2 of a request beyond the limit",
+            [settings(&[]), frame(kind::PRIORITY_UPDATE, &[40])].concat(),
+            Code::IdError,
+        ),
+        (
             "RFC 9218 §7.2 of a push",
             [settings(&[]), frame(kind::PRIORITY_UPDATE_PUSH, &[0])].concat(),
             Code::IdError,
@@ -234,6 +239,10 @@ fn frames_of_the_control_stream() {
         raw.stream(2, 0, &[&[0][..], &bytes].concat(), false);
         assert_eq!(raw.heard.closed, Some((true, code as u64)), "{section}, not {code:?}");
     }
+    let mut raw = Raw::established();
+    let last = frame(kind::PRIORITY_UPDATE, &[36]);
+    raw.stream(2, 0, &[&[0][..], &settings(&[]), &last].concat(), false);
+    assert_eq!(raw.heard.closed, None);
     let mut raw = Raw::established();
     raw.stream(2, 0, &[&[0][..], &settings(&[]), &farewells(8, 4)].concat(), false);
     assert!(raw.heard.closed.is_none_or(|(_, code)| code == Code::NoError as u64));

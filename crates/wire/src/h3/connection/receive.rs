@@ -379,6 +379,10 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             Said::Goaway(push) => self.peer_leaving = Some(push),
             Said::MaxPush(count) if count < self.pushes => return Err(Code::IdError),
             Said::MaxPush(count) => self.pushes = count,
+            // A request that may not be made yet has no place among others (RFC 9218 §7.2).
+            Said::Priority(number, _) if !self.quic.may_be_opened(number) => {
+                return Err(Code::IdError);
+            }
             Said::Priority(number, priority) => {
                 if self.streams.contains_key(&number) {
                     self.prioritize(number, priority);

@@ -114,6 +114,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
             && self.streams.sending_half(stream).is_some_and(|send| !send.is_shut())
     }
 
+    /// Whether a client's stream is among those that it may open, or has opened.
+    pub fn may_be_opened(&self, stream: u64) -> bool {
+        self.streams.may_be_opened(stream)
+    }
+
     /// How many streams are open, of all kinds.
     pub fn streams(&self) -> usize {
         self.streams.len()

@@ -68,17 +68,19 @@ impl<P: AsRef<[u8]>> Streams<P> {
         Ok(self.streams.get_mut(&number).and_then(|stream| stream.receive.as_mut()))
     }
 
+    /// Whether a client's stream is among those that it may open, or has opened.
+    pub(in crate::quic) fn may_be_opened(&self, number: u64) -> bool {
+        let kind = usize::from(number & ONE_WAY != 0);
+        self.opened_max.get(kind).is_some_and(|max| number >> 2 < *max)
+    }
+
     /// A client's stream was named: it and those before it of its kind are open (RFC 9000 §3.2).
     pub(super) fn open_by_peer(&mut self, number: u64) -> Result<(), Error> {
-        let kind = usize::from(number & ONE_WAY != 0);
-        let (Some(opened), Some(max)) = (self.opened.get_mut(kind), self.opened_max.get(kind))
-        else {
-            return Ok(());
-        };
-        let place = number >> 2;
-        if place >= *max {
+        if !self.may_be_opened(number) {
             return Err(Error::new(code::STREAM_LIMIT_ERROR, "there are too many streams"));
         }
+        let (kind, place) = (usize::from(number & ONE_WAY != 0), number >> 2);
+        let Some(opened) = self.opened.get_mut(kind) else { return Ok(()) };
         while *opened <= place {
             let number = *opened << 2 | if kind == 0 { 0 } else { ONE_WAY };
             let send = (kind == 0).then(|| Sending::new(self.peer_limit));
