@@ -1,5 +1,6 @@
 //! What a connection holds that nobody asks anything of.
 
+use crate::errors::numbers;
 use crate::raw::Raw;
 use crate::requests::get;
 use crate::skip;
@@ -41,6 +42,21 @@ fn an_idle_connection_holds_little() {
     let own = size_of::<h3::Connection<Vec<u8>>>();
     eprintln!("an idle connection holds {bytes} bytes, and is {own}");
     assert!(bytes <= IDLE_BYTES_MAX, "an idle connection holds {bytes} bytes");
+}
+
+#[test]
+fn a_connection_that_is_closed_keeps_nothing_of_streams() {
+    let mut raw = Raw::connected();
+    // The last byte of a window, behind all of the rest.
+    raw.frames(&numbers(0xc, &[0, (1 << 18) - 1], b"a"));
+    raw.server.quic.forget_streams();
+    assert!(raw.server.quic.streams() > 0, "they are of use while it is open");
+    raw.frames(&numbers(0x1d, &[0x100, 0], &[]));
+    raw.server.quic.forget_streams();
+    let quic = &raw.server.quic;
+    assert_eq!((quic.streams(), quic.kept(), quic.is_over()), (0, 0, false));
+    raw.pass(std::time::Duration::from_secs(1));
+    assert!(raw.server.quic.is_over());
 }
 
 /// Bytes that this test leaves behind when it runs again under valgrind, with so many connections.

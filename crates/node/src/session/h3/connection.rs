@@ -430,6 +430,8 @@ impl Session {
         }
         if let Some(open) = self.handle.open.take() {
             state.break_all();
+            state.connection.quic.forget_streams();
+            (self.kept, self.held) = (Kept::default(), None);
             if state.connection.has_failed() {
                 self.port.worker.stats.h3_errors.increment();
             }

@@ -279,6 +279,16 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
     }
 
+    /// Lets go what is kept of streams, once the connection is closed and all that came is looked at. What is
+    /// left to be said needs none of it, and how long that takes is the client's doing: three times the round trip
+    /// and more that it has shown.
+    pub fn forget_streams(&mut self) {
+        if self.phase != Phase::Open {
+            self.streams = Streams::new(&self.local);
+            self.early = Vec::new();
+        }
+    }
+
     /// Another id for the client to use; see [`ids_wanted`](Self::ids_wanted).
     pub fn add_id(&mut self, id: Id, reset_token: [u8; 16]) {
         self.own_ids.add(id, reset_token);
