@@ -95,16 +95,23 @@ impl Path {
         })
     }
 
-    /// A datagram of that size arrived.
+    /// A datagram of that size arrived. One that was sent on another way says nothing of this.
     pub(super) fn probe_arrived(&mut self, bytes: usize) {
-        self.is_probing = false;
-        self.datagram_bytes = self.datagram_bytes.max(bytes);
+        if std::mem::take(&mut self.is_probing) {
+            self.datagram_bytes = self.datagram_bytes.max(bytes);
+        }
     }
 
     /// It did not.
     pub(super) fn probe_lost(&mut self) {
+        if std::mem::take(&mut self.is_probing) {
+            self.probes_left = self.probes_left.saturating_sub(1);
+        }
+    }
+
+    /// The client is here again; what became of a probe meanwhile was told of another way.
+    pub(super) fn come_back(&mut self) {
         self.is_probing = false;
-        self.probes_left = self.probes_left.saturating_sub(1);
     }
 
     /// Nothing arrives any more: perhaps because of the size, or of the marks.
@@ -214,5 +221,17 @@ mod tests {
         assert_eq!(path.take_probe(1300), Some(1300));
         path.probe_arrived(1300);
         assert_eq!((path.datagram_bytes(), path.take_probe(1300)), (1300, None));
+    }
+
+    #[test]
+    fn what_was_asked_of_another_way_says_nothing_of_this() {
+        let mut path = Path::new(route(), true);
+        path.probe_arrived(DATAGRAM_BYTES_MAX);
+        (0..PROBES_PER_SIZE).for_each(|_| path.probe_lost());
+        assert_eq!(path.datagram_bytes(), DATAGRAM_BYTES_MIN);
+        assert_eq!(path.take_probe(65_527), Some(DATAGRAM_BYTES_MAX));
+        // What became of that one was told while the client was elsewhere.
+        path.come_back();
+        assert_eq!(path.take_probe(65_527), Some(DATAGRAM_BYTES_MAX));
     }
 }
