@@ -90,5 +90,9 @@ pub const PACKETS_PER_DATAGRAM_MAX: usize = 5;
 /// ciphers allow (RFC 9001 §6.6: 2^36 and 2^52).
 pub const FORGED_PACKETS_MAX: u64 = 1 << 32;
 
+/// How long what is left of a closed connection answers what still comes, at most: three probe timeouts of a
+/// way of which nothing is known take 3 s, and a client that acknowledges late makes them as long as it likes.
+pub const CLOSED_MAX: Duration = Duration::from_secs(10);
+
 /// How often the time until the next probe is doubled while there is no answer.
 pub const BACKOFFS_MAX: u32 = 8;

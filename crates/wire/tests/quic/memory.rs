@@ -5,7 +5,7 @@ use crate::raw::Raw;
 use crate::requests::get;
 use crate::skip;
 use freshet_wire::h3;
-use freshet_wire::quic::limits::REST_AFTER;
+use freshet_wire::quic::limits::{CLOSED_MAX, REST_AFTER};
 use std::process::{Command, Stdio};
 
 /// Bytes of the engine's: keys, streams of control, ids, numbers of packets. A node's task, its client and
@@ -56,6 +56,20 @@ fn a_connection_that_is_closed_keeps_nothing_of_streams() {
     let quic = &raw.server.quic;
     assert_eq!((quic.streams(), quic.kept(), quic.is_over()), (0, 0, false));
     raw.pass(std::time::Duration::from_secs(1));
+    assert!(raw.server.quic.is_over());
+}
+
+#[test]
+fn a_client_that_acknowledges_late_is_not_remembered_for_longer() {
+    let mut raw = Raw::connected();
+    // Something is said to it, and it answers 20 s later.
+    raw.server.shut_down();
+    assert_eq!(raw.take(), 1);
+    raw.now += std::time::Duration::from_secs(20);
+    assert!(raw.acknowledge_oldest(1));
+    raw.frames(&numbers(0x1d, &[0x100, 0], &[]));
+    assert!(raw.server.quic.closed().is_some() && !raw.server.quic.is_over());
+    raw.pass(CLOSED_MAX);
     assert!(raw.server.quic.is_over());
 }
 

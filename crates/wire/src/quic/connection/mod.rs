@@ -23,7 +23,7 @@ use super::ecn::Counts;
 use super::error::Error;
 use super::id::Id;
 use super::ids::{OwnIds, PeerIds};
-use super::limits::{IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, REST_AFTER};
+use super::limits::{CLOSED_MAX, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, REST_AFTER};
 use super::one_rtt::OneRtt;
 use super::pacer::Pacer;
 use super::parameters::{Local, Names, Peer};
@@ -279,9 +279,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
     }
 
-    /// Lets go what is kept of streams, once the connection is closed and all that came is looked at. What is
-    /// left to be said needs none of it, and how long that takes is the client's doing: three times the round trip
-    /// and more that it has shown.
+    /// Lets go what is kept of streams, once the connection is closed and all that came is looked at: what is
+    /// left to be said needs none of it.
     pub fn forget_streams(&mut self) {
         if self.phase != Phase::Open {
             self.streams = Streams::new(&self.local);
@@ -362,7 +361,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
         self.closed = Some(closed);
         // Long enough for packets on the way to be known (RFC 9000 §10.2).
-        let end = now + 3 * self.rtt.probe_timeout();
+        let end = now + (3 * self.rtt.probe_timeout()).min(CLOSED_MAX);
         match closed {
             Closed::Idle => self.phase = Phase::Over,
             Closed::ByClient { .. } => self.phase = Phase::Draining(end),
