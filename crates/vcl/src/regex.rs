@@ -75,6 +75,13 @@ fn limits(steps_max: u32) -> String {
     )
 }
 
+/// What PCRE2 itself says. Before that the crate names the library, and a place that counts the bounds
+/// as well, which nobody wrote.
+fn reason(error: &pcre2::Error) -> String {
+    let said = error.to_string();
+    said.splitn(3, ": ").last().unwrap_or_default().to_owned()
+}
+
 fn build(pattern: &str) -> Result<pcre2::bytes::Regex, pcre2::Error> {
     pcre2::bytes::RegexBuilder::new().jit_if_available(true).build(pattern)
 }
@@ -83,7 +90,7 @@ impl Regex {
     pub(crate) fn compile(pattern: &str, steps_max: u32) -> Result<Self, BadPattern> {
         let limits = limits(steps_max);
         let inner = build(&format!("{limits}{pattern}")).map_err(|error| BadPattern {
-            message: error.to_string(),
+            message: reason(&error),
             offset: error.offset().unwrap_or(0).saturating_sub(limits.len()).min(pattern.len()),
         })?;
         let prefix = prefix(pattern).into();
@@ -342,5 +349,6 @@ mod tests {
     fn a_bad_pattern_names_its_place() {
         let Err(error) = Regex::compile("a(b", 1000) else { panic!("a bad pattern") };
         assert_eq!(error.offset, 3, "{}", error.message);
+        assert_eq!(error.message, "missing closing parenthesis");
     }
 }
