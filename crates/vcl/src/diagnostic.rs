@@ -189,16 +189,20 @@ impl Report {
         let mut out = String::from("Message from VCC-compiler:\n");
         for one in self.diagnostics.iter().filter(|one| one.severity == severity) {
             let _ = writeln!(out, "{}", one.message);
-            if one.message.starts_with("Symbol not found: '") {
+            // What is many words is told with its end.
+            let told = if one.message.starts_with("Symbol not found: '") {
                 out.push_str("At: ");
-            }
-            self.vcc_place(one.span, &mut out);
+                Place::Whole
+            } else {
+                Place::Start
+            };
+            self.vcc_place(one.span, told, &mut out);
             out.push('\n');
             for (span, label) in &one.related {
                 // What goes on with the message is a paragraph of its own.
                 let (before, end) = if label.starts_with("...") { ("\n", "") } else { ("", ":") };
                 let _ = writeln!(out, "{before}{label}{end}");
-                self.vcc_place(*span, &mut out);
+                self.vcc_place(*span, Place::Start, &mut out);
                 out.push('\n');
             }
             out.push_str(behind);
@@ -206,16 +210,19 @@ impl Report {
         out
     }
 
-    fn vcc_place(&self, span: Span, out: &mut String) {
+    fn vcc_place(&self, span: Span, told: Place, out: &mut String) {
         let (name, line, _) = self.sources.place(span);
         let Some((text, marked)) = self.sources.line(span) else { return };
         let (mut shown, mut marks, mut width) = (String::new(), String::new(), 0);
-        let mut column = 0;
+        let (mut column, mut last) = (0, 0);
         for (at, sign) in text.char_indices() {
             let is_marked = marked.contains(&at) || (marked.is_empty() && at == marked.start);
             let cells = if sign == '\t' { TAB_CELLS - width % TAB_CELLS } else { 1 };
             if at == marked.start {
                 column = width;
+            }
+            if is_marked {
+                last = width;
             }
             match sign {
                 '\t' => shown.extend(std::iter::repeat_n(' ', cells)),
@@ -227,8 +234,21 @@ impl Report {
         if marked.start >= text.len() {
             column = width;
         }
-        let _ = writeln!(out, "('{name}' Line {line} Pos {})\n{shown}\n{marks}", column + 1);
+        let _ = write!(out, "('{name}' Line {line} Pos {})", column + 1);
+        if told == Place::Whole {
+            let _ = write!(out, " -- (Pos {})", last.max(column) + 1);
+        }
+        let _ = writeln!(out, "\n{shown}\n{marks}");
     }
+}
+
+/// What is told of a place in the words of Varnish's compiler.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// Where it begins.
+    Start,
+    /// Where it begins and ends.
+    Whole,
 }
 
 /// Cells from one stop of a tab to the next.

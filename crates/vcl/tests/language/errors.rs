@@ -358,7 +358,9 @@ fn a_mistake_is_shown_with_a_mark_below_it() {
     let vcc = report.render_vcc();
     assert!(vcc.starts_with("Message from VCC-compiler:\nSymbol not found: 'req.foo'"), "{vcc}");
     assert!(
-        vcc.contains("At: ('<vcl.inline>' Line 3 Pos 20)\nsub vcl_recv { set req.foo = 1; }\n"),
+        vcc.contains(
+            "At: ('<vcl.inline>' Line 3 Pos 20) -- (Pos 26)\nsub vcl_recv { set req.foo = 1; }\n"
+        ),
         "{vcc}"
     );
     assert!(vcc.contains("-------------------#######-------"), "{vcc}");
