@@ -81,7 +81,10 @@ impl Sources for Files {
             None => {
                 let looked: Vec<_> =
                     places.iter().map(|place| place.display().to_string()).collect();
-                Err(format!("Cannot read file '{name}'\nlooked for {}", looked.join(", ")))
+                // Why, as the system says it and Varnish's compiler with it; a folder is there.
+                let is_there = places.iter().any(|place| place.exists());
+                let why = if is_there { "" } else { " (No such file or directory)" };
+                Err(format!("Cannot read file '{name}'{why}\nlooked for {}", looked.join(", ")))
             }
         }
     }
@@ -219,5 +222,11 @@ mod tests {
         let error = files.include("./a.vcl", "<inline>", false).unwrap_err();
         assert!(error.contains("needs absolute filename"), "{error}");
         assert!(files.include("x*.vcl", "", true).unwrap_err().contains("matched no files"));
+        let error = files.include("x.vcl", "", false).unwrap_err();
+        let why = "Cannot read file 'x.vcl' (No such file or directory)\nlooked for ";
+        assert!(error.starts_with(why), "{error}");
+        std::fs::create_dir(folder.path().join("x.vcl")).unwrap();
+        let error = files.include("x.vcl", "", false).unwrap_err();
+        assert!(error.starts_with("Cannot read file 'x.vcl'\nlooked for "), "{error}");
     }
 }
