@@ -57,6 +57,7 @@ const VALUES: &[(&str, &str)] = &[
     ("req.cmcd.v", ""),
     ("req.backend_hint", "b0"),
     ("req.ttl", "-1.000"),
+    ("req.max_age", "-1.000"),
     ("req.grace", "-1.000"),
     ("req.hash_always_miss", "false"),
     ("req.hash_ignore_busy", "false"),
