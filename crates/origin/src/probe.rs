@@ -37,6 +37,8 @@ pub struct ProbeSettings {
     pub initial: Option<u32>,
     /// `Host` to ask with, where it is not the origin's.
     pub host: Option<String>,
+    /// The head to send as it is, in place of one made of target, method and host; over HTTP/1.1.
+    pub head: Option<String>,
     /// Statuses that are good.
     pub expected: RangeInclusive<u16>,
 }
@@ -53,6 +55,7 @@ impl Default for ProbeSettings {
             threshold: 3,
             initial: None,
             host: None,
+            head: None,
             expected: 200..=200,
         }
     }
@@ -209,8 +212,11 @@ async fn ask(
     };
     let mut stream = establish(origin, offer, Instant::now() + settings.timeout).await?;
     attempt.reach(Step::connected(stream.peer_address()));
+    // A head that is given says itself whether a body is to come back.
+    let given = settings.head.as_deref();
+    let method = given.and_then(|head| head.split_ascii_whitespace().next());
     let head = RequestHead {
-        method: settings.method.clone(),
+        method: method.map_or_else(|| settings.method.clone(), Method::from_name),
         authority: settings.host.clone().unwrap_or_else(|| origin.authority()),
         target: settings.target.clone(),
         fields: [("User-Agent", "freshet-probe")].into_iter().collect(),
@@ -230,7 +236,10 @@ async fn ask(
     if origin.settings.proxy_header > 0 {
         proxy_protocol::write(origin.settings.proxy_header, None, None, &mut bytes);
     }
-    write::request_head(&head, Framing::None, &mut bytes);
+    match given {
+        Some(given) => bytes.extend_from_slice(given.as_bytes()),
+        None => write::request_head(&head, Framing::None, &mut bytes),
+    }
     if let Err(error) = stream.write(&bytes).await {
         attempt.reach(Step::NotSent);
         return Err(OriginError::from_io(&error, 0));

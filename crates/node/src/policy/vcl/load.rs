@@ -239,6 +239,7 @@ fn origin(
 fn probe_settings(probe: &freshet_vcl::Probe) -> ProbeSettings {
     ProbeSettings {
         target: probe.url.clone(),
+        head: probe.request.clone(),
         interval: span(probe.interval),
         timeout: span(probe.timeout),
         window: probe.window,
