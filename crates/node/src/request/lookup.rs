@@ -104,9 +104,8 @@ impl Machine<'_> {
                         (Reuse::Fresh, _) => Reason::Hit,
                         _ => Reason::HitStale,
                     };
-                    if let Some(ticket) = refresh {
+                    if refresh.is_some() {
                         self.keep_body().await;
-                        self.refresh(ticket, &object);
                     }
                     let (site, original) = (&self.task.site, object.original());
                     let selection = Selection::of(&self.task);
@@ -129,6 +128,7 @@ impl Machine<'_> {
                         collapsed,
                         sent: None,
                         for_one: Fields::new(),
+                        refresh,
                         _hold: None,
                     }));
                 }
@@ -267,6 +267,10 @@ impl Machine<'_> {
                 if found.reason == Reason::HitStale {
                     taken_stale.increment();
                 }
+                // As the policy left the request, and only where what is stored answers it.
+                if let Some(ticket) = found.refresh.take() {
+                    self.refresh(ticket, &found.object);
+                }
                 self.task.note_body_read("malloc", TRANSIENT);
                 State::Deliver(Box::new(found))
             }
@@ -382,6 +386,7 @@ impl Machine<'_> {
                 collapsed: false,
                 sent: None,
                 for_one: Fields::new(),
+                refresh: None,
                 _hold: None,
             }));
         }

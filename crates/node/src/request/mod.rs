@@ -43,7 +43,7 @@ use crate::transcript::{Message, Tag};
 use crate::worker::Worker;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Key, Object};
+use freshet_cache::{Key, Object, Ticket};
 use freshet_config::bandwidth::{self, Pace};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
@@ -325,6 +325,8 @@ struct Found {
     sent: Option<SentPart>,
     /// What the origin says to the client that asked, and to nobody else.
     for_one: Fields,
+    /// The turn to have it renewed while it is served.
+    refresh: Option<Ticket>,
     /// Keeps the bytes there until the response has a reader of its own.
     _hold: Option<BodyReader>,
 }

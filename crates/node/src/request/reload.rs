@@ -56,6 +56,7 @@ impl Machine<'_> {
             collapsed: false,
             sent: None,
             for_one: Fields::new(),
+            refresh: None,
             _hold: None,
         })))
     }

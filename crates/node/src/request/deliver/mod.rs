@@ -51,6 +51,7 @@ impl Machine<'_> {
                     collapsed: false,
                     sent,
                     for_one,
+                    refresh: None,
                     _hold: hold,
                 };
                 State::Deliver(Box::new(found))
