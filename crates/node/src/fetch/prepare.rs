@@ -46,9 +46,13 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
     }
     if let Some(stale) = stale {
         stale.with_head(|head| {
+            // A 304 says that a page is as it was. Said of the date of an error page, of one that is
+            // there by now and older, it would be taken for the error's where any is believed.
+            let says_so = head.status == 200 || !task.site.semantics.trusts_any_304;
             // An `ETag` that is not of the bytes would be confirmed for what nobody has.
-            let modified = head.fields.get("last-modified");
-            conditional::validate(&mut request.fields, head.etag(), modified);
+            let etag = head.etag().filter(|_| says_so);
+            let modified = head.fields.get("last-modified").filter(|_| says_so);
+            conditional::validate(&mut request.fields, etag, modified);
         });
         return request;
     }
