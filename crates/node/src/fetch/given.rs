@@ -10,7 +10,7 @@ use super::{Fetched, Made};
 use crate::decisions::{NotStored, deciding_field};
 use crate::delivery::StoredBody;
 use crate::keepers::Passing;
-use crate::policy::{FetchKind, Synthetic};
+use crate::policy::{Answer, FetchKind, Synthetic};
 use freshet_cache::{LeftBy, Marker};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
@@ -70,6 +70,9 @@ impl Answered {
             }
         }
         if let Some(ticket) = asked.plan.ticket.take() {
+            if let Some(stored) = asked.plan.stale.as_ref().filter(|_| asked.ends_stored(&answer)) {
+                asked.worker.shared.cache.forget(stored);
+            }
             let span = asked.plan.site.settings.cache.hit_for_miss;
             let span = answer.hit_for_miss.unwrap_or(span);
             let selecting = asked.plan.selecting();
@@ -117,6 +120,18 @@ impl Answered {
         let origin = asked.origin.clone();
         asked.reply(Fetched::Private { head, body, length, form, reason, origin, made });
         Step::Given(Box::new(Given { asked, rest, came }))
+    }
+}
+
+impl Asked {
+    /// Whether what is stored is over, as its origin or policy gave an answer in its place that is for nobody else
+    /// (RFC 9111 §4.3.3). What only this request may not keep, and an error that passes, says nothing of it.
+    fn ends_stored(&self, answer: &Answer) -> bool {
+        use Reason::{NoStore, PassPolicy, Private, SetCookie};
+        let is_for_one =
+            matches!(answer.uncacheable, Some(NoStore | PassPolicy | Private | SetCookie));
+        let passes = answer.head.status >= 500 && self.plan.site.semantics.serves_stale_on_error;
+        is_for_one && !passes
     }
 }
 

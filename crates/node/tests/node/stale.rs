@@ -43,6 +43,23 @@ fn a_stale_object_is_served_while_one_request_refreshes_it() {
 }
 
 #[test]
+fn what_is_for_one_client_from_now_on_ends_what_was_for_all() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.field("if-none-match") {
+            None => old("stale-while-revalidate=600", "for all"),
+            Some(_) => response("200 OK", &["Cache-Control: private"], "for one"),
+        });
+        let node = TestNode::before(&origin);
+        for _ in 0..2 {
+            assert_eq!(get(&node, "/a").await.text(), "for all");
+        }
+        // Nothing is stored that anybody could ask about.
+        node.counted("fetches", 2).await;
+        until(|| node.node.shared.cache.stats().objects == 0).await;
+    });
+}
+
+#[test]
 fn a_background_refresh_by_304_makes_the_object_fresh_again() {
     run(async {
         let mut origin = Origin::scripted();
