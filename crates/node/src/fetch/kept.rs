@@ -173,9 +173,13 @@ impl Asked {
         self.worker.shared.cache.arena_of(&self.plan.key)
     }
 
-    /// Puts an object into the index.
+    /// Puts an object into the index. What was asked about is over, also where the new one varies otherwise and does
+    /// not take its place (RFC 9111 §4.3.3).
     fn insert(&self, ticket: Ticket, spec: ObjectSpec) -> Arc<Object> {
         let object = ticket.insert(spec);
+        if let Some(stale) = self.plan.stale.as_ref().filter(|_| object.is_indexed()) {
+            self.worker.shared.cache.forget(stale);
+        }
         if self.worker.shared.cache.tell_crowded() {
             let url = String::from_utf8_lossy(self.plan.key.text()).into_owned();
             tracing::warn!(
