@@ -9,7 +9,7 @@ use freshet_net::stream::Stream;
 use freshet_net::tls::client::{ClientOptions, client_config, connect};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::lookup_host;
 use tokio::time::timeout;
 

@@ -131,7 +131,13 @@ impl Variable {
     }
 }
 
+/// Names that later versions of Varnish have for variables, and those they have here. Varnish 9 keeps the old one for a
+/// while yet.
+const OTHER_NAMES: [(&str, &str); 1] = [("req.max_age", "req.ttl")];
+
 /// The variable of this name.
 pub fn find(name: &str) -> Option<&'static Definition> {
+    let other = OTHER_NAMES.iter().find(|(other, _)| other.eq_ignore_ascii_case(name));
+    let name = other.map_or(name, |(_, own)| *own);
     VARIABLES.iter().find(|definition| definition.name.eq_ignore_ascii_case(name))
 }

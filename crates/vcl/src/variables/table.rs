@@ -257,12 +257,6 @@ variables! {
         set C, C = to!(client.ttl = Duration(t) => Some(t.max(0.0)));
         unset C = no!(client.ttl);
     }
-    // Varnish 9's name of it, which has the other one for a while yet.
-    ReqMaxAge "req.max_age" Duration Any {
-        get C = of!(client => Duration(client.ttl.unwrap_or(-1.0)));
-        set C, C = to!(client.ttl = Duration(t) => Some(t.max(0.0)));
-        unset C = no!(client.ttl);
-    }
     ReqGrace "req.grace" Duration Any {
         get C = of!(client => Duration(client.grace.unwrap_or(-1.0)));
         set C, C = to!(client.grace = Duration(t) => Some(t.max(0.0)));

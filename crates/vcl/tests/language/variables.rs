@@ -57,7 +57,6 @@ const VALUES: &[(&str, &str)] = &[
     ("req.cmcd.v", ""),
     ("req.backend_hint", "b0"),
     ("req.ttl", "-1.000"),
-    ("req.max_age", "-1.000"),
     ("req.grace", "-1.000"),
     ("req.hash_always_miss", "false"),
     ("req.hash_ignore_busy", "false"),
@@ -203,6 +202,12 @@ fn what_is_set_reads_back() {
             assert!(seen.contains(&wanted), "{name}: {seen:?} {:?}", scene.task.take_failure());
         }
     }
+}
+
+#[test]
+fn a_variable_may_have_the_name_of_a_later_version() {
+    let (_, scene) = after(State::Recv, "", "set req.max_age = 3s; set req.http.A = req.ttl;");
+    assert_eq!(scene.req.fields.get_str("a"), Some("3.000"));
 }
 
 #[test]
