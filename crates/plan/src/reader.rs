@@ -13,6 +13,9 @@ use std::ops::Range;
 /// Most rows a file may repeat a table: a plan is for people, who read each row.
 pub const ROWS_MAX: usize = 200;
 
+/// Shares that must make up a whole may miss it by this: they are typed with few digits.
+const WHOLE_SLACK: f64 = 1e-6;
+
 /// Which values make sense.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Bound {
@@ -294,6 +297,21 @@ impl<'a> Reader<'a> {
         let path = format!("{}.{}.{key}", row.table, row.name);
         if let Some(found) = self.find_in_row(row, key, &path, Some("")) {
             self.wrong(&path, &found, message, help);
+        }
+    }
+
+    /// Refuses shares of rows, as they stand at `key`, that do not make a whole.
+    pub(crate) fn expect_whole(
+        &mut self,
+        rows: &[RowOf],
+        key: &str,
+        shares: impl Iterator<Item = f64>,
+    ) {
+        let whole: f64 = shares.sum();
+        if let Some(row) = rows.last().filter(|_| (whole - 1.0).abs() > WHOLE_SLACK) {
+            let (table, percent) = (&row.table, whole * 100.0);
+            let message = format!("the {key}s of all `[[{table}]]` make {percent:.4} %, not 100 %");
+            self.refuse_row(row, key, message, "correct one of them");
         }
     }
 

@@ -127,6 +127,32 @@ fn each_mistake_is_shown_at_its_line_with_what_to_do() {
         (Model::Fleet, "viewers = 1e40", vec!["too large"]),
         (Model::Fleet, "[[tier]]\nname=\"a\"\n[[tier]]\nname=\"a\"", vec!["two of `[[tier]]`"]),
         (Model::Fleet, "pue = \n", vec!["mine.toml:1"]),
+        (
+            Model::Forwarding,
+            "rate-after = \"2.5 Mpps\"",
+            vec!["mine.toml:1", "falls by 14.4 %", "at the higher frequency"],
+        ),
+        (
+            Model::Forwarding,
+            "cores = 6\nrate-after = \"4 Mpps\"",
+            vec!["mine.toml:2", "grows by 37 %", "frequency by 21.7 %"],
+        ),
+        (
+            Model::Forwarding,
+            "frequency-after = \"2 GHz\"",
+            vec!["mine.toml:1", "not above the one before"],
+        ),
+        (
+            Model::Forwarding,
+            "[[packet]]\nname = \"a\"\nsize = \"64 B\"\nshare = \"60 %\"\n[[packet]]\nname = \"b\"\n\
+             size = \"1500 B\"\nshare = \"30 %\"",
+            vec!["mine.toml:8", "`[[packet]]` make 90.0000 %, not 100 %"],
+        ),
+        (
+            Model::Forwarding,
+            "rate-flat = \"-1 Mpps\"\nrate-before = \"nan Mpps\"",
+            vec!["mine.toml:1", "must be more than zero", "mine.toml:2"],
+        ),
     ];
     for (model, text, expected) in cases {
         let message = refusal(model, text);
@@ -149,6 +175,10 @@ fn flags_are_held_to_the_same() {
     assert!(flag_refusal(Model::Tco, "price", "0.1 EUR/kWh").contains("one currency"));
     let message = flag_refusal(Model::Energy, "server.25 Gbit/s servers.powr", "1 W");
     assert!(message.contains("did you mean `server.25 Gbit/s servers.power`?"), "{message}");
+    let message = flag_refusal(Model::Forwarding, "rate-before", "3.5 Mpps");
+    assert!(message.contains("falls by 0.9 %"), "{message}");
+    let message = flag_refusal(Model::Forwarding, "packet.64 B.share", "30 %");
+    assert!(message.contains("make 110.0000 %"), "{message}");
 }
 
 #[test]

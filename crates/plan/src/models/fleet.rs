@@ -18,9 +18,6 @@ const NODES: &str = "nodes of a site";
 const HITS: &str = "byte hit ratio";
 const ONWARD: &str = "to the next tier";
 
-/// Shares that must make up a whole may miss it by this.
-const WHOLE_SLACK: f64 = 1e-6;
-
 struct Fleet {
     viewers: f64,
     use_at_most: f64,
@@ -85,14 +82,7 @@ impl Fleet {
                 (share, reader.of_row(row, "rate", Bound::Positive, None))
             })
             .collect();
-        let whole: f64 = streams.iter().map(|(share, _)| share).sum();
-        if (whole - 1.0).abs() > WHOLE_SLACK
-            && let Some(row) = rows.last()
-        {
-            let message =
-                format!("the shares of all `[[stream]]` make {:.4} %, not 100 %", whole * 100.0);
-            reader.refuse_row(row, "share", message, "correct one of them");
-        }
+        reader.expect_whole(&rows, "share", streams.iter().map(|(share, _)| *share));
         streams
     }
 

@@ -17,6 +17,9 @@ const RATE: &str = "rate at a frequency";
 const CORE: &str = "rate of a core";
 const BITS: &str = "rate in bits";
 
+/// How much more than its frequency a measured rate may grow: both are rounded where they are written.
+const ROUNDED: f64 = 0.002;
+
 struct Forwarding {
     /// Frequency and packets a second, before and after.
     points: [(f64, f64); 2],
@@ -41,10 +44,7 @@ impl Forwarding {
         let cores = reader.number("cores", Bound::Count);
         let framing: Quantity<Data> = reader.quantity("framing", Bound::NotNegative);
         let flat = hertz(reader, "rate-flat");
-        if points[0].0 >= points[1].0 {
-            let message = "the frequency after is not above the one before".to_owned();
-            reader.refuse("frequency-after", message, "give the lower frequency as the one before");
-        }
+        refuse_points(reader, points);
         let rows = reader.rows("frequency");
         let frequencies = rows
             .iter()
@@ -54,7 +54,7 @@ impl Forwarding {
             })
             .collect();
         let rows = reader.rows("packet");
-        let packets = rows
+        let packets: Vec<_> = rows
             .iter()
             .map(|row| {
                 let size: Quantity<Data> = reader.of_row(row, "size", Bound::Positive, None);
@@ -62,6 +62,7 @@ impl Forwarding {
                 (row.name.clone(), size.to("bit"), share)
             })
             .collect();
+        reader.expect_whole(&rows, "share", packets.iter().map(|(_, _, share)| *share));
         Self { points, cores, framing_bits: framing.to("bit"), flat, frequencies, packets }
     }
 
@@ -75,13 +76,46 @@ impl Forwarding {
     fn rate(&self, hertz: f64) -> f64 {
         let [(low, before), (high, after)] = self.points;
         let cycles = (1.0 / before - 1.0 / after) / (1.0 / low - 1.0 / high);
-        let fixed = 1.0 / before - cycles / low;
+        let fixed = (1.0 / before - cycles / low).max(0.0);
         1.0 / (fixed + cycles / hertz)
     }
 
     fn gain(&self, hertz: f64) -> f64 {
         self.rate(hertz) / self.points[0].1 - 1.0
     }
+}
+
+/// Two points that no processor has are refused: the model would go on to times below nothing.
+fn refuse_points(reader: &mut Reader<'_>, points: [(f64, f64); 2]) {
+    let [(low, before), (high, after)] = points;
+    if points.iter().any(|(hertz, rate)| *hertz <= 0.0 || *rate <= 0.0) {
+        // It was said.
+        return;
+    }
+    if low >= high {
+        let message = "the frequency after is not above the one before".to_owned();
+        reader.refuse("frequency-after", message, "give the lower frequency as the one before");
+        return;
+    }
+    let (more, cycles) = (after / before, high / low);
+    if more < 1.0 {
+        let message = format!("the rate falls by {} at the higher frequency", percent(1.0 - more));
+        let help = "give the rate at the higher frequency as the one after: a packet costs a number of cycles";
+        reader.refuse("rate-after", message, help);
+    } else if more > cycles + ROUNDED {
+        let message = format!(
+            "the rate grows by {} and the frequency by {}",
+            percent(more - 1.0),
+            percent(cycles - 1.0)
+        );
+        let help = "correct one of the two points: cores that are faster by so much forward no more than that";
+        reader.refuse("rate-after", message, help);
+    }
+}
+
+/// A share in words.
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1000.0).round() / 10.0)
 }
 
 /// Runs the model.

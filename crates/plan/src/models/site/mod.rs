@@ -15,9 +15,6 @@ use crate::reader::{Bound, Reader};
 /// The paper's case.
 pub(crate) const INPUTS: &str = include_str!("../../inputs/site.toml");
 
-/// Shares that must make up a whole may miss it by this: they are typed with few digits.
-const WHOLE_SLACK: f64 = 1e-6;
-
 /// The inputs of a site's models.
 pub(super) struct Sites {
     /// Name and rate of each site.
@@ -102,14 +99,7 @@ impl Sites {
                 power: reader.number_of_row(row, "power", Bound::NotNegative, None),
             })
             .collect();
-        let whole: f64 = load.iter().map(|one| one.time).sum();
-        if (whole - 1.0).abs() > WHOLE_SLACK
-            && let Some(row) = rows.last()
-        {
-            let message =
-                format!("the times of all `[[load]]` make {:.4} %, not 100 %", whole * 100.0);
-            reader.refuse_row(row, "time", message, "correct one of them");
-        }
+        reader.expect_whole(&rows, "time", load.iter().map(|one| one.time));
         load
     }
 
@@ -168,14 +158,7 @@ impl Sites {
                 intensity: reader.of_row(row, "intensity", Bound::NotNegative, None),
             })
             .collect();
-        let whole: f64 = fuels.iter().map(|one| one.share).sum();
-        if (whole - 1.0).abs() > WHOLE_SLACK
-            && let Some(row) = rows.last()
-        {
-            let message =
-                format!("the shares of all `[[fuel]]` make {:.4} %, not 100 %", whole * 100.0);
-            reader.refuse_row(row, "share", message, "correct one of them");
-        }
+        reader.expect_whole(&rows, "share", fuels.iter().map(|one| one.share));
         fuels
     }
 
