@@ -6,7 +6,7 @@ use super::limits::{BLOCK_BYTES, POOL_THREADS};
 use super::pace::ReadTimes;
 use super::ring::Ring;
 use crate::error::DiskError;
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatVfs};
 use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -22,6 +22,9 @@ const BLKDISCARD: libc::Ioctl = 0x1277;
 
 /// `F_LINUX_SPECIFIC_BASE + 12` of `linux/fcntl.h`.
 const F_SET_RW_HINT: libc::c_int = 1036;
+
+/// What `st_blocks` counts in (stat(2)).
+const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A device or file that is open. One process has it at a time.
 #[derive(Debug)]
@@ -143,6 +146,11 @@ impl FileDevice {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_size > 0 {
             return Ok(());
         }
+        // The kernel hands out all there is before it says that it is not enough, and others who write
+        // meanwhile have no space.
+        if rustix::fs::fstatvfs(&fd).is_ok_and(|space| free_bytes(&space) < bytes) {
+            return Err(failed(Errno::NOSPC));
+        }
         match rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP) => rustix::fs::ftruncate(&fd, bytes).map_err(failed),
@@ -187,6 +195,11 @@ impl FileDevice {
             sender
         })
     }
+}
+
+/// What a file system has left for programs that are not root's.
+pub(super) fn free_bytes(space: &StatVfs) -> u64 {
+    space.f_bavail.saturating_mul(space.f_frsize)
 }
 
 /// Serves a device until it is dropped.
@@ -372,9 +385,18 @@ impl Device for FileDevice {
 
     /// Has the file system keep blocks for the first `bytes`, which may be holes, so that writes there
     /// do not fail where something else takes all its space. What is there stays. A device, a file
-    /// system without such a call, and one that is full already are left as they are.
+    /// system without such a call, and one with less left than that may need are left as they are: the kernel
+    /// hands out all there is before it says that it is not enough.
     fn reserve_blocks(&self, bytes: u64) {
-        let _ = rustix::fs::fallocate(&self.shared.fd, FallocateFlags::empty(), 0, bytes);
+        let fd = &self.shared.fd;
+        let (Ok(stat), Ok(space)) = (rustix::fs::fstat(fd), rustix::fs::fstatvfs(fd)) else {
+            return;
+        };
+        let there = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES);
+        let holes = u64::try_from(stat.st_size).unwrap_or(0).saturating_sub(there);
+        if free_bytes(&space) >= holes.min(bytes) {
+            let _ = rustix::fs::fallocate(fd, FallocateFlags::empty(), 0, bytes);
+        }
     }
 
     fn close(&self) {

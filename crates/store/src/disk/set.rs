@@ -5,7 +5,7 @@ use super::codec::mix;
 use super::device::{Completion, Device, IoError};
 use super::drive::{Disk, DiskSpec, in_place};
 use super::erase::Asked;
-use super::file::FileDevice;
+use super::file::{self, FileDevice};
 use super::geometry::FormatOptions;
 use super::health::Levels;
 use super::intake::Description;
@@ -251,9 +251,7 @@ impl Disks {
 
     /// Purges on all disks, those that are away included once they are back.
     pub fn purge(&self, target: Target, soft: Option<Soft>) -> Pending {
-        let mark = Mark { target, seq: self.common.next_seq(), soft };
-        self.common.purges.note(mark);
-        self.on_each(|volume| volume.purge(mark))
+        self.mark(Mark { target, seq: self.common.next_seq(), soft })
     }
 
     /// The right to begin an erasure, held until that has begun on each disk; `None` where another is
@@ -272,6 +270,17 @@ impl Disks {
     /// Purges a resource with all its variants.
     pub fn purge_key(&self, key: u128, soft: Option<Soft>) -> Pending {
         self.purge(Target::Key(key_hash(key)), soft)
+    }
+
+    /// Ends what is there of a resource, with all its variants, for a response whose fetch was `born`: what is
+    /// as new as that may be written.
+    pub fn supersede(&self, key: u128, born: u64) -> Pending {
+        self.mark(Mark { target: Target::Key(key_hash(key)), seq: born, soft: None })
+    }
+
+    fn mark(&self, mark: Mark) -> Pending {
+        self.common.purges.note(mark);
+        self.on_each(|volume| volume.purge(mark))
     }
 
     /// Keeps a note of at most [`NOTE_BYTES_MAX`] bytes on all disks, in the place of one that says
@@ -498,7 +507,7 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
     let folder = folder.unwrap_or_else(|| Path::new("."));
     rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
     let space = rustix::fs::statvfs(folder).map_err(failed)?;
-    let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+    let free_bytes = file::free_bytes(&space);
     if free_bytes < bytes {
         return Err(DiskError::DeviceNoSpace { bytes });
     }
