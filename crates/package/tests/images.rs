@@ -205,6 +205,91 @@ fn what_leads_out_of_an_image_is_refused_and_leaves_nothing() {
     assert!(layout.unpack().unwrap_err().contains("daemon"));
 }
 
+/// What a layer says is gone is a child of its folder, never the folder, one above, or what is beside the image.
+#[test]
+fn names_of_what_is_gone_lead_nowhere_else() {
+    for name in [".wh.", ".wh..", ".wh...", "a/.wh.", "a/.wh..", "a/.wh...", "a/b/.wh..."] {
+        let layout = Layout::new()
+            .with(&[(FILE, "a/b/kept", "kept"), (FILE, "run", "x")])
+            .with(&[(FILE, name, "")]);
+        let beside = layout.folder.path().join("beside");
+        fs::write(&beside, "kept").unwrap();
+        let said = layout.unpack().unwrap_err();
+        assert!(said.contains("says that nothing is gone"), "{name}: {said}");
+        assert!(beside.exists() && layout.image().join("index.json").exists(), "{name}");
+    }
+    // A link that is gone is the link.
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("kept"), "kept").unwrap();
+    let layout = Layout::new()
+        .with(&[(LINK, "door", outside.path().to_str().unwrap()), (LINK, "a/up", "..")])
+        .with(&[(FILE, ".wh.door", ""), (FILE, "a/.wh.up", "")]);
+    layout.unpack().unwrap();
+    assert!(outside.path().join("kept").exists());
+    assert!(fs::symlink_metadata(layout.rootfs().join("door")).is_err());
+    // A name need not be text.
+    let mut layout = Layout::new().with(&[(FILE, "run", "x")]);
+    let mut bytes = layer(&[(FILE, "odd", "x")]);
+    bytes[2] = 0xff;
+    let mut gone = layer(&[(FILE, ".wh.odd", "")]);
+    gone[6] = 0xff;
+    for bytes in [&mut bytes, &mut gone] {
+        bytes[148..156].fill(b' ');
+        let sum: u32 = bytes[..512].iter().map(|byte| u32::from(*byte)).sum();
+        bytes[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+        let part = layout.part("layer.v1.tar", bytes);
+        layout.layers.push(part);
+    }
+    layout.unpack().unwrap();
+    let left = fs::read_dir(layout.rootfs()).unwrap().map(|one| one.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["run"]);
+}
+
+/// Layers say of layers below that something is gone, and of themselves nothing, in whatever order.
+#[test]
+fn what_a_layer_has_itself_is_not_gone() {
+    let below = [
+        (FILE, "a/old", "1"),
+        (FILE, "a/deep/old", "1"),
+        (FILE, "b/old", "1"),
+        (FILE, "b/deep/old", "1"),
+        (FILE, "c", "1"),
+        (FILE, "d/old", "1"),
+    ];
+    let own = [
+        (FILE, "a/deep/new", "2"),
+        (FILE, "a/new", "2"),
+        (FOLDER, "b/", ""),
+        (FOLDER, "b/deep/", ""),
+        (FILE, "b/deep/new", "2"),
+        (FILE, "c", "2"),
+        (FILE, "d", "2"),
+    ];
+    let gone = [
+        (FILE, "a/.wh..wh..opq", ""),
+        (FILE, ".wh.b", ""),
+        (FILE, ".wh.c", ""),
+        (FILE, ".wh.d", ""),
+    ];
+    for entries in [[&own[..], &gone].concat(), [&gone[..], &own].concat()] {
+        let layout = Layout::new().with(&below).with(&entries);
+        layout.unpack().unwrap();
+        for (name, content) in [
+            ("a/old", None),
+            ("a/deep/old", None),
+            ("b/old", None),
+            ("b/deep/old", None),
+            ("a/deep/new", Some("2")),
+            ("a/new", Some("2")),
+            ("b/deep/new", Some("2")),
+            ("c", Some("2")),
+            ("d", Some("2")),
+        ] {
+            assert_eq!(layout.has(name).as_deref(), content, "{name}: {entries:?}");
+        }
+    }
+}
+
 #[test]
 fn parts_that_are_not_what_they_are_called_are_refused() {
     let good = || Layout::new().with(&[(FILE, "run", "x")]);

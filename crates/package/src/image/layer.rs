@@ -4,14 +4,17 @@
 use super::Room;
 use crate::PackageError;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
+use std::ops::Bound;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use tar::{Archive, Entry, EntryType};
 
 /// Names that say what is gone begin so; this one says that of all of a folder.
-const GONE: &str = ".wh.";
-const ALL_GONE: &str = ".wh..wh..opq";
+const GONE: &[u8] = b".wh.";
+const ALL_GONE: &[u8] = b".wh..wh..opq";
 /// What headers and padding of an archive may take beside its files, in bytes for each entry.
 const HEAD_BYTES_MAX: u64 = 16 << 10;
 
@@ -20,20 +23,18 @@ pub(super) fn apply(layer: impl Read, rootfs: &Path, room: &mut Room) -> Result<
     let mut own = BTreeSet::new();
     each(layer, room, |path, entry| {
         let target = parent_within(rootfs, path)?;
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path.file_name().unwrap_or_default().as_bytes();
         let folder = target.parent().unwrap_or(rootfs);
-        let local = |error| PackageError::local(&target, error);
         if name == ALL_GONE {
-            for child in fs::read_dir(folder).map_err(local)? {
-                let child = child.map_err(local)?.path();
-                if !own.contains(&child) {
-                    remove(&child)?;
-                }
-            }
-            return Ok(());
+            return hide_all(folder, &own);
         }
         if let Some(gone) = name.strip_prefix(GONE) {
-            return remove(&folder.join(gone));
+            // A folder of these names is itself, or the one above, which may be beside the image.
+            if matches!(gone, b"" | b"." | b"..") {
+                let what = "says that nothing is gone";
+                return Err(PackageError::client(path.display().to_string(), what));
+            }
+            return hide(&folder.join(OsStr::from_bytes(gone)), &own);
         }
         if !matches!(
             entry.header().entry_type(),
@@ -147,6 +148,28 @@ fn parent_within(rootfs: &Path, path: &Path) -> Result<PathBuf, PackageError> {
         }
     }
     Ok(parent.join(path.file_name().unwrap_or_default()))
+}
+
+/// Removes what layers below left in a folder.
+fn hide_all(folder: &Path, own: &BTreeSet<PathBuf>) -> Result<(), PackageError> {
+    let local = |error| PackageError::local(folder, error);
+    for child in fs::read_dir(folder).map_err(local)? {
+        hide(&child.map_err(local)?.path(), own)?;
+    }
+    Ok(())
+}
+
+/// Removes what layers below left at a place; what this layer has there stays, and the folders it is in.
+fn hide(path: &Path, own: &BTreeSet<PathBuf>) -> Result<(), PackageError> {
+    // Right behind a folder is the first of what is in it.
+    let next = own.range::<Path, _>((Bound::Included(path), Bound::Unbounded)).next();
+    if next.is_none_or(|next| !next.starts_with(path)) {
+        return remove(path);
+    }
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.is_dir() => hide_all(path, own),
+        _ => Ok(()),
+    }
 }
 
 /// Removes whatever is there, and follows no link.
