@@ -12,8 +12,8 @@ use freshet_router::session::learn::Told;
 use freshet_router::session::network::{Network, Networks};
 use freshet_router::session::pfcp::{Change, Copies, Unread};
 use n4::{
-    SMF, UPF, downlink_action, downlink_rule, element, f_seid, group, message, uplink_rule,
-    uplink_rule_with,
+    SMF, UPF, downlink_action, downlink_rule, element, f_seid, group, message, node_message,
+    uplink_rule, uplink_rule_with,
 };
 use std::net::IpAddr;
 
@@ -172,6 +172,107 @@ fn sessions_end_when_their_user_plane_is_started_anew() {
     assert_eq!(n4.answers(&beat(1)), Ok(vec![]));
     assert_eq!(n4.answers(&beat(2)), Ok(vec![Change::Ended(session([0; 2]).client)]));
     assert_eq!(n4.asks(&message(54, 55, 2, &[])), Err(Unread::Unknown));
+}
+
+/// A session of `SMF`, as the node of this name, in these sets; nobody else has it.
+fn established(name: &[u8], sets: &[Vec<u8>]) -> N4 {
+    let mut n4 = N4(Copies::default());
+    let elements = [whole(100).to_vec(), vec![element(60, name)], sets.to_vec()].concat();
+    n4.asks(&message(50, 0, 1, &elements)).unwrap();
+    n4.answers(&message(51, 1, 1, &[element(19, &[1]), f_seid(55)])).unwrap();
+    n4
+}
+
+fn ended() -> Vec<Change> {
+    vec![Change::Ended(session([0; 2]).client)]
+}
+
+/// §6.2.8, §6.2.6: a control plane that leaves takes its sessions with it, and one that comes anew has none of before.
+#[test]
+fn sessions_end_with_their_association() {
+    let name = b"\x02\x03smf\x04core";
+    let accepted = element(19, &[1]);
+    for (asks, answer) in [(9, 10), (5, 6)] {
+        let asked = |name: &[u8]| node_message(asks, 2, &[element(60, name)]);
+        let answered = |cause: u8| {
+            node_message(answer, 2, &[element(60, &[0, 192, 0, 2, 2]), element(19, &[cause])])
+        };
+        let mut n4 = established(name, &[]);
+        // Another one's, one that is refused, and one that nobody asked for.
+        n4.asks(&asked(b"\x02\x05other")).unwrap();
+        assert_eq!(n4.answers(&answered(1)), Ok(vec![]), "{asks}");
+        n4.asks(&asked(name)).unwrap();
+        assert_eq!(n4.answers(&answered(72)), Ok(vec![]), "{asks}");
+        let unasked = if asks == 9 { Err(Unread::Unknown) } else { Ok(vec![]) };
+        assert_eq!(n4.answers(&answered(1)), unasked, "{asks}");
+        n4.asks(&asked(name)).unwrap();
+        assert_eq!(n4.answers(&answered(1)), Ok(ended()), "{asks}");
+        assert_eq!(n4.asks(&message(54, 55, 3, &[])), Err(Unread::Unknown), "{asks}");
+        // Who did not say a name is known by its address.
+        let mut n4 = N4(Copies::default());
+        n4.asks(&message(50, 0, 1, &whole(100))).unwrap();
+        n4.answers(&message(51, 1, 1, &[accepted.clone(), f_seid(55)])).unwrap();
+        n4.asks(&asked(name)).unwrap();
+        assert_eq!(n4.answers(&answered(1)), Ok(ended()), "{asks}");
+        assert_eq!(n4.asks(&node_message(asks, 4, &[])), Err(Unread::Malformed), "{asks}");
+    }
+    // Sessions of before may be kept.
+    let mut n4 = established(name, &[]);
+    n4.asks(&node_message(5, 2, &[element(60, name)])).unwrap();
+    let kept = node_message(6, 2, &[accepted, element(184, &[1])]);
+    assert_eq!(n4.answers(&kept), Ok(vec![]));
+    assert_eq!(n4.asks(&message(54, 55, 3, &[])), Ok(vec![]));
+}
+
+/// §6.2.9: all sessions that a part of a node has, which either side may say.
+#[test]
+fn sessions_end_with_their_set() {
+    let set = |first: u8, rest: &[u8]| element(65, &[&[first][..], rest].concat());
+    let own = [set(0x01, &[192, 0, 2, 1, 0, 7]), set(0x22, &[0, 1, 2, 3, 0, 8, 0, 9, 4])];
+    let accepted = || node_message(15, 2, &[element(19, &[1])]);
+    let by = |n4: &mut N4, sets: &[Vec<u8>], is_user_plane: bool| {
+        let elements = [vec![element(60, &[0, 192, 0, 2, 1])], sets.to_vec()].concat();
+        let asked = node_message(14, 2, &elements);
+        if is_user_plane {
+            n4.answers(&asked).and_then(|_| n4.asks(&accepted()))
+        } else {
+            n4.asks(&asked).and_then(|_| n4.answers(&accepted()))
+        }
+    };
+    for is_user_plane in [false, true] {
+        for (sets, is_meant) in [
+            (set(0x01, &[192, 0, 2, 1, 0, 7]), true),
+            (set(0x22, &[0, 1, 2, 3, 0, 1, 0, 9]), true),
+            (set(0x01, &[192, 0, 2, 1, 0, 9]), false),
+            (set(0x01, &[192, 0, 2, 9, 0, 7]), false),
+            (set(0x21, &[192, 0, 2, 1, 0, 7]), false),
+            (set(0x71, &[192, 0, 2, 1, 0, 7]), false),
+            (set(0x00, &[192, 0, 2, 1]), false),
+        ] {
+            let mut n4 = established(&[0, 192, 0, 2, 1], &own);
+            let expected = if is_meant { ended() } else { Vec::new() };
+            assert_eq!(
+                by(&mut n4, std::slice::from_ref(&sets), is_user_plane),
+                Ok(expected),
+                "{sets:?}"
+            );
+        }
+    }
+    // A node that names others names those of before no more.
+    let mut n4 = established(&[0, 192, 0, 2, 1], &own);
+    n4.asks(&message(52, 55, 3, &[set(0x01, &[192, 0, 2, 1, 0, 5])])).unwrap();
+    n4.answers(&message(53, 1, 3, &[element(19, &[1])])).unwrap();
+    assert_eq!(by(&mut n4, &own[..1], false), Ok(vec![]));
+    assert_eq!(by(&mut n4, &[set(0x01, &[192, 0, 2, 1, 0, 5])], false), Ok(ended()));
+    let mut n4 = established(&[0, 192, 0, 2, 1], &own);
+    for broken in [&[][..], &[0x12, 1, 2, 3], &[0x03, 1, 2, 3, 4, 0, 1]] {
+        assert_eq!(
+            by(&mut n4, &[element(65, broken)], false),
+            Err(Unread::Malformed),
+            "{broken:?}"
+        );
+    }
+    assert_eq!(by(&mut n4, &[], false), Ok(vec![]));
 }
 
 /// A call gets a flow of its own; everything else goes on in the first one.

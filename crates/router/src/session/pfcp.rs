@@ -5,18 +5,20 @@
 //! packets from the access side, the base station's end from the action for packets to it. What cannot
 //! be read is counted and has no effect.
 
+mod many;
 mod wire;
 
 use super::Client;
 use super::learn::Told;
 use super::network::Networks;
 use crate::gtp::Form;
+use many::{DELETE_SETS, RELEASE, SET_UP, Set};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use wire::{
-    Message, be, clients, element, elements, f_teid, find, instance_of, is_whole, outer_header,
-    seid_of,
+    Message, be, clients, element, elements, f_teid, find, instance_of, is_whole, node_of,
+    outer_header, seid_of,
 };
 
 /// Sessions and unanswered requests kept.
@@ -78,6 +80,11 @@ struct Known {
     access_rule: Option<u16>,
     access_action: Option<u32>,
     qfi: u8,
+    /// Who made it, by the name it has of its own and by its address.
+    node: Option<Box<[u8]>>,
+    control_plane: Option<IpAddr>,
+    /// Sets that are deleted as one.
+    sets: Vec<Set>,
 }
 
 /// Which session a message speaks of.
@@ -136,8 +143,14 @@ impl Copies {
             let read = match message.kind {
                 ESTABLISH | MODIFY | DELETE => self.request(source, destination, &message),
                 51 | 53 | 55 => self.response(source, destination, &message),
-                // Heartbeats and the set-up of an association, asked for and answered.
-                1 | 2 | 5 | 6 => self.started(source, &message),
+                // Heartbeats, asked for and answered.
+                1 | 2 => self.started(source, &message),
+                SET_UP => self.started(source, &message).and_then(|ended| {
+                    self.asks_of_many(source, destination, &message).map(|_| ended)
+                }),
+                6 => self.set_up(source, destination, &message),
+                RELEASE | DELETE_SETS => self.asks_of_many(source, destination, &message),
+                10 | 15 => self.done_of_many(source, destination, &message),
                 _ => Ok(Vec::new()),
             };
             match read {
@@ -161,6 +174,12 @@ impl Copies {
             _ => self.sessions.get(&key).cloned().ok_or(Unread::Unknown)?,
         };
         known.apply(message.elements, 0).ok_or(Unread::Malformed)?;
+        self.keep(source, destination, message);
+        Ok(Vec::new())
+    }
+
+    /// Keeps a request until it is answered.
+    fn keep(&mut self, source: IpAddr, destination: IpAddr, message: &Message<'_>) {
         let bytes = message.elements.len();
         if self.requests.len() >= REQUESTS_MAX || self.requests_bytes + bytes > REQUESTS_BYTES_MAX {
             // Those are requests nobody answered; their senders will repeat what matters.
@@ -172,7 +191,24 @@ impl Copies {
         let before = self.requests.insert((source, destination, message.sequence), request);
         self.requests_bytes += bytes;
         self.requests_bytes -= before.map_or(0, |before| before.elements.len());
-        Ok(Vec::new())
+    }
+
+    /// The request that a message answers, and the answer's cause.
+    fn answered(
+        &mut self,
+        source: IpAddr,
+        destination: IpAddr,
+        message: &Message<'_>,
+    ) -> Result<(Request, Option<u8>), Unread> {
+        let place = (destination, source, message.sequence);
+        let request = self.requests.get(&place).ok_or(Unread::Unknown)?;
+        if request.kind + 1 != message.kind {
+            return Err(Unread::Unknown);
+        }
+        let cause = find(message.elements, element::CAUSE).and_then(|value| value.first()).copied();
+        let request = self.requests.remove(&place).ok_or(Unread::Unknown)?;
+        self.requests_bytes -= request.elements.len();
+        Ok((request, cause))
     }
 
     fn response(
@@ -181,17 +217,9 @@ impl Copies {
         destination: IpAddr,
         message: &Message<'_>,
     ) -> Result<Vec<Change>, Unread> {
-        let place = (destination, source, message.sequence);
-        let request = self.requests.get(&place).ok_or(Unread::Unknown)?;
-        if request.kind + 1 != message.kind {
-            return Err(Unread::Unknown);
-        }
-        let cause = find(message.elements, element::CAUSE).and_then(|value| value.first());
-        let is_accepted = cause.is_some_and(|cause| ACCEPTED.contains(cause));
-        let Request { kind, seid, elements: asked } =
-            self.requests.remove(&place).ok_or(Unread::Unknown)?;
-        self.requests_bytes -= asked.len();
-        if !is_accepted {
+        let (Request { kind, seid, elements: asked }, cause) =
+            self.answered(source, destination, message)?;
+        if !cause.is_some_and(|cause| ACCEPTED.contains(&cause)) {
             return Ok(Vec::new());
         }
         let seid = if kind == ESTABLISH {
@@ -202,7 +230,11 @@ impl Copies {
         let key = Key { user_plane: source, seid };
         let before = self.sessions.get(&key).cloned();
         let mut known = match (kind, &before) {
-            (ESTABLISH, _) => Known::default(),
+            (ESTABLISH, _) => Known {
+                node: node_of(&asked).map(Box::from),
+                control_plane: Some(destination),
+                ..Known::default()
+            },
             (_, before) => before.clone().ok_or(Unread::Unknown)?,
         };
         for elements in [&asked[..], message.elements] {
@@ -242,13 +274,20 @@ impl Copies {
         }
         let lost = self.sessions.keys().filter(|key| key.user_plane == source);
         let lost: Vec<Key> = lost.copied().collect();
-        let mut changes = Vec::new();
-        for key in lost {
-            let known = self.sessions.remove(&key).unwrap_or_default();
-            let clients = known.clients(&self.networks).collect();
-            changes.extend(self.ended(key, clients));
-        }
-        Ok(changes)
+        Ok(self.lost(&lost))
+    }
+
+    /// An association is set up: in the place of another one perhaps, whose sessions are no more.
+    fn set_up(
+        &mut self,
+        source: IpAddr,
+        destination: IpAddr,
+        message: &Message<'_>,
+    ) -> Result<Vec<Change>, Unread> {
+        let mut ended = self.started(source, message)?;
+        // One whose request was not seen tells what a heartbeat does.
+        ended.extend(self.done_of_many(source, destination, message).unwrap_or_default());
+        Ok(ended)
     }
 
     /// Clients have this session no more, and none where they were not told of another since.
@@ -312,6 +351,7 @@ impl Known {
                 element::CREATED_PDR => self.created(value)?,
                 element::CREATE_FAR | element::UPDATE_FAR => self.action(value)?,
                 element::CREATE_QER => self.apply(value, depth + 1)?,
+                element::SETS => self.take_sets(value)?,
                 // The first flow is there for as long as the session, others for a call or a film.
                 element::QFI if self.qfi == 0 => self.qfi = value.first()? & 0x3f,
                 _ => {}

@@ -24,6 +24,17 @@ pub(crate) fn message(kind: u8, seid: u64, sequence: u32, parts: &[Vec<u8>]) -> 
     message
 }
 
+/// A message that is of no session.
+pub(crate) fn node_message(kind: u8, sequence: u32, parts: &[Vec<u8>]) -> Vec<u8> {
+    let content = parts.concat();
+    let mut message = vec![0x20, kind];
+    message.extend((content.len() as u16 + 4).to_be_bytes());
+    message.extend(&sequence.to_be_bytes()[1..]);
+    message.push(0);
+    message.extend(content);
+    message
+}
+
 pub(crate) fn uplink_rule(f_teid: &[u8]) -> Vec<u8> {
     uplink_rule_with(f_teid, &[])
 }

@@ -1,9 +1,12 @@
 //! How messages of PFCP are written: heads, elements within elements, and what the elements read here have.
 
+use super::many::Set;
 use crate::packet::mapped;
 use crate::session::Client;
 use crate::session::network::NAME_BYTES_MAX;
 
+/// Longest name of a node, in bytes: one of DNS, and its kind.
+const NODE_BYTES_MAX: usize = 256;
 /// A flag of the head of a message: another one follows in the same packet.
 const FOLLOWED: u8 = 4;
 
@@ -27,11 +30,14 @@ pub(super) mod element {
     pub(in crate::session::pfcp) const DESTINATION_INTERFACE: u16 = 42;
     pub(in crate::session::pfcp) const PDR_ID: u16 = 56;
     pub(in crate::session::pfcp) const F_SEID: u16 = 57;
+    pub(in crate::session::pfcp) const NODE: u16 = 60;
+    pub(in crate::session::pfcp) const SETS: u16 = 65;
     pub(in crate::session::pfcp) const OUTER_HEADER_CREATION: u16 = 84;
     pub(in crate::session::pfcp) const UE_ADDRESS: u16 = 93;
     pub(in crate::session::pfcp) const RECOVERY_TIME_STAMP: u16 = 96;
     pub(in crate::session::pfcp) const FAR_ID: u16 = 108;
     pub(in crate::session::pfcp) const QFI: u16 = 124;
+    pub(in crate::session::pfcp) const SET_UP_FLAGS: u16 = 184;
 }
 
 pub(super) struct Message<'a> {
@@ -148,4 +154,26 @@ pub(super) fn clients(value: &[u8]) -> Option<Vec<Client>> {
 /// Control plane's or user plane's F-SEID, §8.2.37.
 pub(super) fn seid_of(list: &[u8]) -> Option<u64> {
     Some(be(find(list, element::F_SEID)?.get(1..9)?))
+}
+
+/// Node ID, §8.2.38: an address or a name, as it is.
+pub(super) fn node_of(list: &[u8]) -> Option<&[u8]> {
+    find(list, element::NODE).filter(|value| (2..=NODE_BYTES_MAX).contains(&value.len()))
+}
+
+/// FQ-CSID, §8.2.50: sets of a node. One of a kind that is not known names none.
+pub(super) fn sets_of(value: &[u8]) -> Option<Vec<Set>> {
+    let (first, rest) = value.split_first()?;
+    let (kind, many) = (first >> 4, usize::from(first & 15));
+    let address_bytes = match kind {
+        0 | 2 => 4,
+        1 => 16,
+        _ => return Some(Vec::new()),
+    };
+    let (address, numbers) = rest.split_at_checked(address_bytes)?;
+    let mut node = [0; 17];
+    node[0] = kind;
+    node[1..=address_bytes].copy_from_slice(address);
+    let numbers = numbers.get(..many * 2)?.chunks_exact(2);
+    Some(numbers.map(|number| Set { node, number: be(number) as u16 }).collect())
 }
