@@ -29,10 +29,10 @@ pub(super) fn decide(
     let (_, query) = call.target.split_once('?').unwrap_or((call.target, ""));
     let selection = Selection::read(query, operation)?;
     if operation.is_list()
-        && let Some(unknown) =
-            operation.document().and_then(|shape| selection.unknown(&route.api.types, shape))
+        && let Some(mistake) =
+            operation.document().and_then(|shape| selection.mistake(&route.api.types, shape))
     {
-        return Err(Problem::bad_request(format!("the query: there is no attribute {unknown}")));
+        return Err(Problem::bad_request(format!("the query: {mistake}")));
     }
     if let Some(app) = route.name("appInstanceId")
         && !api::is_app(&platform.tree, app)
@@ -82,8 +82,7 @@ pub(super) fn decide(
 
 /// Where an answer is not what the table says: nowhere, in a program without a mistake.
 pub(super) fn mistakes(call: &Call<'_>, route: &Route<'_>, answer: &Answer) -> Vec<String> {
-    let whole = !call.target.contains("fields=");
-    let operation = operation(route, call.method).ok().filter(|_| whole);
+    let operation = operation(route, call.method).ok();
     let shape = operation.and_then(|operation| operation.answer.as_ref());
     let Some((body, shape)) = answer.body.as_ref().zip(shape) else { return Vec::new() };
     route.api.types.mistakes(shape, body, Direction::Answer)

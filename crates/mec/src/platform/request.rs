@@ -47,12 +47,18 @@ impl Request<'_> {
         }
         let is_more = found.peek().is_some();
         let documents: Vec<Value> =
-            page.iter().map(|(_, document)| selection.project(&document.value)).collect();
+            page.iter().map(|(_, document)| self.project(&document.value)).collect();
         let mut answer = Answer::ok(documents.into());
         if let (true, Some((last, _))) = (is_more, page.last()) {
             answer = answer.with("Link", next_page(self.stage.url, self.call.target, last));
         }
         Ok(answer.into())
+    }
+
+    /// A document with the members that the query asks for.
+    fn project(&self, document: &Value) -> Value {
+        let types = &self.stage.route.api.types;
+        self.stage.selection.project(types, self.operation.document(), document)
     }
 
     /// A list that is not kept here, in pages by their documents' places.
@@ -68,7 +74,7 @@ impl Request<'_> {
         let mut found =
             told.documents.iter().filter(|one| selection.wants(one)).skip(begin).peekable();
         let page: Vec<Value> =
-            found.by_ref().take(selection.page).map(|one| selection.project(one)).collect();
+            found.by_ref().take(selection.page).map(|one| self.project(one)).collect();
         let end = begin + page.len();
         let mut answer = Answer::ok(page.into());
         if found.peek().is_some() {
@@ -112,7 +118,7 @@ impl Request<'_> {
     }
 
     pub(super) fn read(&self, view: &View) -> Result<Decision, Problem> {
-        let Stage { tree, route, caller, selection, .. } = &self.stage;
+        let Stage { tree, route, caller, .. } = &self.stage;
         let root = route.api.root();
         let mut found = tree.matching(&root, &view.pattern, &route.names);
         let (_, document) = found.next().ok_or_else(|| self.missing())?;
@@ -124,7 +130,7 @@ impl Request<'_> {
         {
             return Ok(Answer { status: 304, ..Answer::default() }.with("ETag", etag).into());
         }
-        Ok(Answer::ok(selection.project(&document.value)).with("ETag", etag).into())
+        Ok(Answer::ok(self.project(&document.value)).with("ETag", etag).into())
     }
 
     pub(super) fn create(&self, mut value: Value) -> Result<Decision, Problem> {

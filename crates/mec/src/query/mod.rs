@@ -2,13 +2,15 @@
 //! (ETSI GS MEC 009 V3.3.1 §6.18, §6.19, §6.20).
 
 mod filter;
+mod members;
 
 use crate::limits::{CONDITIONS_MAX, PAGE_MAX, QUERY_BYTES_MAX};
 use crate::problem::Problem;
 use crate::shape::{Shape, Types};
 use crate::table::Operation;
 use filter::{Condition, Operator, filter};
-use serde_json::{Map, Value};
+use members::Members;
+use serde_json::Value;
 
 /// What a query asks for.
 #[derive(Debug, Default)]
@@ -22,15 +24,6 @@ pub(crate) struct Selection {
     pub(crate) page: usize,
     /// Parameters of the operation as they were sent.
     pub(crate) parameters: Vec<(String, String)>,
-}
-
-/// Members of documents that are given.
-#[derive(Debug, Default)]
-enum Members {
-    #[default]
-    All,
-    Only(Vec<String>),
-    Without(Vec<String>),
 }
 
 impl Selection {
@@ -107,15 +100,15 @@ impl Selection {
         Ok(())
     }
 
-    /// An attribute of a filter, or of a choice of members, that documents of this shape cannot have.
-    pub(crate) fn unknown(&self, types: &Types, shape: &Shape) -> Option<String> {
-        let chosen: &[String] = match &self.members {
-            Members::All => &[],
-            Members::Only(names) | Members::Without(names) => names,
-        };
+    /// What is wrong with attributes of a filter, or of a choice of members, of documents of this shape.
+    pub(crate) fn mistake(&self, types: &Types, shape: &Shape) -> Option<String> {
         let of_filter = self.conditions.iter().map(|condition| condition.attribute.clone());
-        let mut all = of_filter.chain(chosen.iter().map(|name| steps(name)));
-        all.find(|steps| !types.has(shape, steps)).map(|steps| steps.join("/"))
+        let mut all = of_filter.chain(self.members.named().iter().map(|name| steps(name)));
+        if let Some(unknown) = all.find(|steps| !types.has(shape, steps)) {
+            return Some(format!("there is no attribute {}", unknown.join("/")));
+        }
+        let always = self.members.always(types, shape)?;
+        Some(format!("{always} is always there: it is no object and no list, or has to be there"))
     }
 
     /// Whether a document is asked for.
@@ -123,62 +116,9 @@ impl Selection {
         self.conditions.iter().all(|condition| condition.holds(document))
     }
 
-    /// A document with the members that are asked for.
-    pub(crate) fn project(&self, document: &Value) -> Value {
-        match &self.members {
-            Members::All => document.clone(),
-            Members::Only(names) => {
-                let mut out = Value::Object(Map::new());
-                names.iter().for_each(|name| keep(document, &steps(name), &mut out));
-                out
-            }
-            Members::Without(names) => {
-                let mut out = document.clone();
-                names.iter().for_each(|name| leave_out(&mut out, &steps(name)));
-                out
-            }
-        }
-    }
-}
-
-fn keep(from: &Value, steps: &[String], to: &mut Value) {
-    match (steps, from, to) {
-        ([last], Value::Object(from), Value::Object(to)) => {
-            if let Some(value) = from.get(last) {
-                to.insert(last.clone(), value.clone());
-            }
-        }
-        ([first, rest @ ..], Value::Object(from), Value::Object(to)) => {
-            let empty = |value: &Value| match value {
-                Value::Object(_) => Some(Value::Object(Map::new())),
-                Value::Array(list) if list.iter().all(Value::is_object) => {
-                    Some(vec![Value::Object(Map::new()); list.len()].into())
-                }
-                _ => None,
-            };
-            if let Some((value, empty)) = from.get(first).and_then(|one| Some((one, empty(one)?))) {
-                keep(value, rest, to.entry(first.clone()).or_insert(empty));
-            }
-        }
-        (steps, Value::Array(from), Value::Array(to)) => {
-            from.iter().zip(to).for_each(|(from, to)| keep(from, steps, to));
-        }
-        _ => {}
-    }
-}
-
-fn leave_out(from: &mut Value, steps: &[String]) {
-    match (steps, from) {
-        ([last], Value::Object(members)) => {
-            members.remove(last);
-        }
-        ([first, rest @ ..], Value::Object(members)) => {
-            if let Some(value) = members.get_mut(first) {
-                leave_out(value, rest);
-            }
-        }
-        (steps, Value::Array(list)) => list.iter_mut().for_each(|value| leave_out(value, steps)),
-        _ => {}
+    /// A document of a shape with the members that are asked for.
+    pub(crate) fn project(&self, types: &Types, shape: Option<&Shape>, document: &Value) -> Value {
+        self.members.project(types, shape, document)
     }
 }
 
@@ -264,17 +204,6 @@ mod tests {
         ] {
             assert_eq!(read(query).unwrap().wants(&document), wants, "{query}");
         }
-    }
-
-    #[test]
-    fn members_are_chosen() {
-        let document = json!({"a": {"b": 1, "c": 2}, "d": [{"e": 1, "f": 2}]});
-        let project = |query| read(query).unwrap().project(&document);
-        assert_eq!(project("all_fields"), document);
-        assert_eq!(project("fields=a/b,none"), json!({"a": {"b": 1}}));
-        assert_eq!(project("fields=d/e"), json!({"d": [{"e": 1}]}));
-        assert_eq!(project("fields=d/e,d/f,a/c"), json!({"a": {"c": 2}, "d": [{"e": 1, "f": 2}]}));
-        assert_eq!(project("exclude_fields=a/b,d/e"), json!({"a": {"c": 2}, "d": [{"f": 2}]}));
     }
 
     #[test]
