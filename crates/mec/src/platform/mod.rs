@@ -189,8 +189,9 @@ impl Platform {
         // Also to subscriptions that are over with this.
         let notices =
             events.iter().flat_map(|event| event::notices(&self.tree, event, &self.setup.url));
-        let (mut notices, spent) = self.pace.admit(&self.tree, notices.collect(), now_ms);
-        changes.extend(spent);
+        let (mut notices, more) = self.pace.admit(&self.tree, notices.collect(), now_ms);
+        changes.extend(more);
+        pace::forget(&self.tree, &mut changes);
         let changed = self.make(changes)?;
         match told {
             Some(Told::Radio(radio)) => self.radio = radio,
@@ -207,10 +208,11 @@ impl Platform {
         notices.extend(event::first_notices(&self.table, &changed, url));
         let events = changed.iter().flat_map(|one| api::events(self.stand(), one, now_ms));
         let found = events.flat_map(|event| event::notices(&self.tree, &event, url)).collect();
-        let (found, spent) = self.pace.admit(&self.tree, found, now_ms);
+        let (found, mut more) = self.pace.admit(&self.tree, found, now_ms);
         notices.extend(found);
-        if let Err(error) = self.make(spent) {
-            tracing::warn!(%error, "subscriptions that were told often enough are kept");
+        pace::forget(&self.tree, &mut more);
+        if let Err(error) = self.make(more) {
+            tracing::warn!(%error, "how often subscriptions were told is not written down");
         }
         Ok((answer, notices))
     }

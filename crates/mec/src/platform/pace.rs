@@ -3,11 +3,14 @@
 
 use crate::api;
 use crate::notify::Notice;
-use crate::tree::{Change, Tree};
-use serde_json::Value;
+use crate::tree::{Change, Tree, escape};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// What subscriptions with such a wish were told, since the start of this process.
+/// Below it is written down how often subscriptions were told that are over some time.
+const ROOT: &str = "/told/";
+
+/// What subscriptions with such a wish were told.
 #[derive(Debug, Default)]
 pub(super) struct Pace(BTreeMap<String, Past>);
 
@@ -38,8 +41,35 @@ fn wish(subscription: &Value) -> Option<Wish> {
         .then_some(Wish { count_max, interval_ms: interval_s.saturating_mul(1000) })
 }
 
+impl Past {
+    /// What was written down.
+    fn of(tree: &Tree, subscription: &str) -> Self {
+        let known = tree.get(&place(subscription)).map(|one| &one.value);
+        let number = |name: &str| known.and_then(|known| known[name].as_u64()).unwrap_or(0);
+        Self { count: number("count"), last_ms: number("lastMs") }
+    }
+}
+
+/// Where it is written down.
+fn place(subscription: &str) -> String {
+    format!("{ROOT}{}", escape(subscription))
+}
+
+/// Has what was written down of subscriptions go with them.
+pub(super) fn forget(tree: &Tree, changes: &mut Vec<Change>) {
+    let is_gone =
+        |change: &&Change| change.value.is_none() && change.path.contains("/subscriptions/");
+    let gone: Vec<String> = changes.iter().filter(is_gone).map(|one| place(&one.path)).collect();
+    if gone.is_empty() {
+        return;
+    }
+    changes.retain(|change| !gone.contains(&change.path));
+    changes.extend(gone.into_iter().filter(|path| tree.get(path).is_some()).map(Change::remove));
+}
+
 impl Pace {
-    /// The notifications that are sent, and the subscriptions that are over with them.
+    /// The notifications that are sent, and what is written down with them: how often, or that the subscription
+    /// is over.
     pub(super) fn admit(
         &mut self,
         tree: &Tree,
@@ -50,24 +80,30 @@ impl Pace {
             return (notices, Vec::new());
         }
         self.0.retain(|path, _| tree.get(path).is_some());
-        let mut spent = Vec::new();
+        let mut changes = BTreeMap::new();
         notices.retain(|notice| {
             let subscription = tree.get(&notice.subscription).map(|one| api::inner(&one.value));
             let Some(wish) = subscription.and_then(wish) else { return true };
             if api::inner(&notice.body)["notificationType"] == "ExpiryNotification" {
                 return true;
             }
-            let past = self.0.entry(notice.subscription.clone()).or_default();
-            let is_early = past.count > 0 && now_ms.saturating_sub(past.last_ms) < wish.interval_ms;
+            let path = &notice.subscription;
+            let past = self.0.entry(path.clone()).or_insert_with(|| Past::of(tree, path));
+            // A clock that was set back says nothing of how long ago it was.
+            let ago_ms = now_ms.checked_sub(past.last_ms);
+            let is_early = past.count > 0 && ago_ms.is_some_and(|ago| ago < wish.interval_ms);
             if past.count >= wish.count_max || is_early {
                 return false;
             }
             *past = Past { count: past.count + 1, last_ms: now_ms };
             if past.count == wish.count_max {
-                spent.push(Change::remove(notice.subscription.as_str()));
+                changes.insert(path.clone(), Change::remove(path.as_str()));
+            } else if wish.count_max != u64::MAX {
+                let told = json!({ "count": past.count, "lastMs": past.last_ms });
+                changes.insert(path.clone(), Change::put(place(path), told, None));
             }
             true
         });
-        (notices, spent)
+        (notices, changes.into_values().collect())
     }
 }
