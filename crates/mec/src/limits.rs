@@ -73,6 +73,11 @@ pub const INSTANCES_MAX: usize = 16;
 pub const WATCHERS_MAX: usize = 64;
 /// How long one waits at most before it is told that nothing has changed.
 pub const WATCH_MAX: Duration = Duration::from_secs(30);
+/// Filters that the allocations for some of an app's traffic may have together: each may divide each rule of the app,
+/// and rules of all apps have 256 parts.
+pub const SESSION_FILTERS_PER_APP_MAX: usize = 16;
+/// Ports on one side of such a filter.
+pub const SESSION_PORTS_MAX: usize = 4;
 /// Longest record of the journal, in bytes: all documents there may be, which may fall due in one moment, with
 /// their places and owners.
 pub const RECORD_BYTES_MAX: usize = 2 * BYTES_MAX;

@@ -86,6 +86,7 @@ fn rules(many: u16, last: Option<Act>) -> Vec<Rule> {
                 app: None,
                 is_active: true,
                 limiter: 0,
+                parts: Vec::new(),
             }
         })
         .collect();

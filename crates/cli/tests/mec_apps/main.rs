@@ -181,3 +181,56 @@ fn bandwidth_is_held_to_what_is_allocated() {
     assert_eq!(world.begin(&instance, "terminate"), 202);
     assert_eq!(world.settled(&instance), "COMPLETED");
 }
+
+/// What some sessions of an app are allocated bounds them alone, and is told to the edge router with its filter.
+#[test]
+fn sessions_of_an_app_are_held_to_what_is_for_them() {
+    const BYTES: f64 = 1e6;
+    const RATE: f64 = 5e6;
+    let Some(world) = world() else { return };
+    world.bring();
+    let instance = world.name();
+    assert_eq!(world.begin(&instance, "instantiate"), 202);
+    assert_eq!(world.settled(&instance), "COMPLETED");
+    let path = "/bwm/v1/bw_allocations";
+    let body = json!({
+        "appInsId": instance, "requestType": 1, "allocationDirection": "10",
+        "fixedAllocation": RATE.to_string(),
+        "sessionFilter": [{"sourceIp": "10.99.0.0/24", "sourcePort": "40000-40009", "protocol": "TCP"}],
+    });
+    let (status, made) = world.post(path, &body);
+    assert_eq!(status, 201, "{made}");
+    let filter =
+        json!([{"srcAddress": ["10.99.0.0/24"], "srcPort": ["40000-40009"], "protocol": ["TCP"]}]);
+    let rule = format!("{instance}/video");
+    assert_eq!(
+        world.limits(),
+        json!([{"rules": [rule], "filter": filter, "bits_per_second": 5_000_000}])
+    );
+    let name = format!("mec-{}", &instance[..12]);
+    let shaped =
+        || world::run("ip", &["netns", "exec", &name, "tc", "class", "show", "dev", "eth0"]);
+    until("what it sends is shaped", || shaped().contains("rate 5Mbit"));
+    let took = |more: &[&str]| {
+        let begun = std::time::Instant::now();
+        let got = world.ask_app_with(&format!("http://10.99.0.2/{BYTES}"), more);
+        assert_eq!(got.len() as f64, BYTES);
+        begun.elapsed().as_secs_f64()
+    };
+    let (held, free) =
+        (took(&["--local-port", "40000-40009"]), took(&["--local-port", "50000-50009"]));
+    // Of 1514 bytes of a frame 1448 are the body's.
+    let rate = BYTES * 8.0 * 1514.0 / 1448.0 / held / RATE;
+    println!("{rate} of the rate, and {free} s beside it");
+    assert!(rate < 1.05, "{rate} of the rate");
+    assert!(free < held / 2.0, "{free} s, and {held} s where it is held");
+    let statistics = ["netns", "exec", &name, "tc", "-s", "class", "show", "dev", "eth0"];
+    let statistics = world::run("ip", &statistics);
+    assert!(statistics.contains("class htb 1:10 "), "{statistics}");
+    let allocation = format!("{path}/{}", made["allocationId"].as_str().unwrap());
+    assert_eq!(world.call("DELETE", &allocation, b"").unwrap().0, 204);
+    assert_eq!(world.limits(), json!([]));
+    until("it is shaped no more", || !shaped().contains("rate"));
+    assert_eq!(world.begin(&instance, "terminate"), 202);
+    assert_eq!(world.settled(&instance), "COMPLETED");
+}

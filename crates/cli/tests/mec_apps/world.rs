@@ -379,9 +379,14 @@ impl World {
 
     /// What an app says to who asks it at an address.
     pub(crate) fn ask_app(&self, address: &str) -> String {
+        self.ask_app_with(address, &[])
+    }
+
+    /// As [`World::ask_app`], with more words for curl.
+    pub(crate) fn ask_app_with(&self, address: &str, more: &[&str]) -> String {
         let namespace = format!("--net=/run/netns/{}", self.namespace);
         let curl = ["curl", "--silent", "--max-time", "60", address];
-        let output = Command::new("nsenter").arg(namespace).args(curl).output().unwrap();
+        let output = Command::new("nsenter").arg(namespace).args(curl).args(more).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 

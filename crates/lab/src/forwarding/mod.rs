@@ -517,6 +517,7 @@ fn rules(many: u16, act: Act) -> Vec<Rule> {
             app: (is_last && act != Act::Pass).then_some(0),
             is_active: true,
             limiter: 0,
+            parts: Vec::new(),
         }
     };
     (0..many).map(rule).collect()

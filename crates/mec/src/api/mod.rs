@@ -22,7 +22,7 @@ mod verification;
 mod wlan;
 
 pub(crate) use apps::{decides_rules, is_app, states as app_states};
-pub(crate) use bandwidth::{bounds, is_allocation};
+pub(crate) use bandwidth::{Share, apps_with, bounds, is_allocation, shares};
 pub(crate) use dns::resolve;
 pub(crate) use feeds::{List, Reports, mistakes_of_report};
 pub(crate) use identity::{is_tags, tags_of_clients};

@@ -47,20 +47,29 @@ pub(crate) fn traffic_rules(tree: &Tree) -> Value {
     rules.collect()
 }
 
-/// Rates that the edge router holds rules to: those of an app together to what the app may get from clients.
+/// Rates that the edge router holds rules to: those of an app together to what the app may get from clients, and some
+/// of their packets to what is for these.
 pub(crate) fn limits(tree: &Tree) -> Value {
     let pattern = pattern();
-    let of_app = |(app, [_, from_clients]): (String, [Option<u64>; 2])| {
+    let bounds = super::bounds(tree);
+    let of_app = |app: String| {
         let own = [("appInstanceId", app.clone())];
         let ids = tree.matching(ROOT, &pattern, &own).map(|(path, _)| {
             let id = path.rsplit('/').next().map(crate::query::decode).unwrap_or_default();
             id_at_router(&app, &id)
         });
         let rules: Vec<String> = ids.collect();
-        let bits_per_second = from_clients.filter(|bits| *bits <= RATES[1])?.max(RATES[0]);
-        (!rules.is_empty()).then(|| json!({ "rules": rules, "bits_per_second": bits_per_second }))
+        let held = |bits: u64| (bits <= RATES[1]).then_some(bits.max(RATES[0]));
+        let all = bounds.get(&app).and_then(|[_, from_clients]| *from_clients).and_then(held);
+        let all = all.map(|bits| json!({ "rules": rules, "bits_per_second": bits }));
+        let some = super::shares(tree, &app, "").filter_map(|share| {
+            let bits = held(share.bits).filter(|_| share.directions[1])?;
+            Some(json!({ "rules": rules, "filter": share.filter, "bits_per_second": bits }))
+        });
+        let limits: Vec<Value> = some.chain(all).collect();
+        if rules.is_empty() { Vec::new() } else { limits }
     };
-    super::bounds(tree).into_iter().filter_map(of_app).collect()
+    super::apps_with(tree).into_iter().flat_map(of_app).collect()
 }
 
 /// A rule of an app instance as the router names it.

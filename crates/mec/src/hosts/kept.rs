@@ -205,6 +205,7 @@ mod tests {
             app: [10, 0, 0, 2].into(),
             answers_for: Vec::new(),
             sends_bps_max: None,
+            sends_apart: Vec::new(),
         };
         let package =
             Package { sha256: "0".repeat(64), image: "image".into(), folder: PathBuf::new() };

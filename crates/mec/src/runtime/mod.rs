@@ -6,6 +6,7 @@ pub(crate) mod kubernetes;
 pub(crate) mod oci;
 
 use freshet_package::image::{self, Image};
+use freshet_router::rule::wire::TrafficFilter;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -78,6 +79,18 @@ pub(crate) struct Network {
     pub(crate) answers_for: Vec<String>,
     /// What it may send at most, in bits per second.
     pub(crate) sends_bps_max: Option<u64>,
+    /// What some of what it sends has for itself, where what runs it tells that apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sends_apart: Vec<SendsApart>,
+}
+
+/// Some of what an instance sends.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub(crate) struct SendsApart {
+    /// Which: what any of these accepts as it goes, or with source and destination exchanged.
+    pub(crate) filter: Vec<TrafficFilter>,
+    /// What it may have, in bits per second.
+    pub(crate) bps_max: u64,
 }
 
 /// The ends of the pair of veth of an app's network.

@@ -1,8 +1,10 @@
 //! Areas, distances and reports by time; networks beside the radio network; hosts beside this one.
 
 use crate::radio::{kinds, network, tell};
-use crate::support::{World, location};
+use crate::support::{NOW_MS, World, location, setup};
+use freshet_mec::Platform;
 use freshet_mec::notify::Notice;
+
 use freshet_mec::radio::simulator::Simulator;
 use serde_json::{Value, json};
 
@@ -172,6 +174,71 @@ fn a_zone_tells_when_it_is_too_full_and_no_oftener_than_was_wished() {
     assert_eq!(world.get("viewer", &place).status, 404);
 }
 
+/// How often a subscription may be told is counted on the disk, and goes with it.
+#[test]
+fn how_often_a_subscription_was_told_outlives_the_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let begin = |now_ms: u64| {
+        let mut world =
+            World::with(Platform::open(setup(), &folder.path().join("journal")).unwrap());
+        world.now_ms = now_ms;
+        world
+    };
+    let mut world = begin(NOW_MS);
+    let one = network();
+    let mut two = network();
+    let mut other = one.clients[0].clone();
+    other.address = [10, 45, 0, 3].into();
+    two.clients.push(other);
+    let members = json!({
+        "zoneId": "north", "upperNumberOfUsersZoneThreshold": 1,
+        "reportingCtrl": {"minimumInterval": 5, "maximumCount": 3},
+    });
+    let path = "/location/v3/subscriptions/zones";
+    let body = of_location("ZoneStatusSubscription", &members);
+    let place = subscribe(&mut world, path, &body);
+    let removed = subscribe(&mut world, path, &body);
+    let both = |world: &mut World, expected: usize| {
+        tell(world, &one);
+        world.now_ms += 6_000;
+        assert_eq!(tell(world, &two).len(), expected);
+        world.now_ms
+    };
+    let mut now_ms = both(&mut world, 2);
+    assert_eq!(world.ask("viewer", "DELETE", &removed, &Value::Null).0.status, 204);
+    drop(world);
+    for _ in 0..2 {
+        let mut world = begin(now_ms);
+        assert_eq!(world.get("viewer", &place).status, 200);
+        now_ms = both(&mut world, 1);
+    }
+    let mut world = begin(now_ms);
+    assert_eq!(world.get("viewer", &place).status, 404);
+    both(&mut world, 0);
+}
+
+/// A clock that is set back does not silence anybody for as long.
+#[test]
+fn a_clock_that_is_set_back_keeps_no_notification_back() {
+    let mut world = World::new();
+    let one = network();
+    let mut two = network();
+    let mut other = one.clients[0].clone();
+    other.address = [10, 45, 0, 3].into();
+    two.clients.push(other);
+    let members = json!({
+        "zoneId": "north", "upperNumberOfUsersZoneThreshold": 1,
+        "reportingCtrl": {"minimumInterval": 5},
+    });
+    let body = of_location("ZoneStatusSubscription", &members);
+    subscribe(&mut world, "/location/v3/subscriptions/zones", &body);
+    tell(&mut world, &one);
+    assert_eq!(tell(&mut world, &two).len(), 1);
+    world.now_ms -= 3_600_000;
+    tell(&mut world, &one);
+    assert_eq!(tell(&mut world, &two).len(), 1);
+}
+
 #[test]
 fn bandwidth_is_given_out_once_and_to_whom_it_is_for() {
     let mut world = World::new();
@@ -207,6 +274,65 @@ fn bandwidth_is_given_out_once_and_to_whom_it_is_for() {
     assert_eq!(world.get("camera", path).body.unwrap().as_array().unwrap().len(), 2);
     assert_eq!(world.ask("camera", "DELETE", &place, &Value::Null).0.status, 204);
     assert_eq!(world.ask("camera", "POST", path, &ask("camera", "1000000", "00")).0.status, 201);
+}
+
+/// Allocations for some sessions: each is for sessions of its own, that packets can be told by.
+#[test]
+fn some_sessions_of_an_app_have_an_allocation_of_their_own() {
+    let mut world = World::new();
+    let path = "/bwm/v1/bw_allocations";
+    let ask = |direction: &str, filter: Value| json!({"appInsId": "camera", "requestType": 1, "fixedAllocation": "1000", "allocationDirection": direction, "sessionFilter": filter});
+    let one = json!([{"sourceIp": "10.45.0.2", "dstPort": ["80", "8000-8080"], "protocol": "TCP"}]);
+    let (made, _) = world.ask("camera", "POST", path, &ask("01", one.clone()));
+    assert_eq!(made.status, 201, "{made:?}");
+    let limits = world.platform.packet_path().limits;
+    let filter =
+        json!([{"srcAddress": ["10.45.0.2"], "dstPort": ["80", "8000-8080"], "protocol": ["TCP"]}]);
+    assert_eq!(limits[0]["filter"], filter);
+    assert_eq!(
+        (&limits[0]["bits_per_second"], limits.as_array().unwrap().len()),
+        (&json!(1000), 1)
+    );
+    for (direction, filter, status) in [
+        // The same sessions, from either end.
+        ("01", one.clone(), 403),
+        ("10", json!([{"dstAddress": "10.45.0.0/16", "sourcePort": "8010"}]), 403),
+        ("01", json!([{"protocol": "TCP"}]), 403),
+        // Others, or the other way.
+        ("00", one.clone(), 201),
+        ("01", json!([{"sourceIp": "10.45.0.2", "protocol": "UDP"}]), 201),
+        ("01", json!([{"sourceIp": "2001:db8::/64", "dstPort": "80"}]), 201),
+        // What cannot be, with its place.
+        ("01", json!([]), 400),
+        ("01", json!([{}]), 400),
+        ("01", json!([{"sourceIp": "10.45.0"}]), 400),
+        ("01", json!([{"sourceIp": "10.45.0.1/16"}]), 400),
+        ("01", json!([{"sourceIp": "10.45.0.3-10.45.0.9"}]), 400),
+        ("01", json!([{"dstAddress": "edge.example"}]), 400),
+        ("01", json!([{"dstPort": "0x50"}]), 400),
+        ("01", json!([{"dstPort": ["1", "2", "3", "4", "5"]}]), 400),
+        ("01", json!([{"protocol": "QUIC"}]), 400),
+        // A session that no packet says it is of.
+        ("01", json!([{"sourceIp": "1234", "dstPort": "80"}]), 201),
+    ] {
+        let body = ask(direction, filter);
+        let answer = world.ask("camera", "POST", path, &body).0;
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+    }
+    assert_eq!(world.platform.packet_path().limits.as_array().unwrap().len(), 3);
+    let answer = world.ask("camera", "POST", path, &ask("01", json!([{"protocol": "QUIC"}]))).0;
+    let detail = answer.body.unwrap()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.starts_with("/sessionFilter/0/protocol: `QUIC` is no protocol"), "{detail}");
+    // Its own sessions are free for itself.
+    let place = location(&made);
+    assert_eq!(world.ask("camera", "PUT", &place, &ask("01", one)).0.status, 200);
+    // One app may not take what all apps' rules have room for.
+    let many = |from: u16| -> Value {
+        (from..from + 13)
+            .map(|port| json!({"protocol": "SCTP", "dstPort": port.to_string()}))
+            .collect()
+    };
+    assert_eq!(world.ask("camera", "POST", path, &ask("01", many(1))).0.status, 403);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::rule::check::{self, Mistake};
 use crate::rule::compile::{PROFILES_MAX, Table};
 use crate::rule::name::{Names, wanted};
 use crate::rule::wire::TrafficRule;
-use crate::rule::{Profile, RULES_MAX, Rule};
+use crate::rule::{ENTRIES_MAX, Filter, Part, Profile, RULES_MAX, Rule};
 use crate::session::learn::{Learnt, Sessions, Sighting, Told};
 use crate::session::lines::{self, Lines, Numbers};
 use crate::session::network::Networks;
@@ -519,21 +519,35 @@ impl Control {
     ) -> Result<u64, Refused> {
         let mut rules =
             check::check(&set.rules, &self.apps, &self.names).map_err(Refused::Mistakes)?;
-        check_limits(&set.limits, self.limits.len()).map_err(|one| Refused::Mistakes(vec![one]))?;
+        let parts = check_limits(&set.limits, self.limits.len()).map_err(Refused::Mistakes)?;
         let known = numbers.unwrap_or_else(|| {
             self.rules.iter().map(|rule| (rule.id.clone(), rule.number)).collect()
         });
         let fresh = give_numbers(&mut rules, &known);
-        let own = self.limits.iter().map(|(rule, rate)| (std::slice::from_ref(rule), *rate));
-        let shared = set.limits.iter().map(|one| (&one.rules[..], one.bits_per_second));
-        for (place, (limited, rate)) in own.chain(shared).enumerate() {
+        let own = self.limits.iter().map(|(rule, rate)| (std::slice::from_ref(rule), *rate, None));
+        let shared = set.limits.iter().zip(&parts);
+        let shared =
+            shared.map(|(one, parts)| (&one.rules[..], one.bits_per_second, Some(&parts[..])));
+        for (place, (limited, rate, parts)) in own.chain(shared).enumerate() {
             let number = u8::try_from(place + 1).expect("they were counted");
-            let mut rules = rules.iter_mut().filter(|rule| limited.contains(&rule.id)).peekable();
-            if rules.peek().is_some() {
+            // What the configuration says goes first.
+            let is_open =
+                |rule: &Rule| rule.limiter == 0 || usize::from(rule.limiter) > self.limits.len();
+            let rules = rules.iter_mut().filter(|rule| limited.contains(&rule.id) && is_open(rule));
+            let mut is_used = false;
+            for rule in rules {
+                is_used = true;
+                match parts {
+                    Some(parts @ [_, ..]) => rule.parts.extend(
+                        parts.iter().map(|filter| Part { filter: filter.clone(), limiter: number }),
+                    ),
+                    _ if rule.limiter == 0 => rule.limiter = number,
+                    _ => {}
+                }
+            }
+            if is_used {
                 self.programs.set_limiter(number, rate, BURST_MS).map_err(Refused::Kernel)?;
             }
-            // What the configuration says goes first.
-            rules.filter(|rule| rule.limiter == 0).for_each(|rule| rule.limiter = number);
         }
         let before = std::mem::replace(&mut self.generation, generation);
         let table = self.table(&rules).map_err(|why| {
@@ -562,24 +576,29 @@ impl Control {
 
     fn asks_for_profiles(&self) -> bool {
         let mut active = self.rules.iter().filter(|rule| rule.is_active);
-        active.any(|rule| rule.filters.iter().any(crate::rule::Filter::asks_for_profile))
+        active.any(|rule| rule.filters.iter().any(Filter::asks_for_profile))
     }
 }
 
-/// Whether there are so many limiters, and of these rates.
-fn check_limits(limits: &[RuleLimit], own: usize) -> Result<(), Mistake> {
-    let wrong = |place: String, what: String| Err(Mistake { place, what });
+/// The filters of each limiter, where there may be so many, of these rates.
+fn check_limits(limits: &[RuleLimit], own: usize) -> Result<Vec<Vec<Filter>>, Vec<Mistake>> {
+    let wrong = |place: String, what: String| Err(vec![Mistake { place, what }]);
     if own + limits.len() > LIMITS_MAX {
         let what = format!("{LIMITS_MAX} are the most, with those of the configuration");
         return wrong("limits".to_owned(), what);
     }
-    match limits.iter().position(|one| !RATES.contains(&one.bits_per_second)) {
-        Some(place) => {
-            let what = format!("must be {} to {}", RATES.start(), RATES.end());
-            wrong(format!("limits[{place}].bits_per_second"), what)
-        }
-        None => Ok(()),
+    let out = limits.iter().position(|one| !RATES.contains(&one.bits_per_second));
+    if let Some(place) = out {
+        let what = format!("must be {} to {}", RATES.start(), RATES.end());
+        return wrong(format!("limits[{place}].bits_per_second"), what);
     }
+    if limits.iter().map(|one| one.filter.len()).sum::<usize>() > ENTRIES_MAX {
+        return wrong("limits".to_owned(), format!("{ENTRIES_MAX} filters are the most, of all"));
+    }
+    let read = |(place, one): (usize, &RuleLimit)| {
+        check::parts(&one.filter, &format!("limits[{place}].filter"))
+    };
+    limits.iter().enumerate().map(read).collect()
 }
 
 /// Gives each rule the number it had, or one that nobody has; returns those.

@@ -6,6 +6,7 @@ use super::programs::Count;
 use crate::gtp::Form;
 use crate::rule::Direction;
 use crate::rule::check::Mistake;
+use crate::rule::wire::TrafficFilter;
 use crate::session::Authority;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -104,6 +105,10 @@ const fn many() -> usize {
 pub struct RuleLimit {
     /// Which, by their identifiers; those that are not there do not count.
     pub rules: Vec<String>,
+    /// Of what they match only what one of these accepts as it goes, or with source and destination
+    /// exchanged; none is all of it. Addresses, ports and protocols alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filter: Vec<TrafficFilter>,
     /// The rate, as the link counts it.
     pub bits_per_second: u64,
 }

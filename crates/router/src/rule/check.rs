@@ -100,9 +100,37 @@ pub fn check(rules: &[TrafficRule], apps: &Apps, names: &Names) -> Result<Vec<Ru
             app,
             is_active: rule.state == State::Active,
             limiter: 0,
+            parts: Vec::new(),
         });
     }
     if mistakes.0.is_empty() { Ok(checked) } else { Err(mistakes.0) }
+}
+
+/// Reads filters that tell packets of rules apart by what these say of themselves: addresses, ports and
+/// protocols.
+///
+/// # Errors
+/// Every mistake, with its place below `place`.
+pub fn parts(filters: &[TrafficFilter], place: &str) -> Result<Vec<Filter>, Vec<Mistake>> {
+    let mut mistakes = Mistakes(Vec::new());
+    let mut read = Vec::with_capacity(filters.len());
+    for (number, filter) in filters.iter().enumerate() {
+        let place = format!("{place}[{number}]");
+        let filter = read_filter(filter, &place, &Names::default(), &mut mistakes);
+        let only = Filter {
+            addresses: filter.addresses.clone(),
+            ports: filter.ports.clone(),
+            protocols: filter.protocols.clone(),
+            ..Filter::default()
+        };
+        if only != filter {
+            mistakes.add(&place, "must have addresses, ports and protocols alone");
+        } else if only == Filter::default() {
+            mistakes.add(&place, "must have an address, a port or a protocol");
+        }
+        read.push(only);
+    }
+    if mistakes.0.is_empty() { Ok(read) } else { Err(mistakes.0) }
 }
 
 struct Mistakes(Vec<Mistake>);

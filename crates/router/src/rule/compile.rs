@@ -246,6 +246,6 @@ pub fn target(entry: &Entry<'_>) -> Target {
         act: act as u8,
         app: entry.rule.app.unwrap_or_default(),
         rule: entry.rule.number,
-        limiter: entry.rule.limiter,
+        limiter: entry.limiter,
     }
 }

@@ -11,8 +11,12 @@ pub mod name;
 pub mod reference;
 pub mod wire;
 
+use crate::packet::mapped;
 use std::ops::RangeInclusive;
 
+/// Where IPv4 is among all addresses.
+const IPV4_FIRST: u128 = mapped(0);
+const IPV4_LAST: u128 = mapped(u32::MAX);
 /// Filters of active rules that can be told apart in one direction: bits of a set.
 pub const ENTRIES_MAX: usize = 256;
 /// Rules a set may hold, active and inactive.
@@ -72,6 +76,18 @@ pub struct Rule {
     pub is_active: bool,
     /// Which limiter its packets pass: an index, 0 being none.
     pub limiter: u8,
+    /// Packets of it that pass another one; of several the first that they are of.
+    pub parts: Vec<Part>,
+}
+
+/// Packets of a rule that pass a limiter of their own.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Part {
+    /// Which: those it accepts as they go, or with source and destination exchanged. It has addresses, ports
+    /// and protocols alone.
+    pub filter: Filter,
+    /// Their limiter, as of rules.
+    pub limiter: u8,
 }
 
 /// One filter: every field that is not empty must hold.
@@ -109,6 +125,19 @@ impl AddressRange {
     #[must_use]
     pub const fn contains(&self, address: u128) -> bool {
         self.first <= address && address <= self.last
+    }
+
+    /// What is in both.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Option<Self> {
+        let (first, last) = (self.first.max(other.first), self.last.min(other.last));
+        (first <= last).then_some(Self { first, last })
+    }
+
+    /// Whether it has addresses of an IP version.
+    fn has(&self, is_ipv4: bool) -> bool {
+        let mapped = Self { first: IPV4_FIRST, last: IPV4_LAST };
+        if is_ipv4 { self.and(&mapped).is_some() } else { !self.is_ipv4() }
     }
 
     /// Whether its addresses are IPv4.
@@ -154,6 +183,36 @@ impl Filter {
             || self.network.is_some()
     }
 
+    /// What accepts what both accept, where there is such a thing. The other has addresses, ports and
+    /// protocols alone.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Option<Self> {
+        let addresses =
+            |side: usize| common(&self.addresses[side], &other.addresses[side], AddressRange::and);
+        let ports = |side: usize| {
+            let both = |one: &RangeInclusive<u16>, other: &RangeInclusive<u16>| {
+                let (first, last) = (*one.start().max(other.start()), *one.end().min(other.end()));
+                (first <= last).then_some(first..=last)
+            };
+            common(&self.ports[side], &other.ports[side], both)
+        };
+        let same = |one: &u8, other: &u8| (one == other).then_some(*one);
+        let addresses = [addresses(0)?, addresses(1)?];
+        // No packet goes from one IP version to the other.
+        let may_be = |is_ipv4: bool| {
+            addresses.iter().all(|side| side.is_empty() || side.iter().any(|one| one.has(is_ipv4)))
+        };
+        if !may_be(true) && !may_be(false) {
+            return None;
+        }
+        Some(Self {
+            addresses,
+            ports: [ports(0)?, ports(1)?],
+            protocols: common(&self.protocols, &other.protocols, same)?,
+            ..self.clone()
+        })
+    }
+
     /// The filter of the packets that answer.
     #[must_use]
     pub fn reversed(&self) -> Self {
@@ -165,4 +224,14 @@ impl Filter {
             ..self.clone()
         }
     }
+}
+
+/// What two lists have in common, where one that is empty means all there is; none where that is nothing.
+fn common<T: Clone>(one: &[T], other: &[T], both: impl Fn(&T, &T) -> Option<T>) -> Option<Vec<T>> {
+    if one.is_empty() || other.is_empty() {
+        return Some([one, other].concat());
+    }
+    let pairs = one.iter().flat_map(|one| other.iter().map(move |other| (one, other)));
+    let found: Vec<T> = pairs.filter_map(|(one, other)| both(one, other)).collect();
+    (!found.is_empty()).then_some(found)
 }

@@ -2,7 +2,7 @@
 //!
 //! The compiled sets and the program in the kernel are held against this.
 
-use super::{Direction, Filter, Profile, Rule, Subject};
+use super::{Direction, ENTRIES_MAX, Filter, Profile, Rule, Subject};
 
 /// A rule's filter in one direction, as both classifiers count them: the lowest place wins.
 #[derive(Clone, Debug)]
@@ -13,6 +13,8 @@ pub struct Entry<'a> {
     pub filter: Filter,
     /// Whether it is reversed.
     pub is_reversed: bool,
+    /// Which limiter its packets pass, 0 being none.
+    pub limiter: u8,
 }
 
 /// The filters of active rules for one direction, the one that goes first in front.
@@ -25,10 +27,24 @@ pub fn entries(rules: &[Rule], direction: Direction) -> Vec<Entry<'_>> {
         let is_reversed = rule.is_flow && direction == Direction::Downlink;
         for filter in &rule.filters {
             let filter = if is_reversed { filter.reversed() } else { filter.clone() };
-            entries.push(Entry { rule, filter, is_reversed });
+            // What is too much is not made more.
+            let parts = if entries.len() > ENTRIES_MAX { &[][..] } else { &rule.parts };
+            for part in parts {
+                let limiter = part.limiter;
+                let both = both_ways(&part.filter).filter_map(|one| filter.and(&one));
+                entries.extend(both.map(|filter| Entry { rule, filter, is_reversed, limiter }));
+            }
+            entries.push(Entry { rule, filter, is_reversed, limiter: rule.limiter });
         }
     }
     entries
+}
+
+/// A filter of what goes its way, and that of what goes the other, where these differ.
+fn both_ways(filter: &Filter) -> impl Iterator<Item = Filter> {
+    let reversed = filter.reversed();
+    let other = (reversed != *filter).then_some(reversed);
+    [filter.clone()].into_iter().chain(other)
 }
 
 /// The first of `entries` that matches.

@@ -9,7 +9,7 @@ use freshet_router::kernel::namespace::Namespaces;
 use freshet_router::kernel::{Object, Options, Programs};
 use freshet_router::packet::mapped;
 use freshet_router::rule::compile::Table;
-use freshet_router::rule::{Act, Profile, Rule};
+use freshet_router::rule::{Act, AddressRange, Filter, Part, Profile, Rule};
 use freshet_router::session::lines::{Lines, Numbers};
 use freshet_router::session::network::Networks;
 use freshet_router::session::{Client, Session};
@@ -20,6 +20,8 @@ use std::time::Instant;
 /// Other work on the machine may spoil one.
 const TRIALS: u32 = 5;
 const CLIENTS: u32 = 8;
+/// What arrives, in bits per second.
+const RATE: f64 = 40e6;
 const ENDS: [u128; 2] = [mapped(0x0a03_0001), mapped(0x0a03_00f0)];
 
 /// A load of three times the rate, of which the rate arrives.
@@ -29,12 +31,27 @@ fn a_limiter_lets_its_rate_through_within_five_percent() {
         crate::skip::skip(why);
         return;
     }
-    eprintln!("{}", std::thread::spawn(limits).join().unwrap());
+    eprintln!("{}", std::thread::spawn(|| limits(Vec::new(), &[(1, RATE as u64)])).join().unwrap());
 }
 
-fn limits() -> String {
+/// The packets of some clients have a rate of their own beside that of all others.
+#[test]
+fn a_part_of_a_rule_has_a_rate_of_its_own_within_five_percent() {
+    if let Some(why) = missing() {
+        crate::skip::skip(why);
+        return;
+    }
+    let some = [FIRST_CLIENT, FIRST_CLIENT + CLIENTS / 2 - 1].map(mapped);
+    let some = AddressRange { first: some[0], last: some[1] };
+    let filter = Filter { addresses: [Vec::new(), vec![some]], ..Filter::default() };
+    let parts = vec![Part { filter, limiter: 2 }];
+    let rates = [(1, RATE as u64 / 4), (2, RATE as u64 / 4 * 3)];
+    eprintln!("{}", std::thread::spawn(move || limits(parts, &rates)).join().unwrap());
+}
+
+/// Rates that add up to `RATE`, by their limiters: that of the rule is 1.
+fn limits(parts: Vec<Part>, rates: &[(u8, u64)]) -> String {
     let mut found = String::new();
-    const RATE: f64 = 40e6;
     const SIZE: u16 = 942;
     const FRAME_BYTES: f64 = 1000.0;
     let namespaces = Namespaces::new(&["wire"]).unwrap();
@@ -79,11 +96,14 @@ fn limits() -> String {
         let numbers = Numbers { path: 0, profile: 0, usage: number };
         programs.set_line(&lines.put(&session, numbers).unwrap()).unwrap();
     }
-    let rule = Rule { limiter: 1, ..support::rule_for_all(Act::Pass, None) };
+    let rule = Rule { limiter: 1, parts, ..support::rule_for_all(Act::Pass, None) };
     programs.set_rules(&Table::new(1, &[rule], &[Profile::default()]).unwrap()).unwrap();
-    programs.set_limiter(1, RATE as u64, 20).unwrap();
+    for (number, rate) in rates {
+        programs.set_limiter(*number, *rate, 20).unwrap();
+    }
     let _access = programs.attach("access", acc.1, Default::default()).unwrap();
     let front = |macs| Front { macs, tunnel: Some(ENDS) };
+    // Three times the rate, also of each half of clients.
     let packets_per_second = 3.0 * RATE / (8.0 * FRAME_BYTES);
     let load = Load {
         packets_per_second,

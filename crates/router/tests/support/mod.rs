@@ -12,7 +12,7 @@ use freshet_router::app::{App, Kind, Leg};
 use freshet_router::gtp::{Form, Wrapping};
 use freshet_router::model::{Ingress, Model, Settings};
 use freshet_router::packet::mapped;
-use freshet_router::rule::{Act, AddressRange, Filter, Profile, Rule};
+use freshet_router::rule::{Act, AddressRange, Filter, Part, Profile, Rule};
 use freshet_router::session::network::{Network, Networks};
 use freshet_router::session::{Client, Hop, Path, Session};
 
@@ -147,7 +147,20 @@ pub fn rule_for_all(act: Act, app: Option<u8>) -> Rule {
         app,
         is_active: true,
         limiter: 0,
+        parts: Vec::new(),
     }
+}
+
+/// Packets of a rule with limiters of their own.
+fn parts(random: &mut Random) -> Vec<Part> {
+    let many = random.below(8).saturating_sub(5);
+    let part = |number: u64| {
+        let filter = filter(random);
+        let (addresses, ports, protocols) = (filter.addresses, filter.ports, filter.protocols);
+        let filter = Filter { addresses, ports, protocols, ..Filter::default() };
+        Part { filter, limiter: number as u8 + 1 }
+    };
+    (0..many).map(part).collect()
 }
 
 /// A set of rules as [`freshet_router::rule::check`] would let through.
@@ -177,6 +190,7 @@ pub fn rules(random: &mut Random, most: u64, apps: &[App]) -> Vec<Rule> {
                 app,
                 is_active: !random.one_in(8),
                 limiter: 0,
+                parts: parts(random),
             }
         })
         .collect()

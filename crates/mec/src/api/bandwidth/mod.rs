@@ -1,13 +1,17 @@
 //! ETSI GS MEC 015: allocations of bandwidth, and sessions over several networks. Both are kept and
 //! given out within what the operator has said there is; an app with allocations gets no more than these.
 
+mod sessions;
+
+pub(crate) use sessions::{Share, shares};
+
 use super::{Stage, apps};
 use crate::platform::{Answer, Decision};
 use crate::problem::Problem;
 use crate::time;
 use crate::tree::Tree;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: &str = "/bwm/v1/bw_allocations/";
 /// Values of `requestType`: of all an app's traffic, or of some.
@@ -44,6 +48,12 @@ fn given(tree: &Tree, path: &str) -> [u64; 2] {
 /// Whether a path is that of an allocation.
 pub(crate) fn is_allocation(path: &str) -> bool {
     path.starts_with(ROOT)
+}
+
+/// Apps that have allocations.
+pub(crate) fn apps_with(tree: &Tree) -> BTreeSet<String> {
+    let apps = tree.below(ROOT).filter_map(|(_, one)| one.value["appInsId"].as_str());
+    apps.map(str::to_owned).collect()
 }
 
 /// What apps may have towards clients and from them, in bits per second, where they have an allocation for
@@ -90,6 +100,9 @@ pub(super) fn admit(stage: &Stage<'_>, path: &str, value: &mut Value) -> Result<
                 sums[0], sums[1]
             )));
         }
+    }
+    if is_of_some {
+        sessions::admit(stage.tree, path, value)?;
     }
     value["timeStamp"] = time::stamp(stage.now_ms);
     Ok(())

@@ -2,12 +2,12 @@
 //! it, with its rules.
 
 use super::{INSTANCES, OCCURRENCES, grants, state};
-use crate::api::{apps, bounds, packages};
+use crate::api::{Share, apps, bounds, packages, shares};
 use crate::client::Client;
 use crate::life::{Kind, Life, Place, Run, disk_mib_max};
 use crate::platform::Setup;
 use crate::problem::Problem;
-use crate::runtime::{Network, Package, Spec};
+use crate::runtime::{Network, Package, SendsApart, Spec};
 use crate::table::Table;
 use crate::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
@@ -52,9 +52,14 @@ pub(crate) fn spec(
             app: place.address(granted.slot),
             answers_for: answers_for(descriptor, life),
             sends_bps_max: bounds(tree).get(instance).and_then(|[to_clients, _]| *to_clients),
+            sends_apart: shares(tree, instance, "").filter_map(sends_apart).collect(),
         },
         environment: environment.map(|(name, value)| format!("{name}={value}")).to_vec(),
     })
+}
+
+fn sends_apart(share: Share) -> Option<SendsApart> {
+    share.directions[0].then_some(SendsApart { filter: share.filter, bps_max: share.bits })
 }
 
 /// The client that an app instance is: it may use the interfaces that its descriptor names as services it

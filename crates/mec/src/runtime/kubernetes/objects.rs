@@ -196,6 +196,7 @@ mod tests {
                 app: "10.96.8.1".parse().unwrap(),
                 answers_for: Vec::new(),
                 sends_bps_max: Some(1),
+                sends_apart: Vec::new(),
             },
             environment: vec!["MEC_CLIENT_SECRET=a=b".to_owned()],
         }

@@ -153,6 +153,7 @@ mod tests {
                 app: [10, 99, 0, 2].into(),
                 answers_for: Vec::new(),
                 sends_bps_max: None,
+                sends_apart: Vec::new(),
             },
             environment: Vec::new(),
         }

@@ -6,6 +6,7 @@
 //! under way, also for what it began that has no lock yet.
 
 mod bundle;
+mod classes;
 mod devices;
 mod groups;
 mod network;
@@ -179,13 +180,15 @@ impl Driver for Oci {
     }
 
     fn shape(&self, spec: &Spec) -> Result<(), Trouble> {
-        let (kept, wanted) = (spec.folder.join(SHAPED), network::shape(spec));
+        let (kept, wanted) = (spec.folder.join(SHAPED), network::shape(spec)?);
         if fs::read_to_string(&kept).unwrap_or_default() == wanted {
             return Ok(());
         }
         for line in network::UNSHAPED.lines().chain(wanted.lines()) {
-            let words: Vec<&str> =
-                ["netns", "exec", &spec.name, "tc"].into_iter().chain(line.split(' ')).collect();
+            let words: Vec<&str> = ["netns", "exec", &spec.name, "tc"]
+                .into_iter()
+                .chain(network::words(line))
+                .collect();
             match self.run("ip", &words, None) {
                 Err(_) if line == network::UNSHAPED => {}
                 done => drop(done?),

@@ -2,6 +2,7 @@
 //! host and whoever the host forwards it to.
 
 use super::super::{End, Spec, device, mac};
+use super::classes;
 use std::path::PathBuf;
 
 /// Runs a program with words and input.
@@ -46,18 +47,47 @@ pub(super) fn make(spec: &Spec, run: impl Run) -> Result<(), String> {
 pub(super) const UNSHAPED: &str = "qdisc del dev eth0 root";
 
 /// How what an app sends is held to what it may: lines of words for `tc`. It waits in place of being dropped,
-/// at most 200 ms.
-pub(super) fn shape(spec: &Spec) -> String {
-    let Some(bps) = spec.network.sends_bps_max.map(|bps| bps.max(RATE_BPS_MIN)) else {
-        return String::new();
+/// at most 200 ms. What has no rate of its own is in the first class, or in none.
+///
+/// # Errors
+/// Its parts cannot be told apart.
+pub(super) fn shape(spec: &Spec) -> Result<String, String> {
+    let (all, apart) = (spec.network.sends_bps_max, &spec.network.sends_apart);
+    if all.is_none() && apart.is_empty() {
+        return Ok(String::new());
+    }
+    let mut lines =
+        vec![format!("qdisc add dev eth0 root handle 1: htb default {}", u8::from(all.is_some()))];
+    let rates = all
+        .map(|bps| (classes::ALL, bps))
+        .into_iter()
+        .chain(apart.iter().enumerate().map(|(place, one)| (classes::of_part(place), one.bps_max)));
+    for (class, bps) in rates {
+        let bps = bps.max(RATE_BPS_MIN);
+        // Two of the longest packets at once, or a tick of a slow clock.
+        let (burst, queue) = ((bps / 8 / 250).max(3_200), (bps / 8 / 5).max(32_000));
+        lines.push(format!(
+            "class add dev eth0 parent 1: classid 1:{class:x} htb rate {bps}bit ceil {bps}bit burst {burst} cburst {burst}"
+        ));
+        lines.push(format!("qdisc add dev eth0 parent 1:{class:x} bfifo limit {queue}"));
+    }
+    if !apart.is_empty() {
+        let program = classes::program(apart)?;
+        lines.push(format!(
+            "filter add dev eth0 parent 1: protocol all prio 1 bpf classid 1:{:x} bytecode {program}",
+            classes::of_part(0)
+        ));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The words of a line: the last one of a filter is a program, which has spaces.
+pub(super) fn words(line: &str) -> impl Iterator<Item = &str> {
+    let (words, program) = match line.split_once(" bytecode ") {
+        Some((words, program)) => (words, Some(program)),
+        None => (line, None),
     };
-    // Two of the longest packets at once, or a tick of a slow clock.
-    let (burst, queue) = ((bps / 8 / 250).max(3_200), (bps / 8 / 5).max(32_000));
-    format!(
-        "qdisc add dev eth0 root handle 1: htb default 1\n\
-         class add dev eth0 parent 1: classid 1:1 htb rate {bps}bit ceil {bps}bit burst {burst} cburst {burst}\n\
-         qdisc add dev eth0 parent 1:1 bfifo limit {queue}"
-    )
+    words.split(' ').chain(program.into_iter().flat_map(|program| ["bytecode", program]))
 }
 
 /// Removes it, where there is one.
