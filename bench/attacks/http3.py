@@ -7,7 +7,7 @@ from quic import connected, frame, is_served, stream
 
 attack = functools.partial(harness.attack, peers=HTTP3_PEERS)
 
-QUIC = "crates/wire/src/quic/limits.rs"
+QUIC = "crates/quic/src/limits.rs"
 OPERATIONS = "docs/operations.md, What clients can make a node hold"
 LIMITS = "docs/configuration.md, [limits]"
 TABLES = "crates/wire/src/h3/limits.rs"

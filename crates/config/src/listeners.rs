@@ -6,7 +6,7 @@ use super::values::{networks, optional, parse_address};
 use freshet_net::address::Address;
 use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::trust::Network;
-pub use freshet_wire::quic::Algorithm;
+pub use freshet_quic::Algorithm;
 use std::path::PathBuf;
 
 /// `[[listen]]`

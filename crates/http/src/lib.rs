@@ -18,6 +18,7 @@
 //! | does the client already have it? which part does it want? | [`conditional`], [`range`], [`multipart`] |
 //! | may the origin's response be stored, and for how long? | [`freshness`], [`cache_control`] |
 //! | what is kept of it, and what does a 304 change? | [`hop_by_hop`], [`update`] |
+//! | how urgent is a response, and which stream sends next? | [`priority`], [`scheduler`] |
 //! | what does an unsafe request make invalid? | [`method`] |
 //! | how is all that told to people? | [`reason`], [`cache_status`], [`proxy_status`] |
 //!
@@ -63,9 +64,11 @@ pub mod message;
 pub mod method;
 pub mod multipart;
 pub mod path;
+pub mod priority;
 pub mod proxy_status;
 pub mod range;
 pub mod reason;
+pub mod scheduler;
 pub mod status;
 pub mod structured;
 pub mod target;

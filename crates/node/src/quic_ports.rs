@@ -8,7 +8,7 @@ use freshet_net::quic::port::UdpPort;
 use freshet_net::quic::relay::{Heard, Relay, Word};
 use freshet_net::quic::sorting::Secrets;
 use freshet_net::quic::steering::{self, Steering};
-use freshet_wire::quic::Algorithm;
+use freshet_quic::Algorithm;
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;

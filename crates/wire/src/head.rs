@@ -2,9 +2,9 @@
 //! §4.3), which have the same rules.
 
 use crate::h1::Limits;
-use crate::priority::Priority;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
+use freshet_http::priority::Priority;
 use freshet_http::target;
 
 /// What a field counts besides its text (RFC 9113 §6.5.2).

@@ -1,8 +1,8 @@
 //! Framing without sockets: bytes in, heads and body pieces out, and back again.
 //!
 //! This crate owns the wire forms of the protocols Freshet speaks: HTTP/1 heads and bodies
-//! ([`h1`]), the PROXY protocol in front of them ([`proxy_protocol`]) and the records of TLS under
-//! them ([`tls`]). Each parser takes a buffer that starts where its message starts and answers one
+//! ([`h1`]), the PROXY protocol in front of them ([`proxy_protocol`]), the records of TLS under
+//! them ([`tls`]), and the connections of HTTP/2 ([`h2`]) and HTTP/3 ([`h3`]). Each parser takes a buffer that starts where its message starts and answers one
 //! of three things: a message and how many bytes it took, "not all there yet", or an error that
 //! names what was wrong.
 //!
@@ -14,8 +14,8 @@
 //! is refused, because what this proxy reads one way and an origin reads another is a smuggled
 //! request. Only a response is repaired, and only where RFC 9112 says how.
 //!
-//! Neighbours: `freshet_http` has the heads that are filled here; sessions and origin connections
-//! call this crate from above.
+//! Neighbours: `freshet_http` has the heads that are filled here, `freshet_quic` the streams under
+//! HTTP/3; sessions and origin connections call this crate from above.
 //!
 //! ```
 //! use freshet_http::message::Scheme;
@@ -32,17 +32,13 @@
 #![forbid(unsafe_code)]
 
 mod answer;
-mod calm;
 mod error_table;
 pub mod h1;
 pub mod h2;
 pub mod h3;
 mod head;
 mod outgoing;
-mod priority;
 pub mod proxy_protocol;
-pub mod quic;
-mod scheduler;
 pub mod tls;
 #[cfg(test)]
 mod vectors;

@@ -1,9 +1,9 @@
 //! One connection of a load.
 
 use super::response::Response;
+use freshet_quic::varint::{Reader, VARINT_MAX};
 use freshet_wire::h3::frame::{Head, kind, write_head};
 use freshet_wire::h3::qpack;
-use freshet_wire::quic::varint::{Reader, VARINT_MAX};
 use quinn_proto::{Connection, Dir, Event, ReadError, Side, StreamId, VarInt};
 use std::collections::BTreeMap;
 use std::time::Instant;

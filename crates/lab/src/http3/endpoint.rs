@@ -7,7 +7,7 @@ use crate::load::tls::client_config;
 use bytes::BytesMut;
 use freshet_net::limits::UDP_READ_BYTES_MAX;
 use freshet_net::quic::port::UdpPort;
-use freshet_wire::quic::{Ecn, Route};
+use freshet_quic::{Ecn, Route};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,

@@ -2,7 +2,7 @@
 //! ones, the address of ours they were sent to or are to be sent from, and their marks of congestion
 //! (`ip(7)`, `ipv6(7)`).
 
-use freshet_wire::quic::Ecn;
+use freshet_quic::Ecn;
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

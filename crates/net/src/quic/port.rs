@@ -8,7 +8,7 @@ use crate::limits::{UDP_BUFFER_BYTES, UDP_READ_BYTES_MAX};
 #[cfg(feature = "simulation")]
 use crate::simulation::{Datagrams, Network, no_socket};
 use crate::socket::canonical;
-use freshet_wire::quic::{Ecn, Route};
+use freshet_quic::{Ecn, Route};
 use rustix::io::Errno;
 use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Socket, Type};
 use std::cell::Cell;

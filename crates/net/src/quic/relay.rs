@@ -13,7 +13,7 @@
 use super::sorting::SECRET_BYTES;
 use super::watched::Watched;
 use crate::limits::UDP_READ_BYTES_MAX;
-use freshet_wire::quic::{ID_BYTES_MAX, Id, Route};
+use freshet_quic::{ID_BYTES_MAX, Id, Route};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, IoSlice, Read};
 use std::net::{IpAddr, SocketAddr};

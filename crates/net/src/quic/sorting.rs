@@ -7,11 +7,11 @@ use crate::limits::{
 };
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand;
-use freshet_wire::quic::limits::DATAGRAM_BYTES_MIN;
-use freshet_wire::quic::packet::{Invariant, Kind, Protected, write_version_negotiation};
-use freshet_wire::quic::parameters::Names;
-use freshet_wire::quic::retry::write_retry;
-use freshet_wire::quic::{Accept, Id, Route, Version};
+use freshet_quic::limits::DATAGRAM_BYTES_MIN;
+use freshet_quic::packet::{Invariant, Kind, Protected, write_version_negotiation};
+use freshet_quic::parameters::Names;
+use freshet_quic::retry::write_retry;
+use freshet_quic::{Accept, Id, Route, Version};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -6,8 +6,8 @@
 
 use crate::steering::attach_program;
 use aws_lc_rs::rand;
-use freshet_wire::quic::Id;
-use freshet_wire::quic::limits::OWN_ID_BYTES;
+use freshet_quic::Id;
+use freshet_quic::limits::OWN_ID_BYTES;
 use std::io;
 use std::os::fd::AsFd;
 

@@ -5,7 +5,7 @@
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;
-use freshet_wire::quic::{Id, Version};
+use freshet_quic::{Id, Version};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 

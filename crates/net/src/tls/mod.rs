@@ -28,7 +28,7 @@ pub mod ticket_files;
 pub mod validity;
 
 use client_auth::ClientCertificate;
-use freshet_wire::quic::cipher::with_ciphers;
+use freshet_quic::cipher::with_ciphers;
 use freshet_wire::tls::{Cipher, TrafficKey};
 use rustls::crypto::CryptoProvider;
 use rustls::{CipherSuite, CommonState, ConnectionTrafficSecrets, HandshakeKind, ProtocolVersion};

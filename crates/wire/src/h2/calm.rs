@@ -1,7 +1,7 @@
 //! How much a client may ask for that is of no use to it.
 
 use super::limits::{IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, RESETS_MAX, RESETS_PER_SECOND};
-use crate::calm::Debt;
+use freshet_base::debt::Debt;
 use std::time::Duration;
 
 /// What a connection's client has done to no use. Times are since the connection began.

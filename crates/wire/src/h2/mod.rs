@@ -24,10 +24,10 @@ mod window;
 
 pub use crate::answer::{Answer, AnswerError};
 pub use crate::head::Request;
-pub use crate::priority::Priority;
 pub use conduct::Conduct;
 pub use connection::{Ask, Connection, DataFrame, Event, Failed, Received};
 pub use frame::{FRAME_HEADER_BYTES, data_frame_header};
+pub use freshet_http::priority::Priority;
 pub use settings::Local;
 pub use upgrade::Upgrade;
 

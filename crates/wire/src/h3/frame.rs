@@ -1,7 +1,7 @@
 //! Frames: a type, a length and a payload (RFC 9114 §7).
 
 use super::Code;
-use crate::quic::varint::{Reader, write_varint};
+use freshet_quic::varint::{Reader, write_varint};
 
 /// Types of frames.
 pub mod kind {

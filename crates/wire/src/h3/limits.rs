@@ -23,7 +23,7 @@ pub const KEPT_BYTES_FREE: u64 = 192 << 10;
 pub const KEPT_HEADS_BYTES_MAX: u64 = 64 << 10;
 
 /// The most that is of use: the largest congestion window, and what is written ahead of it.
-pub const KEPT_BYTES_MAX: u64 = crate::quic::limits::WINDOW_BYTES_MAX + FED_BYTES_MAX;
+pub const KEPT_BYTES_MAX: u64 = freshet_quic::limits::WINDOW_BYTES_MAX + FED_BYTES_MAX;
 
 /// Bytes of the table of fields that a client may fill here, and of the one that is filled there: what
 /// HTTP/2 has by default.

@@ -1,6 +1,6 @@
 //! HTTP/3 (RFC 9114) for the server's side of a connection, without its sockets and its clock.
 //!
-//! [`Connection`] is between a connection of [`quic`](crate::quic) and a session: streams become
+//! [`Connection`] is between a connection of [`quic`](freshet_quic) and a session: streams become
 //! [`Event`]s, heads and bodies become frames on streams. What a client asks for the order of
 //! responses (RFC 9218) is kept here; bodies stay with the session until there is room for them on the
 //! way. [`qpack`] is the compression of fields (RFC 9204).

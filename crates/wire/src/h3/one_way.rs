@@ -3,8 +3,8 @@
 use super::Code;
 use super::frame::{Head, Settings, kind, read_settings};
 use super::limits::CONTROL_FRAME_BYTES_MAX;
-use crate::priority::Priority;
-use crate::quic::varint::Reader;
+use freshet_http::priority::Priority;
+use freshet_quic::varint::Reader;
 
 /// What a stream is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -2,10 +2,10 @@
 
 use crate::raw::Raw;
 use crate::world::{Way, World};
-use freshet_wire::quic::Frequency;
-use freshet_wire::quic::error::code::PROTOCOL_VIOLATION;
-use freshet_wire::quic::frame::write_ack_frequency;
-use freshet_wire::quic::parameters::Local;
+use freshet_quic::Frequency;
+use freshet_quic::error::code::PROTOCOL_VIOLATION;
+use freshet_quic::frame::write_ack_frequency;
+use freshet_quic::parameters::Local;
 use quinn_proto::{AckFrequencyConfig, VarInt};
 use std::time::Duration;
 

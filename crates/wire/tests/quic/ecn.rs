@@ -2,9 +2,9 @@
 
 use crate::raw::Raw;
 use crate::world::{Way, World};
-use freshet_wire::quic::Ecn;
-use freshet_wire::quic::ecn::Counts;
-use freshet_wire::quic::parameters::Local;
+use freshet_quic::Ecn;
+use freshet_quic::ecn::Counts;
+use freshet_quic::parameters::Local;
 use std::time::Duration;
 
 /// Has 20 KB sent and acknowledged; says how many datagrams were marked.

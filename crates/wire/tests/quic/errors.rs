@@ -2,14 +2,14 @@
 //! 9001 and 9002 give servers, one a line.
 
 use crate::raw::{Odd, Raw, own, parameters};
-use freshet_wire::quic::error::code::{
+use freshet_quic::error::code::{
     CONNECTION_ID_LIMIT_ERROR, CRYPTO_BUFFER_EXCEEDED, CRYPTO_ERROR, FINAL_SIZE_ERROR,
     FLOW_CONTROL_ERROR, FRAME_ENCODING_ERROR, PROTOCOL_VIOLATION, STREAM_LIMIT_ERROR,
     STREAM_STATE_ERROR, TRANSPORT_PARAMETER_ERROR,
 };
-use freshet_wire::quic::packet::Kind;
-use freshet_wire::quic::varint::write_varint;
-use freshet_wire::quic::{Id, frame};
+use freshet_quic::packet::Kind;
+use freshet_quic::varint::write_varint;
+use freshet_quic::{Id, frame};
 use std::time::Duration;
 
 /// A frame of a type, some numbers and what follows.

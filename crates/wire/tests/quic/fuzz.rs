@@ -4,7 +4,7 @@
 use crate::malformed::assert_bounded;
 use crate::raw::{Odd, Raw};
 use bolero::check;
-use freshet_wire::quic::packet::Kind;
+use freshet_quic::packet::Kind;
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@
 //! `bench/http3/loss` prints the whole table; with every test a part of it is looked at.
 
 use crate::race::{Bottleneck, Race, Sender};
-use freshet_wire::quic::Algorithm;
+use freshet_quic::Algorithm;
 use quinn_proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Seeds that decide what is asked for and what happens on the way.
 
 use crate::world::{Dice, Way, World};
-use freshet_wire::quic::Algorithm;
-use freshet_wire::quic::parameters::Local;
+use freshet_quic::Algorithm;
+use freshet_quic::parameters::Local;
 use quinn_proto::{AckFrequencyConfig, VarInt};
 use std::time::Duration;
 

@@ -6,10 +6,10 @@ use crate::errors::{illegal, numbers};
 use crate::raw::{Odd, Raw, parameters};
 use crate::requests::{get, illegal_one_way, illegal_requests};
 use crate::world::Dice;
+use freshet_quic::frame::write_stream_head;
+use freshet_quic::packet::Kind;
+use freshet_quic::varint::{VARINT_MAX, write_varint};
 use freshet_wire::h3::frame::write_head;
-use freshet_wire::quic::frame::write_stream_head;
-use freshet_wire::quic::packet::Kind;
-use freshet_wire::quic::varint::{VARINT_MAX, write_varint};
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -4,8 +4,8 @@ use crate::errors::numbers;
 use crate::raw::Raw;
 use crate::requests::get;
 use crate::skip;
+use freshet_quic::limits::{CLOSED_MAX, REST_AFTER};
 use freshet_wire::h3;
-use freshet_wire::quic::limits::{CLOSED_MAX, REST_AFTER};
 use std::process::{Command, Stdio};
 
 /// Bytes of the engine's: keys, streams of control, ids, numbers of packets. A node's task, its client and

@@ -4,11 +4,9 @@
 
 use crate::world::{Dice, client_tls, tls};
 use bytes::BytesMut;
-use freshet_wire::quic::packet::{Kind, Protected};
-use freshet_wire::quic::parameters::{Local, Names};
-use freshet_wire::quic::{
-    Accept, Algorithm, Batch, Config, Connection, Ecn, Id, StreamEvent, Version,
-};
+use freshet_quic::packet::{Kind, Protected};
+use freshet_quic::parameters::{Local, Names};
+use freshet_quic::{Accept, Algorithm, Batch, Config, Connection, Ecn, Id, StreamEvent, Version};
 use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{

@@ -2,11 +2,11 @@
 //! rules that RFC 9114, 9204 and 9218 give servers, one a line.
 
 use crate::raw::Raw;
+use freshet_quic::frame::write_stream_head;
 use freshet_wire::h3::Code;
 use freshet_wire::h3::frame::{kind, write_head};
 use freshet_wire::h3::limits::RESETS_MAX;
 use freshet_wire::h3::qpack;
-use freshet_wire::quic::frame::write_stream_head;
 
 fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -1,9 +1,9 @@
 //! One rule of the protocol at a time.
 
 use crate::world::{Way, World};
-use freshet_wire::quic::Closed;
-use freshet_wire::quic::limits::REST_AFTER;
-use freshet_wire::quic::parameters::Local;
+use freshet_quic::Closed;
+use freshet_quic::limits::REST_AFTER;
+use freshet_quic::parameters::Local;
 use quinn_proto::VarInt;
 use std::time::Duration;
 

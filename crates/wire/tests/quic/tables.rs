@@ -3,9 +3,9 @@
 use crate::raw::{Raw, parameters};
 use crate::world::{client_tls, tls};
 use freshet_http::fields::Fields;
+use freshet_quic::Version;
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::{Code, Local};
-use freshet_wire::quic::Version;
 
 /// A larger table, as large as it may be.
 const LARGE: [u8; 3] = [0x3f, 0xe1, 0x1f];

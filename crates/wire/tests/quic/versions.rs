@@ -4,9 +4,9 @@ use crate::errors::numbers;
 use crate::raw::{Odd, Raw, parameters};
 use crate::requests::get;
 use crate::world::{client_tls, early_tls, tls};
-use freshet_wire::quic::Version::{self, V1, V2};
-use freshet_wire::quic::error::code::{TRANSPORT_PARAMETER_ERROR, VERSION_NEGOTIATION_ERROR};
-use freshet_wire::quic::packet::Kind;
+use freshet_quic::Version::{self, V1, V2};
+use freshet_quic::error::code::{TRANSPORT_PARAMETER_ERROR, VERSION_NEGOTIATION_ERROR};
+use freshet_quic::packet::Kind;
 use rustls::{ClientConfig, ServerConfig};
 use std::sync::Arc;
 

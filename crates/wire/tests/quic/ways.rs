@@ -2,8 +2,8 @@
 
 use crate::errors::numbers;
 use crate::raw::{Odd, Raw};
-use freshet_wire::quic::Id;
-use freshet_wire::quic::packet::Kind;
+use freshet_quic::Id;
+use freshet_quic::packet::Kind;
 use std::net::SocketAddr;
 use std::time::Duration;
 

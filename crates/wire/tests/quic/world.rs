@@ -1,12 +1,10 @@
 //! A client, a server and what is between them.
 
 use bytes::{Bytes, BytesMut};
-use freshet_wire::quic::cipher::with_ciphers;
-use freshet_wire::quic::packet::{Kind, Protected};
-use freshet_wire::quic::parameters::{Local, Names};
-use freshet_wire::quic::{
-    Accept, Algorithm, Batch, Config, Connection, Ecn, Id, StreamEvent, Version,
-};
+use freshet_quic::cipher::with_ciphers;
+use freshet_quic::packet::{Kind, Protected};
+use freshet_quic::parameters::{Local, Names};
+use freshet_quic::{Accept, Algorithm, Batch, Config, Connection, Ecn, Id, StreamEvent, Version};
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{

@@ -19,10 +19,10 @@ use freshet_net::quic::sorting::{Secrets, Sorted, Sorting};
 use freshet_net::quic::steering::Steering;
 use freshet_net::socket::canonical;
 use freshet_net::tls::early::EarlySessions;
+use freshet_quic::parameters::Local;
+use freshet_quic::{Accept, Algorithm, Config, Ecn, Id, Route};
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::limits::BLOCK_FACTOR;
-use freshet_wire::quic::parameters::Local;
-use freshet_wire::quic::{Accept, Algorithm, Config, Ecn, Id, Route};
 use rustls::ServerConfig;
 use shift::{News, Shift};
 use std::cell::{Cell, RefCell};
@@ -289,7 +289,7 @@ impl Port {
             None => Arc::clone(&self.tls),
         };
         let config = Config { tls, local, congestion: self.congestion };
-        let Ok(mut quic) = freshet_wire::quic::Connection::new(&config, accept, now) else {
+        let Ok(mut quic) = freshet_quic::Connection::new(&config, accept, now) else {
             return worker.stats.tls_failed.increment();
         };
         quic.receive(route, ecn, datagram, now);

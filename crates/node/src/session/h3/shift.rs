@@ -3,7 +3,7 @@
 //! [`relay`]: freshet_net::quic::relay
 
 use freshet_net::quic::relay::{BUFFER_BYTES, Heard, IDS_MAX, Relay, Word};
-use freshet_wire::quic::{Id, Route};
+use freshet_quic::{Id, Route};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::UnboundedReceiver;
 

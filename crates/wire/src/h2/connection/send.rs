@@ -113,7 +113,7 @@ impl Connection {
         if room == 0 || self.has_failed {
             return None;
         }
-        let number = self.scheduler.next()?;
+        let number = self.scheduler.take_turn()?;
         let stream = self.streams.get_mut(&number)?;
         let bytes = stream.body.bytes().min(stream.send.bytes()).min(room);
         stream.send.take(bytes);

@@ -4,7 +4,7 @@ use super::super::limits::CLOSED_STREAMS_KEPT;
 use super::super::window::{ReceiveWindow, SendWindow};
 use crate::h1::Limits;
 use crate::outgoing::Outgoing;
-use crate::priority::Priority;
+use freshet_http::priority::Priority;
 use std::collections::VecDeque;
 
 /// A stream that is open or half closed (RFC 9113 §5.1). One that is closed is not kept.

@@ -13,13 +13,13 @@ use super::limits::{
 };
 use super::one_way::Purpose;
 use super::{Code, frame};
-use crate::calm::Debt;
 use crate::h1;
 use crate::head::Request;
 use crate::outgoing::Outgoing;
-use crate::priority::Priority;
-use crate::quic::{self, varint};
-use crate::scheduler::Scheduler;
+use freshet_base::debt::Debt;
+use freshet_http::priority::Priority;
+use freshet_http::scheduler::Scheduler;
+use freshet_quic::{self as quic, varint};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use tables::Tables;

@@ -7,9 +7,9 @@ use super::super::one_way::{Purpose, Said, control_frame};
 use super::{Connection, Event, Place, Step, Stream};
 use crate::head::{HeadBuilder, Wrong};
 use crate::outgoing::Outgoing;
-use crate::priority::Priority;
-use crate::quic::StreamEvent;
 use freshet_http::message::{ResponseHead, Scheme, Version};
+use freshet_http::priority::Priority;
+use freshet_quic::StreamEvent;
 
 /// Bits of a stream's number.
 const ONE_WAY: u64 = 2;

@@ -121,7 +121,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     /// [`write`](Self::write) and then calls [`data_done`](Self::data_done).
     pub fn next_data(&mut self) -> Option<DataFrame> {
         while self.has_room() && !self.has_failed {
-            let number = self.scheduler.next()?;
+            let number = self.scheduler.take_turn()?;
             let room = usize::try_from(self.quic.room(number)).unwrap_or(usize::MAX);
             let room = room.saturating_sub(FRAME_HEAD_BYTES_MAX);
             let stream = self.streams.get_mut(&number)?;

@@ -7,10 +7,10 @@ use super::super::limits::{
 use super::super::one_way::Purpose;
 use super::super::{Code, qpack};
 use super::{Connection, Step};
-use crate::calm::Debt;
 use crate::h1;
 use crate::head::HeadBuilder;
-use crate::priority::Priority;
+use freshet_base::debt::Debt;
+use freshet_http::priority::Priority;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -34,7 +34,7 @@ use super::rtt::Rtt;
 use super::space::{Level, Space, Spaces};
 use super::streams::Streams;
 use super::version::Version;
-use crate::calm::Debt;
+use freshet_base::debt::Debt;
 use handshake::Beginning;
 use rustls::ServerConfig;
 use rustls::quic::{DirectionalKeys, Keys, ServerConnection};

@@ -130,9 +130,14 @@ pub fn reserved_bits(kind: Kind) -> u8 {
 mod tests {
     use super::super::cipher::with_ciphers;
     use super::*;
-    use crate::vectors::hex;
     use rustls::crypto::aws_lc_rs::default_provider;
     use rustls::quic::DirectionalKeys;
+
+    /// The bytes of these digits as the RFCs print them, in lines.
+    fn hex(text: &str) -> Vec<u8> {
+        let digits: String = text.split_whitespace().collect();
+        freshet_base::hexadecimal::decode_all(&digits).unwrap()
+    }
 
     fn sealed(keys: &DirectionalKeys, number: (u64, usize), at: usize, out: &mut [u8]) -> bool {
         seal(&*keys.packet, &*keys.header, number, at, out)

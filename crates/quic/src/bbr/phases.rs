@@ -266,7 +266,7 @@ impl Bbr {
     }
 
     /// Packets are lost: HandleLostPacket.
-    pub(in crate::quic) fn lost(&mut self, gone: &Gone, now: Duration) {
+    pub(crate) fn lost(&mut self, gone: &Gone, now: Duration) {
         self.deliveries.lost += gone.bytes;
         self.note_loss();
         if !self.probe.is_sampling {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 ///
 /// A stream that has nothing to send, or no window, is not here, and so in nobody's way.
 #[derive(Debug)]
-pub(crate) struct Scheduler<K> {
+pub struct Scheduler<K> {
     /// Those that had streams, from the most urgent. Most connections only ever use one.
     levels: Vec<Level<K>>,
     /// Streams in all of them.
@@ -40,7 +40,7 @@ impl<K> Default for Scheduler<K> {
 
 impl<K: Copy + Ord> Scheduler<K> {
     /// A stream that was not here can send.
-    pub(crate) fn add(&mut self, stream: K, priority: Priority) {
+    pub fn add(&mut self, stream: K, priority: Priority) {
         let urgency = priority.urgency;
         let at = self.levels.partition_point(|level| level.urgency < urgency);
         if self.levels.get(at).is_none_or(|level| level.urgency != urgency) {
@@ -59,7 +59,7 @@ impl<K: Copy + Ord> Scheduler<K> {
     }
 
     /// A stream cannot send any more.
-    pub(crate) fn remove(&mut self, stream: K, priority: Priority) {
+    pub fn remove(&mut self, stream: K, priority: Priority) {
         let mut levels = self.levels.iter_mut();
         let Some(level) = levels.find(|level| level.urgency == priority.urgency) else { return };
         let at = match priority.incremental {
@@ -73,13 +73,13 @@ impl<K: Copy + Ord> Scheduler<K> {
     }
 
     /// Whether no stream can send.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.streams == 0
     }
 
     /// The stream whose turn it is and will be, however often it had one, until another can send; `None`
     /// where others take turns with it.
-    pub(crate) fn alone(&self) -> Option<K> {
+    pub fn alone(&self) -> Option<K> {
         let level = self.levels.iter().find(|level| !level.is_empty())?;
         match (level.whole.front(), level.parts.len()) {
             (Some(first), 0) => Some(*first),
@@ -89,7 +89,7 @@ impl<K: Copy + Ord> Scheduler<K> {
     }
 
     /// The stream whose turn it is. It stays, and has had its turn.
-    pub(crate) fn next(&mut self) -> Option<K> {
+    pub fn take_turn(&mut self) -> Option<K> {
         let level = self.levels.iter_mut().find(|level| !level.is_empty())?;
         let takes_parts = level.whole.is_empty() || level.turn_of_parts;
         if takes_parts && let Some(stream) = level.parts.pop_front() {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     fn turns(scheduler: &mut Scheduler<u32>, count: usize) -> Vec<u32> {
-        (0..count).filter_map(|_| scheduler.next()).collect()
+        (0..count).filter_map(|_| scheduler.take_turn()).collect()
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         scheduler.remove(5, of(3, false));
         assert_eq!(turns(&mut scheduler, 1), [1]);
         scheduler.remove(1, of(5, false));
-        assert_eq!(scheduler.next(), None);
+        assert_eq!(scheduler.take_turn(), None);
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
                     }
                 }
                 let Some(urgency) = model.values().map(|priority| priority.urgency).min() else {
-                    prop_assert_eq!(scheduler.next(), None);
+                    prop_assert_eq!(scheduler.take_turn(), None);
                     continue;
                 };
                 let most_urgent = model.iter().filter(|(_, other)| other.urgency == urgency);

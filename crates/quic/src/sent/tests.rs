@@ -1,10 +1,10 @@
 //! Packets one by one, and runs of them against a list.
 
 use super::*;
-use crate::quic::ecn::Counts;
-use crate::quic::frame::{Frame, write_ack};
-use crate::quic::ranges::Ranges;
-use crate::quic::varint::Reader;
+use crate::ecn::Counts;
+use crate::frame::{Frame, write_ack};
+use crate::ranges::Ranges;
+use crate::varint::Reader;
 use proptest::prelude::*;
 
 fn acknowledge(sent: &mut SentPackets, numbers: &[u64]) -> Result<Vec<u64>, NeverSent> {

@@ -7,8 +7,8 @@ mod tests;
 
 use super::parameters::Local;
 use super::stream::{Receiving, Sending, Told};
-use crate::priority::Priority;
-use crate::scheduler::Scheduler;
+use freshet_http::priority::Priority;
+use freshet_http::scheduler::Scheduler;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What happened to a stream.
@@ -30,7 +30,7 @@ pub enum StreamEvent {
 
 /// A frame about streams that is due.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(in crate::quic) enum Due {
+pub(crate) enum Due {
     MaxData,
     MaxStreams { is_both_ways: bool },
     MaxStreamData(u64),
@@ -59,7 +59,7 @@ struct Turns {
 
 /// All streams.
 #[derive(Debug)]
-pub(in crate::quic) struct Streams<P> {
+pub(crate) struct Streams<P> {
     /// Apart from the map, whose nodes have room for eleven.
     streams: BTreeMap<u64, Box<Stream<P>>>,
     turns: Turns,
@@ -97,7 +97,7 @@ const BY_SERVER: u64 = 1;
 const ONE_WAY: u64 = 2;
 
 impl<P: AsRef<[u8]>> Streams<P> {
-    pub(in crate::quic) fn new(local: &Local) -> Self {
+    pub(crate) fn new(local: &Local) -> Self {
         Self {
             streams: BTreeMap::new(),
             turns: Turns::default(),
@@ -124,7 +124,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// What the client's parameters say.
-    pub(in crate::quic) fn set_peer(&mut self, peer: &super::parameters::Peer) {
+    pub(crate) fn set_peer(&mut self, peer: &super::parameters::Peer) {
         self.sent_max = peer.data_max;
         self.peer_limit = peer.stream_data_max;
         self.own_limit = peer.own_stream_data_max;
@@ -132,7 +132,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Gives back what there is no use for while nothing is said.
-    pub(in crate::quic) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.events.shrink_to_fit();
         for stream in self.streams.values_mut() {
             if let Some(send) = &mut stream.send {
@@ -142,7 +142,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Opens a stream one way; `None` while the client allows none.
-    pub(in crate::quic) fn open(&mut self) -> Option<u64> {
+    pub(crate) fn open(&mut self) -> Option<u64> {
         if self.own_opened >= self.own_opened_max {
             return None;
         }
@@ -154,14 +154,14 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// More streams may be opened.
-    pub(in crate::quic) fn max_own_streams(&mut self, count: u64) -> bool {
+    pub(crate) fn max_own_streams(&mut self, count: u64) -> bool {
         let grows = count > self.own_opened_max;
         self.own_opened_max = self.own_opened_max.max(count);
         grows
     }
 
     /// What happened next.
-    pub(in crate::quic) fn next_event(&mut self) -> Option<StreamEvent> {
+    pub(crate) fn next_event(&mut self) -> Option<StreamEvent> {
         let Some(event) = self.events.pop_front() else {
             return std::mem::take(&mut self.has_opened).then_some(StreamEvent::Opened);
         };
@@ -174,22 +174,22 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// How many of those are both ways.
-    pub(in crate::quic) fn both_ways(&self) -> usize {
+    pub(crate) fn both_ways(&self) -> usize {
         self.streams.keys().filter(|number| *number & ONE_WAY == 0).count()
     }
 
     /// How many are open.
-    pub(in crate::quic) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.streams.len()
     }
 
     /// Whether a frame about streams is due.
-    pub(in crate::quic) fn has_due(&self) -> bool {
+    pub(crate) fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
     /// The next frame about streams that is due, as type, numbers, and what it is remembered as.
-    pub(in crate::quic) fn next_due(&mut self) -> Option<(Due, u8, [u64; 3], usize)> {
+    pub(crate) fn next_due(&mut self) -> Option<(Due, u8, [u64; 3], usize)> {
         while let Some(due) = self.due.pop_first() {
             let frame = match due {
                 Due::MaxData => {
@@ -228,7 +228,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// A frame about streams was lost, or could not be sent after all.
-    pub(in crate::quic) fn lose_due(&mut self, due: Due) {
+    pub(crate) fn lose_due(&mut self, due: Due) {
         match due {
             Due::ResetStream(number) => match self.own_half(number) {
                 Some(send) => send.reset_became(Told::Unsent),

@@ -1,6 +1,6 @@
 //! What a client says about the order of responses (RFC 9218).
 
-use freshet_http::structured::{BareItem, Dictionary, Member};
+use crate::structured::{BareItem, Dictionary, Member};
 
 /// Bytes of a `priority` field that are looked at; `u=0, i` and some unknown parameters.
 const PRIORITY_BYTES_MAX: usize = 256;

@@ -2,7 +2,7 @@
 
 use super::super::streams::StreamEvent;
 use super::Connection;
-use crate::priority::Priority;
+use freshet_http::priority::Priority;
 
 impl<P: AsRef<[u8]>> Connection<P> {
     /// Opens a stream one way; `None` while the client allows none.

@@ -1,6 +1,10 @@
 //! QUIC versions 1 (RFC 9000, 9001, 9002) and 2 (RFC 9369) for the server's side of a connection, without
 //! its sockets and its clock.
 //!
+//! What it must never know: sockets, clocks, and what is said on its streams. Neighbours:
+//! `freshet_http` says which stream sends next; `freshet_wire` makes HTTP/3 of the streams, and its tests
+//! hold both against clients; `freshet_net` has the sockets and sorts what arrives.
+//!
 //! [`Connection`] takes the datagrams a client sends and fills batches of datagrams for it. Handshakes
 //! and keys are those of rustls; packets, losses, congestion, flow control and streams are here.
 //!
@@ -9,6 +13,7 @@
 //! it was lost. What arrived gives its piece back.
 //!
 //! Everything a client can make a connection remember is bounded by the [`limits`].
+#![forbid(unsafe_code)]
 
 mod ack_frequency;
 mod batch;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A sum of debts that time and useful work pay off.
 #[derive(Debug)]
-pub(crate) struct Debt {
+pub struct Debt {
     owed: u32,
     owed_max: u32,
     per_second: u32,
@@ -13,12 +13,13 @@ pub(crate) struct Debt {
 }
 
 impl Debt {
-    pub(crate) const fn new(owed_max: u32, per_second: u32) -> Self {
+    /// No debt yet, of `owed_max` at most; a second pays `per_second` of it.
+    pub const fn new(owed_max: u32, per_second: u32) -> Self {
         Self { owed: 0, owed_max, per_second, paid: Duration::ZERO }
     }
 
-    /// One more; false when it is too much.
-    pub(crate) fn owe(&mut self, now: Duration) -> bool {
+    /// One more, at `now` since the peer came; false when it is too much.
+    pub fn owe(&mut self, now: Duration) -> bool {
         if self.owed == self.owed_max {
             let since = now.saturating_sub(self.paid).as_millis();
             let forgiven = since * u128::from(self.per_second) / 1000;
@@ -29,7 +30,8 @@ impl Debt {
         self.owed <= self.owed_max
     }
 
-    pub(crate) fn forgive(&mut self, count: u32) {
+    /// So many fewer: something of use was done.
+    pub fn forgive(&mut self, count: u32) {
         self.owed = self.owed.saturating_sub(count);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::super::error::{Error, code};
 use super::*;
-use crate::quic::parameters::Peer;
+use crate::parameters::Peer;
 
 fn streams() -> Streams<Vec<u8>> {
     let local = Local { streams_max: 4, data_max: 1000, stream_data_max: 600, ..Local::default() };

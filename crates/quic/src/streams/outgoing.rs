@@ -3,12 +3,12 @@
 use super::super::error::{Error, code};
 use super::super::stream::{Sending, Told};
 use super::{Due, Stream, StreamEvent, Streams, Turns};
-use crate::priority::Priority;
+use freshet_http::priority::Priority;
 use std::ops::Range;
 
 impl<P: AsRef<[u8]>> Streams<P> {
     /// The client wants no more of a stream.
-    pub(in crate::quic) fn stop_by_peer(&mut self, number: u64, code: u64) -> Result<(), Error> {
+    pub(crate) fn stop_by_peer(&mut self, number: u64, code: u64) -> Result<(), Error> {
         let Some(send) = self.sending(number)? else { return Ok(()) };
         let (unsent, kept) = (send.buffer.end() - send.buffer.sent(), send.buffer.kept());
         if send.reset(code) {
@@ -22,11 +22,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// More may be sent on a stream.
-    pub(in crate::quic) fn max_stream_data(
-        &mut self,
-        number: u64,
-        limit: u64,
-    ) -> Result<bool, Error> {
+    pub(crate) fn max_stream_data(&mut self, number: u64, limit: u64) -> Result<bool, Error> {
         let Some(send) = self.sending(number)? else { return Ok(false) };
         let grows = limit > send.limit;
         if grows {
@@ -38,7 +34,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// More may be sent on all.
-    pub(in crate::quic) fn max_data(&mut self, limit: u64) -> bool {
+    pub(crate) fn max_data(&mut self, limit: u64) -> bool {
         let grows = limit > self.sent_max;
         if grows {
             self.sent_max = limit;
@@ -64,7 +60,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Appends a piece to a stream; false when it is over.
-    pub(in crate::quic) fn write(&mut self, number: u64, piece: P) -> bool {
+    pub(crate) fn write(&mut self, number: u64, piece: P) -> bool {
         let Some(send) = self.own_half(number).filter(|send| send.is_open()) else { return false };
         let bytes = piece.as_ref().len() as u64;
         send.buffer.write(piece);
@@ -75,7 +71,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// All of a stream is written.
-    pub(in crate::quic) fn finish(&mut self, number: u64) {
+    pub(crate) fn finish(&mut self, number: u64) {
         if let Some(send) = self.own_half(number) {
             send.finish();
             self.schedule(number);
@@ -83,7 +79,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Ends a stream before its time.
-    pub(in crate::quic) fn reset(&mut self, number: u64, code: u64) {
+    pub(crate) fn reset(&mut self, number: u64, code: u64) {
         let Some(send) = self.own_half(number) else { return };
         let (unsent, kept) = (send.buffer.end() - send.buffer.sent(), send.buffer.kept());
         if send.reset(code) {
@@ -95,7 +91,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Gives a stream another place.
-    pub(in crate::quic) fn prioritize(&mut self, number: u64, priority: Priority) {
+    pub(crate) fn prioritize(&mut self, number: u64, priority: Priority) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         if stream.is_scheduled && stream.priority != priority {
             self.turns.scheduler.remove(number, stream.priority);
@@ -105,33 +101,33 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// The half of a stream that we send.
-    pub(in crate::quic) fn own_half(&mut self, number: u64) -> Option<&mut Sending<P>> {
+    pub(crate) fn own_half(&mut self, number: u64) -> Option<&mut Sending<P>> {
         self.streams.get_mut(&number)?.send.as_mut()
     }
 
     /// The same to look at.
-    pub(in crate::quic) fn sending_half(&self, number: u64) -> Option<&Sending<P>> {
+    pub(crate) fn sending_half(&self, number: u64) -> Option<&Sending<P>> {
         self.streams.get(&number)?.send.as_ref()
     }
 
     /// Bytes that may still be sent on all streams.
-    pub(in crate::quic) fn window(&self) -> u64 {
+    pub(crate) fn window(&self) -> u64 {
         self.sent_max.saturating_sub(self.sent)
     }
 
     /// Bytes that were written on all and not sent once.
-    pub(in crate::quic) fn unsent(&self) -> u64 {
+    pub(crate) fn unsent(&self) -> u64 {
         self.unsent
     }
 
     /// Bytes that were written on all and have to stay until they are acknowledged, and how many of
     /// those before are.
-    pub(in crate::quic) fn kept(&self) -> (u64, u64) {
+    pub(crate) fn kept(&self) -> (u64, u64) {
         (self.kept, self.released)
     }
 
     /// See [`SendBuffer::replace_old`](super::send::SendBuffer::replace_old).
-    pub(in crate::quic) fn replace_old(&mut self, mut other: impl FnMut(&P) -> Option<P>) {
+    pub(crate) fn replace_old(&mut self, mut other: impl FnMut(&P) -> Option<P>) {
         let sending = self.streams.values_mut().filter_map(|stream| stream.send.as_mut());
         sending.for_each(|send| send.buffer.replace_old(&mut other));
     }
@@ -142,24 +138,24 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Whether anything is to be sent that needs no window, such as what was lost.
-    pub(in crate::quic) fn has_urgent(&self) -> bool {
+    pub(crate) fn has_urgent(&self) -> bool {
         !self.turns.urgent.is_empty()
     }
 
     /// Whether any may send bytes now.
-    pub(in crate::quic) fn has_bytes(&self) -> bool {
+    pub(crate) fn has_bytes(&self) -> bool {
         self.has_urgent() || (self.window() > 0 && !self.turns.scheduler.is_empty())
     }
 
     /// The bytes to be sent next, of which there is room for `room` of a stream's number and offset.
-    pub(in crate::quic) fn next_bytes(
+    pub(crate) fn next_bytes(
         &mut self,
         mut room: impl FnMut(u64, u64) -> u64,
     ) -> Option<(u64, Range<u64>, bool)> {
         let window = self.window();
         let number = match self.turns.urgent.first() {
             Some(number) => *number,
-            None if window > 0 => self.turns.scheduler.next()?,
+            None if window > 0 => self.turns.scheduler.take_turn()?,
             None => return None,
         };
         let stream = self.streams.get_mut(&number)?;
@@ -175,7 +171,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     /// The stream whose turn it is for as long as it has something to send, with bytes of it that lie in one
     /// piece, were not sent before and may be sent, and where they begin. Where its end is known, it is not
     /// among them.
-    pub(in crate::quic) fn run(&self) -> Option<(u64, u64, &[u8])> {
+    pub(crate) fn run(&self) -> Option<(u64, u64, &[u8])> {
         if self.has_urgent() {
             return None;
         }
@@ -185,7 +181,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// The first `count` of those bytes were sent.
-    pub(in crate::quic) fn ran(&mut self, number: u64, count: u64) {
+    pub(crate) fn ran(&mut self, number: u64, count: u64) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         let Some(send) = &mut stream.send else { return };
         send.buffer.advance(count);
@@ -204,7 +200,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// A RESET_STREAM frame arrived.
-    pub(in crate::quic) fn reset_arrived(&mut self, number: u64) {
+    pub(crate) fn reset_arrived(&mut self, number: u64) {
         if let Some(send) = self.own_half(number) {
             send.reset_became(Told::Arrived);
         }
@@ -212,7 +208,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Bytes of a stream arrived.
-    pub(in crate::quic) fn acknowledge(&mut self, number: u64, range: Range<u64>, ends: bool) {
+    pub(crate) fn acknowledge(&mut self, number: u64, range: Range<u64>, ends: bool) {
         let Some(stream) = self.streams.get_mut(&number) else { return };
         let Some(send) = &mut stream.send else { return };
         let before = send.buffer.kept();
@@ -227,7 +223,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Bytes of a stream were lost.
-    pub(in crate::quic) fn lose(&mut self, number: u64, range: Range<u64>, ends: bool) {
+    pub(crate) fn lose(&mut self, number: u64, range: Range<u64>, ends: bool) {
         if let Some(send) = self.own_half(number) {
             send.lose(range, ends);
             self.schedule(number);

@@ -6,7 +6,7 @@ use super::{BY_SERVER, Due, ONE_WAY, Stream, StreamEvent, Streams};
 
 impl<P: AsRef<[u8]>> Streams<P> {
     /// Bytes of a stream came.
-    pub(in crate::quic) fn receive(
+    pub(crate) fn receive(
         &mut self,
         number: u64,
         offset: u64,
@@ -31,12 +31,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// A stream ends before its time.
-    pub(in crate::quic) fn reset_by_peer(
-        &mut self,
-        number: u64,
-        code: u64,
-        size: u64,
-    ) -> Result<(), Error> {
+    pub(crate) fn reset_by_peer(&mut self, number: u64, code: u64, size: u64) -> Result<(), Error> {
         let Some(receive) = self.receiving(number)? else { return Ok(()) };
         if receive.is_done() {
             return Ok(());
@@ -55,7 +50,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Checks the number of a stream that only is named.
-    pub(in crate::quic) fn check(&mut self, number: u64) -> Result<(), Error> {
+    pub(crate) fn check(&mut self, number: u64) -> Result<(), Error> {
         self.receiving(number).map(|_| ())
     }
 
@@ -69,7 +64,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// Whether a client's stream is among those that it may open, or has opened.
-    pub(in crate::quic) fn may_be_opened(&self, number: u64) -> bool {
+    pub(crate) fn may_be_opened(&self, number: u64) -> bool {
         let kind = usize::from(number & ONE_WAY != 0);
         self.opened_max.get(kind).is_some_and(|max| number >> 2 < *max)
     }
@@ -112,13 +107,13 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// The bytes of a stream that are next, and whether they are the last.
-    pub(in crate::quic) fn readable(&self, number: u64) -> Option<(&[u8], bool)> {
+    pub(crate) fn readable(&self, number: u64) -> Option<(&[u8], bool)> {
         let receive = self.streams.get(&number)?.receive.as_ref()?;
         (!receive.is_unwanted() && !receive.is_done()).then(|| receive.readable())
     }
 
     /// `count` of these bytes are done; they still fill the window.
-    pub(in crate::quic) fn consume(&mut self, number: u64, count: usize) {
+    pub(crate) fn consume(&mut self, number: u64, count: usize) {
         let stream = self.streams.get_mut(&number);
         if let Some(receive) = stream.and_then(|stream| stream.receive.as_mut()) {
             receive.consume(count);
@@ -126,7 +121,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// The end of a stream was seen, and all before it.
-    pub(in crate::quic) fn end_seen(&mut self, number: u64) {
+    pub(crate) fn end_seen(&mut self, number: u64) {
         let stream = self.streams.get_mut(&number);
         if let Some(receive) = stream.and_then(|stream| stream.receive.as_mut()) {
             receive.end_seen();
@@ -135,7 +130,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
     }
 
     /// As many more bytes may come on a stream, and on all.
-    pub(in crate::quic) fn take(&mut self, number: u64, count: u64) {
+    pub(crate) fn take(&mut self, number: u64, count: u64) {
         self.taken += count;
         let window = self.local.stream_data_max;
         let stream = self.streams.get_mut(&number);
@@ -156,7 +151,7 @@ impl<P: AsRef<[u8]>> Streams<P> {
 
     /// What comes of a stream is not wanted. Bytes that came and were consumed have to be
     /// [taken](Self::take) all the same.
-    pub(in crate::quic) fn stop(&mut self, number: u64, code: u64) {
+    pub(crate) fn stop(&mut self, number: u64, code: u64) {
         let stream = self.streams.get_mut(&number);
         let Some(receive) = stream.and_then(|stream| stream.receive.as_mut()) else { return };
         if receive.is_unwanted() {
