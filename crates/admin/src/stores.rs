@@ -3,7 +3,7 @@
 use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
-use freshet_store::disk::Disk;
+use freshet_disk::Disk;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -98,7 +98,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
     let volume = stats.volume.unwrap_or_default();
     let open = disk.volume();
     let counts = open.as_ref().map(|volume| volume.counts());
-    let count = |of: fn(&freshet_store::disk::VolumeCounts) -> u64| counts.map_or(0, of);
+    let count = |of: fn(&freshet_disk::VolumeCounts) -> u64| counts.map_or(0, of);
     StoreView {
         path: stats.path.display().to_string(),
         numa_node: freshet_net::topology::node_of_drive(&stats.path),

@@ -7,8 +7,8 @@ mod named;
 mod support;
 
 use faulty::Faulty;
-use freshet_store::disk::file::FileDevice;
-use freshet_store::disk::superblock::Superblock;
+use freshet_disk::file::FileDevice;
+use freshet_disk::superblock::Superblock;
 use named::{Origin, content};
 use rustix::process::Signal;
 use serde_json::Value;

@@ -34,12 +34,12 @@
 
 pub mod arena;
 pub mod body;
-pub mod disk;
 pub mod error;
 mod heap;
 mod idle;
 pub mod lend;
 pub mod limits;
+pub mod lines;
 mod memory;
 pub mod piece;
 mod prefetch;
@@ -51,7 +51,7 @@ pub use arena::{Arena, ArenaStats, Placement};
 pub use body::{
     Body, BodyReader, BodyWriter, Bringing, Moved, Next, Source, SourceError, Standing,
 };
-pub use error::{BodyError, DiskError, StoreError};
+pub use error::{BodyError, StoreError};
 pub use heap::use_huge_pages;
 pub use idle::Idle;
 pub use piece::{Lease, Piece, PieceMut, WeakLease};

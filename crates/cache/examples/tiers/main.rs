@@ -21,7 +21,7 @@
 mod workload;
 
 use freshet_cache::eviction::{Objective, Tiers};
-use freshet_store::disk::tactic::{TACTICS, Tactic};
+use freshet_disk::tactic::{TACTICS, Tactic};
 use std::collections::HashSet;
 use std::error::Error;
 use std::process::ExitCode;

@@ -6,7 +6,7 @@ use super::tactic::{Objective, Tactic};
 use super::tiers::DiskTuner;
 use super::tuner::Tuner;
 use freshet_base::clock::UnixMillis;
-use freshet_store::disk::tactic::Tactic as DiskTactic;
+use freshet_disk::tactic::Tactic as DiskTactic;
 
 /// Requests looked at in one second. Each costs about a microsecond in eight shadows and the
 /// curve, so this is half a percent of one core; where there are more, fewer keys are looked at.

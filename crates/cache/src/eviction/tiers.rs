@@ -7,9 +7,9 @@
 use super::shadow::{Demand, Shadow};
 use super::tactic::{Objective, Tactic};
 use super::tuner::Tuner;
-use freshet_store::disk::budget::Seen;
-use freshet_store::disk::shadow::{Asked, ShadowDisk};
-use freshet_store::disk::tactic::{TACTICS, Tactic as DiskTactic};
+use freshet_disk::budget::Seen;
+use freshet_disk::shadow::{Asked, ShadowDisk};
+use freshet_disk::tactic::{TACTICS, Tactic as DiskTactic};
 
 /// What a byte written costs, in bytes of hits: six tenths of a point of hits are worth no more than
 /// writing what is fetched a half more often.

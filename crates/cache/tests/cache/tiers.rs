@@ -1,7 +1,7 @@
 //! Memory over a disk beside one cache of the size of both.
 
 use freshet_cache::eviction::{Demand, Objective, Tiers};
-use freshet_store::disk::tactic::{TACTICS, Tactic};
+use freshet_disk::tactic::{TACTICS, Tactic};
 use std::collections::{BTreeMap, HashMap};
 
 /// Numbers that look random, the same each time.

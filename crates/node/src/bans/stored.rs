@@ -7,9 +7,9 @@ use crate::disk::Durability;
 use crate::sites::SiteName;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Groups, Key, StoredHead};
+use freshet_disk::Disks;
+use freshet_disk::limits::NOTE_BYTES_MAX;
 use freshet_http::message::RequestHead;
-use freshet_store::disk::Disks;
-use freshet_store::disk::limits::NOTE_BYTES_MAX;
 use std::collections::HashSet;
 use std::sync::atomic::{
     AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Release, Ordering::SeqCst,

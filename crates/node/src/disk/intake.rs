@@ -4,10 +4,10 @@ use super::meta;
 use crate::keepers::{Admission, Candidate, Passing, Renewed, Used, class_of};
 use freshet_cache::{Key, Object, StoredHead};
 use freshet_config::storage::Storage;
+use freshet_disk::budget::Use;
+use freshet_disk::{Description, Disks, ObjectStream, Wish};
 use freshet_http::fields::Fields;
 use freshet_store::Standing;
-use freshet_store::disk::budget::Use;
-use freshet_store::disk::{Description, Disks, ObjectStream, Wish};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -6,8 +6,8 @@ use super::promote;
 use crate::keepers::{Admission, Candidate, Keeper, Purgeable, Renewed, Restoring, Used, Wanted};
 use crate::worker::Worker;
 use freshet_cache::{Key, Purge};
-use freshet_store::disk::purges::{Soft, Target};
-use freshet_store::disk::{Disks, Pending};
+use freshet_disk::purges::{Soft, Target};
+use freshet_disk::{Disks, Pending};
 use std::rc::Rc;
 use std::sync::Arc;
 

@@ -18,11 +18,11 @@ pub use purge::Purged;
 
 use freshet_base::clock::UnixMillis;
 use freshet_config::Settings;
+use freshet_disk::DiskError;
+use freshet_disk::ring::Ring;
+use freshet_disk::{DiskSpec, Disks, Seat, Takes};
 use freshet_net::descriptor::Readable;
 use freshet_net::topology::{self, Topology};
-use freshet_store::DiskError;
-use freshet_store::disk::ring::Ring;
-use freshet_store::disk::{DiskSpec, Disks, Seat, Takes};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;

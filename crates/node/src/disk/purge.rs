@@ -7,7 +7,7 @@ use crate::keepers::Purgeable;
 use crate::worker::Shared;
 use freshet_cache::{Key, Purge};
 use freshet_config::bans::BanSettings;
-use freshet_store::disk::Pending;
+use freshet_disk::Pending;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
 

@@ -1,7 +1,7 @@
 //! Reading the bytes of an object from its disk.
 
-use freshet_store::disk::limits::IO_TIMEOUT;
-use freshet_store::disk::{PartRead, ReadError, Stored};
+use freshet_disk::limits::IO_TIMEOUT;
+use freshet_disk::{PartRead, ReadError, Stored};
 use freshet_store::{Body, BodyWriter, Bringing, Source, SourceError};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -26,9 +26,9 @@ use freshet_cache::{
 };
 use freshet_config::SiteSettings;
 use freshet_config::storage::Storage;
+use freshet_disk::Pending;
 use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
-use freshet_store::disk::Pending;
 use freshet_store::{Body, Standing};
 use std::pin::Pin;
 use std::rc::Rc;

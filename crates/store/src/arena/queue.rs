@@ -82,7 +82,7 @@ impl Arena {
 impl Arena {
     /// A piece of `len` bytes, at most [`PIECE_BYTES_MAX`], in the order of the queue. Who waits
     /// here holds no memory that others of the queue might wait for.
-    pub(crate) async fn allocate_in_turn(self: &Arc<Self>, len: u32) -> PieceMut {
+    pub async fn allocate_in_turn(self: &Arc<Self>, len: u32) -> PieceMut {
         let len = len.clamp(1, PIECE_BYTES_MAX);
         let mut wait = self.wait(Need { best: len, good: len, least: len });
         poll_fn(|cx| wait.poll(cx)).await

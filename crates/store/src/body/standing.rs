@@ -1,7 +1,7 @@
 //! What disks have of a body, as its owner knows it.
 //!
 //! A disk forgets by itself: its log goes round. So what is known is of a generation, a number that
-//! changes whenever something stored may have gone ([`crate::disk::Disks::generation`]), and is looked
+//! changes whenever something stored may have gone (`freshet_disk::Disks::generation`), and is looked
 //! at anew in the next one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -7,7 +7,7 @@ const FLOORS: [&[&str]; 12] = [
     &["base"],
     &["http", "report", "fleet", "package", "limits", "geo"],
     &["quic", "store", "tokens"],
-    &["wire"],
+    &["wire", "disk"],
     &["net"],
     &["origin", "cache", "vcl", "media"],
     &["config", "acme"],
@@ -20,7 +20,7 @@ const FLOORS: [&[&str]; 12] = [
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 30] = [
+const ALLOWED: [(&str, &[&str]); 31] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -31,9 +31,10 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     ("http", &["base"]),
     ("quic", &["base", "http"]),
     ("wire", &["base", "http", "quic"]),
-    ("store", &["base", "http"]),
+    ("store", &["http"]),
+    ("disk", &["base", "store"]),
     ("net", &["base", "http", "quic", "wire"]),
-    ("cache", &["base", "http", "store"]),
+    ("cache", &["base", "http", "store", "disk"]),
     ("origin", &["base", "http", "wire", "net"]),
     ("acme", &["base", "http", "net", "origin"]),
     ("vcl", &["base", "http"]),
@@ -42,22 +43,22 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     (
         "config",
         &[
-            "base", "http", "limits", "geo", "quic", "wire", "store", "net", "cache", "origin",
-            "media",
+            "base", "http", "limits", "geo", "quic", "wire", "store", "disk", "net", "cache",
+            "origin", "media",
         ],
     ),
     (
         "node",
         &[
-            "base", "http", "quic", "wire", "store", "net", "cache", "origin", "vcl", "media",
-            "limits", "tokens", "geo", "config", "content",
+            "base", "http", "quic", "wire", "store", "disk", "net", "cache", "origin", "vcl",
+            "media", "limits", "tokens", "geo", "config", "content",
         ],
     ),
     (
         "lab",
         &[
-            "base", "http", "quic", "wire", "store", "net", "cache", "origin", "vcl", "media",
-            "node", "report", "router",
+            "base", "http", "quic", "wire", "store", "disk", "net", "cache", "origin", "vcl",
+            "media", "node", "report", "router",
         ],
     ),
     ("traces", &["base", "http", "origin", "config", "node"]),
@@ -65,8 +66,8 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     (
         "admin",
         &[
-            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "limits",
-            "config", "node", "acme",
+            "base", "http", "wire", "store", "disk", "net", "cache", "origin", "vcl", "media",
+            "limits", "config", "node", "acme",
         ],
     ),
     (
@@ -78,16 +79,16 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     (
         "cli",
         &[
-            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "config",
-            "node", "lab", "plan", "admin", "mec", "router", "report", "fleet", "acme", "route",
-            "traces",
+            "base", "http", "wire", "store", "disk", "net", "cache", "origin", "vcl", "media",
+            "config", "node", "lab", "plan", "admin", "mec", "router", "report", "fleet", "acme",
+            "route", "traces",
         ],
     ),
     (
         "varnishd",
         &[
-            "base", "http", "wire", "store", "net", "cache", "origin", "vcl", "media", "config",
-            "node",
+            "base", "http", "wire", "store", "disk", "net", "cache", "origin", "vcl", "media",
+            "config", "node",
         ],
     ),
     // Reads the others as text only.

@@ -14,7 +14,7 @@ struct Seam {
     advice: &'static str,
 }
 
-const SEAMS: [Seam; 6] = [
+const SEAMS: [Seam; 5] = [
     Seam {
         within: "crates/node/src/session/",
         but: &[],
@@ -31,7 +31,7 @@ const SEAMS: [Seam; 6] = [
     Seam {
         within: "crates/node/src/fetch/",
         but: &[],
-        never: &["freshet_store::disk", "DiskKeeper", "place_lower"],
+        never: &["freshet_disk", "DiskKeeper", "place_lower"],
         advice: "a fetch asks `keepers`, and never a disk or another class of memory by itself",
     },
     Seam {
@@ -39,12 +39,6 @@ const SEAMS: [Seam; 6] = [
         but: &[],
         never: &[".await", "async fn", "spawn_local"],
         advice: "a policy answers: it never waits",
-    },
-    Seam {
-        within: "crates/store/src/body/",
-        but: &[],
-        never: &["crate::disk"],
-        advice: "a body knows a `Source`, and never what that is",
     },
     Seam {
         within: "crates/route/src/decision/",

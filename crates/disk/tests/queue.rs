@@ -1,0 +1,88 @@
+//! Bodies that wait to be written.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use freshet_disk::budget::Use;
+use freshet_disk::device::WriteLife;
+use freshet_disk::{Description, Discard, DiskSpec, Disks, Seat, Takes, Wish};
+use freshet_store::{Arena, Body};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+const BODY_BYTES: usize = 24 << 20;
+
+fn now_us() -> u64 {
+    std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64
+}
+
+/// Opens a store in this folder.
+fn open(folder: &Path, seat: &Seat) -> Arc<Disks> {
+    let spec = DiskSpec {
+        path: folder.join("store"),
+        bytes: Some(1 << 30),
+        weight: None,
+        drive_writes: 1000.0,
+        object_bytes: None,
+        keeps: false,
+        discard: Discard::Always,
+        write_life: WriteLife::Long,
+        takes: Takes::default(),
+    };
+    Disks::open(vec![spec], now_us, false, seat).unwrap()
+}
+
+fn drain(disks: &Disks) {
+    disks.disks()[0].drain().wait(Duration::from_secs(60)).result.unwrap();
+}
+
+#[test]
+fn each_thread_of_a_disk_takes_its_seat() {
+    let folder = tempfile::tempdir().unwrap();
+    let seated = Arc::new(Mutex::new(Vec::new()));
+    let by_thread = Arc::clone(&seated);
+    let seat: Seat = Arc::new(move |path: &Path| {
+        by_thread.lock().unwrap().push((path.to_owned(), std::thread::current().id()));
+    });
+    let disks = open(folder.path(), &seat);
+    drain(&disks);
+    let seated = seated.lock().unwrap();
+    let [(opens, opening), (writes, writing)] = &seated[..] else { panic!("{seated:?}") };
+    assert!(opens == writes && *opens == folder.path().join("store"));
+    assert_ne!(opening, writing);
+}
+
+#[test]
+fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let seat: Seat = Arc::new(|_: &Path| ());
+    let disks = open(folder.path(), &seat);
+    let arena = Arena::new(2 * BODY_BYTES as u64).unwrap();
+    let body = Body::new(&arena, Some(BODY_BYTES as u64));
+    let mut writer = body.writer(0, None);
+    while writer.position() < BODY_BYTES as u64 {
+        let mut context = Context::from_waker(Waker::noop());
+        let left = BODY_BYTES - writer.position() as usize;
+        let Poll::Ready(Ok(room)) = writer.poll_reserve(&mut context, left) else {
+            panic!("no room")
+        };
+        let len = room.len().min(left);
+        room[..len].fill(7);
+        writer.commit(len);
+    }
+    writer.finish().unwrap();
+    let shown = Use { hits: 10, was_seen: true };
+    let wish =
+        Wish { class: None, bytes: Some(BODY_BYTES as u64), lifetime: Duration::from_secs(3600) };
+    let offer = |key: u128| {
+        let description =
+            Description { key, born: now_us(), expires_ms: u64::MAX, ..Description::default() };
+        disks.offer(description, &body, shown, &wish)
+    };
+    // Sooner than any disk writes them.
+    let before = disks.generation();
+    let refused = (1..).find(|key| !offer(*key)).unwrap();
+    drain(&disks);
+    assert_ne!(disks.generation(), before, "it is not offered again while this is the same");
+    assert!(offer(refused));
+}
