@@ -567,7 +567,7 @@ impl OriginArguments {
 fn perform(
     common: &Common,
     duration: Duration,
-    scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_lab::LabError>,
+    scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_load::LabError>,
 ) -> Result<ExitCode> {
     let output = Output::new(&common.out, common.json)?;
     carry_out(common.setup(duration)?, &output, scenario)
@@ -576,7 +576,7 @@ fn perform(
 fn carry_out(
     mut setup: Setup,
     output: &Output,
-    scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_lab::LabError>,
+    scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_load::LabError>,
 ) -> Result<ExitCode> {
     setup.stop = stop_at_signals()?;
     let mut line = Line::new();

@@ -5,13 +5,12 @@
 //! - [`media`]: H.264 and AAC made in process and packaged as CMAF, no encoder at run time;
 //! - [`manifest`]: the HLS playlists and the DASH MPD that describe them;
 //! - [`origin`]: an HTTP/1.1 server of all this on a thread of its own;
-//! - [`http3`]: a load over HTTP/3;
-//! - [`load`]: the load generator, and [`observe`], what can be known about a server beside it;
 //! - `forwarding`, with the feature `router`: a wire with the edge router, and a load at its ends;
-//! - [`redis`]: in-memory databases and a load for them;
 //! - [`scenario`]: the methods of the studies this laboratory repeats, and their reports;
 //! - [`viewers`]: simulated players that read those playlists and keep time;
 //! - [`demo`]: the figures of an origin and its viewers, second by second.
+//!
+//! The load generator itself is `freshet_load`, a room of its own.
 //!
 //! Everything the origin says is a function of its settings, the path and the time: the same
 //! segment number gives the same bytes at every call, in every process. So a test may ask twice, and
@@ -27,26 +26,18 @@
 //! assert_ne!(origin.address().port(), 0);
 //! let totals = origin.stop();
 //! assert_eq!(totals.requests, 0);
-//! # Ok::<(), freshet_lab::LabError>(())
+//! # Ok::<(), freshet_load::LabError>(())
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod calendar;
-pub mod content;
 pub mod demo;
-mod error;
 #[cfg(feature = "router")]
 pub mod forwarding;
-pub mod http3;
 pub mod ladder;
-pub mod load;
 pub mod manifest;
 pub mod media;
-pub mod observe;
 pub mod origin;
 pub mod programme;
-pub mod redis;
 pub mod scenario;
 pub mod viewers;
-
-pub use error::LabError;

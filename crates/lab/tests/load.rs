@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
 use bytes::Bytes;
-use freshet_lab::LabError;
-use freshet_lab::load::measurement::{HitSource, Measurement};
-use freshet_lab::load::target::Target;
-use freshet_lab::load::workload::{Draw, Workload};
-use freshet_lab::load::{Load, Pace, Progress, run};
-use freshet_lab::observe::Observer;
 use freshet_lab::origin::{self, Origin};
+use freshet_load::LabError;
+use freshet_load::measurement::{HitSource, Measurement};
+use freshet_load::observe::Observer;
+use freshet_load::target::Target;
+use freshet_load::workload::{Draw, Workload};
+use freshet_load::{Load, Pace, Progress, run};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -48,7 +48,8 @@ fn bytes_and_requests_agree_with_the_origins_own_count_exactly() {
     load.threads = 2;
     load.check_one_in = 7;
     load.known_content = Some(origin.known_content());
-    let mut observer = Observer { origin: Some(Arc::clone(&origin)), ..Observer::default() };
+    let mut observer =
+        Observer { origin: Some(Arc::<Origin>::clone(&origin)), ..Observer::default() };
     let measured = measure(load, &mut observer);
     assert_eq!(measured.cut_short, None);
     assert_eq!(measured.errors.total(), 0, "{:?}", measured.errors);
@@ -73,7 +74,8 @@ fn a_timed_load_has_figures_for_each_interval() {
     load.warmup = Duration::ZERO;
     load.duration = Duration::from_secs(1);
     load.interval = Duration::from_millis(100);
-    let mut observer = Observer { origin: Some(Arc::clone(&origin)), ..Observer::default() };
+    let mut observer =
+        Observer { origin: Some(Arc::<Origin>::clone(&origin)), ..Observer::default() };
     let measured = measure(load, &mut observer);
     assert!(measured.requests > 0);
     assert!(measured.series.at_s.len() >= 2, "{:?}", measured.series.at_s);

@@ -3,10 +3,10 @@
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use freshet_base::units::{parse_bytes, parse_duration};
-use freshet_lab::load::target::Target;
-use freshet_lab::load::{TlsOptions, Version};
-use freshet_lab::observe::PowerSource;
 use freshet_lab::scenario::{Outcome, Setup, report};
+use freshet_load::observe::PowerSource;
+use freshet_load::target::Target;
+use freshet_load::{TlsOptions, Version};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -84,7 +84,7 @@ fn left(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freshet_lab::load::Progress;
+    use freshet_load::Progress;
 
     #[test]
     fn the_line_fits_a_terminal_whatever_happens() {

@@ -3,9 +3,9 @@
 
 use super::drill::Node;
 use super::support::PATIENCE;
-use freshet_lab::http3::{Figures, Load, run};
-use freshet_lab::load::TlsOptions;
-use freshet_lab::load::target::Target;
+use freshet_load::TlsOptions;
+use freshet_load::http3::{Figures, Load, run};
+use freshet_load::target::Target;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{JoinHandle, spawn};

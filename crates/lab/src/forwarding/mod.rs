@@ -11,7 +11,7 @@
 mod processor;
 pub mod search;
 
-use crate::error::LabError;
+use freshet_load::LabError;
 use freshet_router::app::{App, Kind, Leg};
 use freshet_router::gtp::Form;
 use freshet_router::kernel::ends::{self, Ends, FIRST_CLIENT, Front, Load, SERVERS, Taken};

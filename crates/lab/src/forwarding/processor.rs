@@ -2,7 +2,7 @@
 //! there.
 
 use super::{NS, wrong};
-use crate::error::LabError;
+use freshet_load::LabError;
 use freshet_router::kernel::namespace::Namespaces;
 use rustix::process::Pid;
 use rustix::thread::{ClockId, CpuSet, Timespec, clock_nanosleep_absolute, sched_setaffinity};

@@ -3,7 +3,7 @@
 use super::boxes::{put, put_full, put_u32, put_u64};
 use super::header::TRACK_ID;
 use super::{PICTURES_PER_SECOND, VIDEO_TIMESCALE, aac};
-use crate::content::Content;
+use freshet_load::content::Content;
 
 /// Ticks that a picture lasts.
 const PICTURE_TICKS: u32 = VIDEO_TIMESCALE / PICTURES_PER_SECOND as u32;

@@ -16,10 +16,10 @@ pub mod header;
 pub mod picture;
 
 use crate::calendar::TIMELINE_START;
-use crate::content::{Content, mix};
 use crate::ladder::{Rung, Track};
 use crate::programme::{Kind, Programme};
 use bytes::Bytes;
+use freshet_load::content::{Content, mix};
 
 /// Pictures per second of all video.
 pub const PICTURES_PER_SECOND: u64 = 25;

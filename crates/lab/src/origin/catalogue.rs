@@ -3,7 +3,6 @@
 use super::Settings;
 use super::growth::{self, Parts};
 use crate::calendar::TIMELINE_START;
-use crate::content::{Content, mix};
 use crate::ladder::{self, Rung};
 use crate::manifest::{INIT, MANIFEST, MASTER, PLAYLIST, SEGMENT_SUFFIX, dash, hls};
 use crate::media;
@@ -11,6 +10,7 @@ use crate::programme::{Availability, Edge, Kind, Programme, Schedule, parse_numb
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::parse_bytes;
+use freshet_load::content::{Content, mix};
 use freshet_media::mpd::time::instant_text;
 use std::ops::Range;
 

@@ -4,12 +4,12 @@
 //! back until they are there (draft-pantos-hls-rfc8216bis §6.2.5). A segment that is being made is sent
 //! chunk by chunk, as low-latency DASH has it.
 
-use crate::content::Content;
 use crate::ladder::Rung;
 use crate::manifest::{PLAYLIST, SEGMENT_SUFFIX};
 use crate::media;
 use crate::programme::{Edge, Programme, Schedule, parse_number};
 use freshet_base::clock::UnixMillis;
+use freshet_load::content::Content;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

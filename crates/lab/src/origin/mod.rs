@@ -25,10 +25,12 @@ mod page;
 mod respond;
 mod server;
 
-use crate::error::{LabError, require};
 use crate::media::PICTURE_MS;
 use crate::programme::{Kind, Programme, Schedule};
 use freshet_base::counter::SharedCounter;
+use freshet_load::error::{LabError, require};
+use freshet_load::measurement::OriginFigures;
+use freshet_load::observe::CountingOrigin;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -221,7 +223,7 @@ impl Origin {
 
     /// What it serves at paths that always have the same content: files, and segments of titles.
     /// Whoever has it can tell right bytes from wrong ones.
-    pub fn known_content(&self) -> Arc<crate::load::KnownContent> {
+    pub fn known_content(&self) -> Arc<freshet_load::KnownContent> {
         let state = Arc::clone(&self.state);
         Arc::new(move |path| state.content_of(path))
     }
@@ -251,6 +253,13 @@ impl Origin {
         {
             tracing::error!("the laboratory's origin ended in a panic");
         }
+    }
+}
+
+impl CountingOrigin for Origin {
+    fn figures(&self) -> OriginFigures {
+        let totals = self.totals();
+        OriginFigures { requests: totals.requests, body_bytes: totals.body_bytes }
     }
 }
 

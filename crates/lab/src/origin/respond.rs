@@ -6,12 +6,12 @@
 use super::catalogue::{self, Body, Missing, Resource};
 use super::growth::{self, Due, Parts};
 use super::{Counters, Settings};
-use crate::content::Content;
-use crate::error::LabError;
 use crate::programme::Schedule;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
+use freshet_load::LabError;
+use freshet_load::content::Content;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use std::collections::{HashSet, VecDeque};

@@ -3,9 +3,9 @@
 use super::Counters;
 use super::growth::{Due, Growth, Parts};
 use super::respond::State;
-use crate::content::Content;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
+use freshet_load::content::Content;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use hyper::service::service_fn;

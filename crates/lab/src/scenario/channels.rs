@@ -5,12 +5,12 @@
 //! asked for. The number of channels grows until byte hits or response times no longer hold.
 
 use super::{Bench, ERRORS_MAX, ExtraPlot, Kpi, Moment, Outcome, Setup, studies};
-use crate::error::{LabError, require};
 use crate::ladder::TABLE_3;
-use crate::load::Pace;
-use crate::load::measurement::Measurement;
-use crate::load::workload::{Draw, Workload};
 use freshet_base::units::format_bytes;
+use freshet_load::Pace;
+use freshet_load::error::{LabError, require};
+use freshet_load::measurement::Measurement;
+use freshet_load::workload::{Draw, Workload};
 
 /// Bytes of all eleven objects of a segment, as the study's equation has them.
 pub const SEGMENT_BYTES: u64 = 25_000_000;

@@ -2,7 +2,7 @@
 
 use super::report::{as_verdict, number};
 use super::{Outcome, Step};
-use crate::load::measurement::Measurement;
+use freshet_load::measurement::Measurement;
 use freshet_report::{Axis, Block, Cell, Column, Document, Plot, Section, Series, Table};
 
 /// What of a load is compared: name, unit, figure, whether more is better.

@@ -5,10 +5,10 @@
 //! times do; the peak is then held for five minutes, or as told.
 
 use super::{Bench, ExtraTable, Kpi, Moment, Outcome, Setup, studies};
-use crate::error::{LabError, require};
 use crate::ladder::TABLE_3;
-use crate::load::CONNECTIONS_MAX;
-use crate::load::workload::{Draw, Workload};
+use freshet_load::CONNECTIONS_MAX;
+use freshet_load::error::{LabError, require};
+use freshet_load::workload::{Draw, Workload};
 use std::time::Duration;
 
 /// Throughput that grows by less than this factor grows no further.

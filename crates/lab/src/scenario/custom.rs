@@ -25,11 +25,11 @@
 //! ```
 
 use super::{Bench, Kpi, Moment, Outcome, Setup};
-use crate::error::LabError;
-use crate::load::measurement::Measurement;
-use crate::load::workload::{Draw, Workload};
-use crate::load::{Load, Pace};
 use freshet_base::units::parse_duration;
+use freshet_load::LabError;
+use freshet_load::measurement::Measurement;
+use freshet_load::workload::{Draw, Workload};
+use freshet_load::{Load, Pace};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;

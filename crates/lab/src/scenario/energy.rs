@@ -4,9 +4,9 @@
 //! low load 66 %; the same shares of typical load are asked for here, and the power is measured.
 
 use super::{Bench, DataSet, ExtraTable, Kpi, Moment, Outcome, Setup, studies};
-use crate::error::LabError;
-use crate::load::Pace;
 use freshet_base::units::format_bytes;
+use freshet_load::LabError;
+use freshet_load::Pace;
 use std::time::Duration;
 
 /// Low and high load as shares of typical load.

@@ -2,11 +2,11 @@
 //! platform study, by the method of RFC 2544.
 
 use super::{Bench, ExtraPlot, ExtraTable, Kpi, Moment, Outcome, Setup, imdb, studies};
-use crate::error::{LabError, require};
 use crate::forwarding::search::{self, Verdict};
 use crate::forwarding::{Bed, Middle, Plan, Trial};
-use crate::load::Progress;
-use crate::redis::{Memory, RedisFigures, RedisLoad, RedisServer};
+use freshet_load::Progress;
+use freshet_load::error::{LabError, require};
+use freshet_load::redis::{Memory, RedisFigures, RedisLoad, RedisServer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;

@@ -1,11 +1,11 @@
 //! `imdb`: many Redis servers at a time, the in-memory database test of the MEC platform study.
 
 use super::{Bench, ExtraPlot, ExtraTable, Kpi, Moment, Outcome, Setup, studies};
-use crate::error::{LabError, require};
-use crate::load::Progress;
-use crate::load::target::Target;
-use crate::observe::{PowerSource, Server};
-use crate::redis::{Memory, RedisFigures, RedisLoad, RedisServer, second_memory};
+use freshet_load::Progress;
+use freshet_load::error::{LabError, require};
+use freshet_load::observe::{PowerSource, Server};
+use freshet_load::redis::{Memory, RedisFigures, RedisLoad, RedisServer, second_memory};
+use freshet_load::target::Target;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -8,9 +8,9 @@
 
 use super::result::mean_and_deviation;
 use super::{Bench, DataSet, ExtraTable, Kpi, Moment, Outcome, Setup, studies};
-use crate::error::{LabError, require};
-use crate::load::{CONNECTIONS_MAX, Pace};
 use freshet_base::units::format_bytes;
+use freshet_load::error::{LabError, require};
+use freshet_load::{CONNECTIONS_MAX, Pace};
 use std::time::Duration;
 
 /// From this many connections on each pauses between requests.

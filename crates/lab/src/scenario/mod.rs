@@ -20,14 +20,14 @@ pub mod sweep;
 
 pub use result::{ExtraPlot, ExtraTable, Kpi, Machine, Outcome, SCHEMA, Step, Verdict};
 
-use crate::error::{LabError, require};
-use crate::load::measurement::Measurement;
-use crate::load::target::Target;
-use crate::load::workload::{Draw, Workload};
-use crate::load::{KnownContent, Load, Progress, TlsOptions, Version, run};
-use crate::observe::{Observer, Power, PowerSource, Server};
 use crate::origin::{self, Origin};
 use freshet_base::clock::UnixMillis;
+use freshet_load::error::{LabError, require};
+use freshet_load::measurement::Measurement;
+use freshet_load::observe::{Observer, Power, PowerSource, Server};
+use freshet_load::target::Target;
+use freshet_load::workload::{Draw, Workload};
+use freshet_load::{Load, Progress, TlsOptions, Version, run};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -182,7 +182,8 @@ pub struct Bench<'a> {
     /// What has been found.
     pub outcome: Outcome,
     observer: Observer,
-    known_content: Option<Arc<KnownContent>>,
+    /// The origin behind the server, where it was started here.
+    origin: Option<Arc<Origin>>,
     show: &'a mut dyn FnMut(&Moment),
     planned: usize,
     begun: Instant,
@@ -216,11 +217,11 @@ impl<'a> Bench<'a> {
             }
             Err(error) => return Err(error),
         }
-        let mut known_content = None;
+        let mut lab_origin = None;
         if let Some(listen) = setup.with_origin {
             let settings = origin::Settings { listen, ..setup.origin.clone() };
             let origin = Arc::new(Origin::start(settings)?);
-            known_content = Some(origin.known_content());
+            lab_origin = Some(Arc::clone(&origin));
             observer.origin = Some(origin);
         }
         let outcome = Outcome {
@@ -238,7 +239,7 @@ impl<'a> Bench<'a> {
             ..Outcome::default()
         };
         let begun = Instant::now();
-        Ok(Self { setup, outcome, observer, known_content, show, planned: 0, begun })
+        Ok(Self { setup, outcome, observer, origin: lab_origin, show, planned: 0, begun })
     }
 
     /// Says how many steps there will be, and what the axis of plots over them is.
@@ -270,7 +271,7 @@ impl<'a> Bench<'a> {
         let setup = &self.setup;
         let mut load = Load::new(setup.target.clone(), workload);
         setup.apply(&mut load);
-        load.known_content.clone_from(&self.known_content);
+        load.known_content = self.origin.as_ref().map(|origin| origin.known_content());
         load.seed = setup.seed.wrapping_add(self.outcome.steps.len() as u64);
         load.run = self.outcome.started_unix_ms;
         load.stop = Arc::clone(&setup.stop);
@@ -330,7 +331,7 @@ impl<'a> Bench<'a> {
         load.connections = FILL_CONNECTIONS.max(load.threads);
         load.streams = 1;
         load.check_one_in = 0;
-        load.duration = crate::load::DURATION_MAX;
+        load.duration = freshet_load::DURATION_MAX;
         let measured = match self.run("filling the cache", load) {
             Err(error) => return self.fail_to_fill(error),
             Ok(measured) => measured,
@@ -369,7 +370,7 @@ impl<'a> Bench<'a> {
     pub fn idle(&mut self, name: &str, span: Duration) {
         let begun = Instant::now();
         let first = self.observer.read(0.0);
-        let mut series = crate::load::measurement::Series::default();
+        let mut series = freshet_load::measurement::Series::default();
         let mut before = (0.0, first);
         while begun.elapsed() < span && !self.is_over() {
             let left = span.saturating_sub(begun.elapsed());
@@ -400,7 +401,7 @@ impl<'a> Bench<'a> {
             seconds,
             server: self.observer.server.as_ref().and_then(|server| {
                 let cpu_seconds = last.cpu_seconds? - first.cpu_seconds?;
-                Some(crate::load::measurement::ServerFigures {
+                Some(freshet_load::measurement::ServerFigures {
                     source: server.describe(),
                     cpu_seconds,
                     cores: cpu_seconds / seconds,
@@ -410,7 +411,7 @@ impl<'a> Bench<'a> {
             }),
             power: self.observer.power.as_ref().and_then(|power| {
                 let watts = (last.joules? - first.joules?) / seconds;
-                Some(crate::load::measurement::PowerFigures { source: power.describe(), watts })
+                Some(freshet_load::measurement::PowerFigures { source: power.describe(), watts })
             }),
             series,
             ..Default::default()

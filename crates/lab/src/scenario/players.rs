@@ -4,13 +4,13 @@
 //! still, and in which quality it plays.
 
 use super::{Bench, ExtraTable, Kpi, Moment, Outcome, Setup, Step};
-use crate::error::{LabError, require};
-use crate::load::measurement::{
+use crate::viewers::{self, Figures, Pace, Quality, Target, Tls, Viewers, Viewing};
+use freshet_load::error::{LabError, require};
+use freshet_load::measurement::{
     ClientFigures, Latency, Measurement, OriginFigures, PowerFigures, Series, ServerFigures,
 };
-use crate::load::{Errors, Progress};
-use crate::observe::Reading;
-use crate::viewers::{self, Figures, Pace, Quality, Target, Tls, Viewers, Viewing};
+use freshet_load::observe::Reading;
+use freshet_load::{Errors, Progress};
 use freshet_net::address::Address;
 use freshet_net::tls::client::{ClientOptions, client_config};
 use std::time::{Duration, Instant};
@@ -157,7 +157,7 @@ pub fn run(
 
 /// What the lab's origin was asked of low latency so far, and how much of that again.
 fn news(bench: &Bench<'_>) -> Option<(u64, u64)> {
-    let totals = bench.observer.origin.as_ref()?.totals();
+    let totals = bench.origin.as_ref()?.totals();
     Some((totals.news, totals.news_again))
 }
 

@@ -1,8 +1,8 @@
 //! An outcome as a report: a page, or text for a terminal.
 
 use super::{Outcome, Step, Verdict};
-use crate::load::measurement::{Latency, Series as TimeSeries};
 use freshet_base::units::format_bytes;
+use freshet_load::measurement::{Latency, Series as TimeSeries};
 use freshet_report::{
     Axis, Block, Cell, Column, Document, KeyFigure, Plot, Section, Series, Table,
 };

@@ -1,7 +1,7 @@
 //! What a scenario found, as it is written to JSON and read again.
 
-use crate::error::LabError;
-use crate::load::measurement::Measurement;
+use freshet_load::LabError;
+use freshet_load::measurement::Measurement;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -2,8 +2,8 @@
 //! the dense edge node.
 
 use super::{Bench, DataSet, ExtraTable, Kpi, Moment, Outcome, Setup, object_path, studies};
-use crate::error::{LabError, require};
 use freshet_base::units::{format_bytes, parse_bytes};
+use freshet_load::error::{LabError, require};
 
 /// Sizes of the study; its KB are of 1,000 bytes.
 pub const SIZES: [&str; 6] = ["100KB", "500KB", "1MB", "10MB", "16MB", "50MB"];

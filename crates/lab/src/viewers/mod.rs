@@ -18,10 +18,10 @@ mod words;
 
 pub use meter::{Errors, Figures, Latency, Times};
 
-use crate::error::{LabError, require};
 use crate::manifest::{MANIFEST, MASTER};
 use crate::origin;
 use crate::programme::{Kind, Programme};
+use freshet_load::error::{LabError, require};
 use freshet_net::address::Address;
 use meter::Meter;
 use std::net::SocketAddr;

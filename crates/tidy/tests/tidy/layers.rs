@@ -9,7 +9,7 @@ const FLOORS: [&[&str]; 12] = [
     &["quic", "store", "tokens"],
     &["wire", "disk"],
     &["net"],
-    &["origin", "cache", "vcl", "media"],
+    &["origin", "cache", "vcl", "media", "load"],
     &["config", "acme"],
     &["content", "route"],
     &["node"],
@@ -20,7 +20,7 @@ const FLOORS: [&[&str]; 12] = [
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 31] = [
+const ALLOWED: [(&str, &[&str]); 32] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -36,6 +36,7 @@ const ALLOWED: [(&str, &[&str]); 31] = [
     ("net", &["base", "http", "quic", "wire"]),
     ("cache", &["base", "http", "store", "disk"]),
     ("origin", &["base", "http", "wire", "net"]),
+    ("load", &["quic", "wire", "net"]),
     ("acme", &["base", "http", "net", "origin"]),
     ("vcl", &["base", "http"]),
     ("media", &["base", "http"]),
@@ -54,13 +55,7 @@ const ALLOWED: [(&str, &[&str]); 31] = [
             "media", "limits", "tokens", "geo", "config", "content",
         ],
     ),
-    (
-        "lab",
-        &[
-            "base", "http", "quic", "wire", "store", "disk", "net", "cache", "origin", "vcl",
-            "media", "node", "report", "router",
-        ],
-    ),
+    ("lab", &["base", "http", "net", "media", "load", "report", "router"]),
     ("traces", &["base", "http", "origin", "config", "node"]),
     ("plan", &["base", "report"]),
     (
@@ -80,8 +75,8 @@ const ALLOWED: [(&str, &[&str]); 31] = [
         "cli",
         &[
             "base", "http", "wire", "store", "disk", "net", "cache", "origin", "vcl", "media",
-            "config", "node", "lab", "plan", "admin", "mec", "router", "report", "fleet", "acme",
-            "route", "traces",
+            "config", "node", "load", "lab", "plan", "admin", "mec", "router", "report", "fleet",
+            "acme", "route", "traces",
         ],
     ),
     (

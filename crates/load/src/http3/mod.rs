@@ -13,8 +13,8 @@ mod response;
 
 pub use endpoint::run;
 
-use crate::load::TlsOptions;
-use crate::load::target::Target;
+use crate::TlsOptions;
+use crate::target::Target;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The load generator: pinned threads that ask a server for objects and measure what comes.
+//! The load generator of the laboratory: pinned threads that ask a server for objects and measure what comes.
 //!
 //! Each thread has its own epoll, connections and counts; nothing is shared on the way of a request.
 //! Requests come in a closed loop (each connection asks again when it has its answer, perhaps after a
@@ -6,29 +6,41 @@
 //! latency counts from when a request was due). HTTP/1.1 and HTTP/2, in the clear and under TLS. Bodies
 //! in the clear are thrown away in the kernel unread; under TLS they are decrypted from large reads.
 //!
+//! Beside it: [`http3`], a load over HTTP/3; [`redis`], in-memory databases and a load for them; [`observe`],
+//! what can be known about a server while it is asked; and [`content`], bytes that whoever serves them and
+//! whoever checks them make alike.
+//!
+//! What it must never know: the origin and the viewers of the laboratory, and who the server is.
+//!
 //! ```no_run
-//! use freshet_lab::load::{Load, target::Target, workload::Workload};
-//! use freshet_lab::observe::Observer;
+//! use freshet_load::{Load, observe::Observer, target::Target, workload::Workload};
 //!
 //! let target = Target::parse("http://127.0.0.1:8000", false)?;
 //! let load = Load::new(target, Workload::single("1MB", "/1MB/.file?live={1-1000}")?);
-//! let measured = freshet_lab::load::run(load, &mut Observer::default(), &mut |_| true)?;
+//! let measured = freshet_load::run(load, &mut Observer::default(), &mut |_| true)?;
 //! println!("{:.2} Gbit/s", measured.goodput_bps / 1e9);
-//! # Ok::<(), freshet_lab::LabError>(())
+//! # Ok::<(), freshet_load::LabError>(())
 //! ```
+
+#![forbid(unsafe_code)]
 
 mod check;
 mod connection;
+pub mod content;
 mod diag;
+pub mod error;
 mod exchange;
 mod h1;
 mod h2;
 mod head;
 mod hpack;
+pub mod http3;
 mod limits;
 pub mod measurement;
 mod meter;
-pub(crate) mod random;
+pub mod observe;
+mod random;
+pub mod redis;
 mod run;
 pub mod target;
 mod thread;
@@ -36,12 +48,13 @@ pub mod tls;
 pub mod workload;
 
 pub use check::KnownContent;
+pub use error::LabError;
 pub use limits::{CONNECTIONS_MAX, DURATION_MAX, STREAMS_MAX, THREADS_MAX};
 pub use meter::Errors;
 pub use run::{Progress, run};
 pub use tls::{TlsOptions, Version};
 
-use crate::error::{LabError, require};
+use crate::error::require;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -165,7 +178,10 @@ impl Load {
     }
 
     /// Refuses what is out of bounds.
-    pub(crate) fn validate(&self) -> Result<(), LabError> {
+    ///
+    /// # Errors
+    /// [`LabError::ConfigSetting`], of the first setting that is.
+    pub fn validate(&self) -> Result<(), LabError> {
         let (connections, threads, streams) = (self.connections, self.threads, self.streams);
         let fine = (1..=CONNECTIONS_MAX).contains(&connections);
         require(fine, "connections", connections, "1 to 1000000")?;

@@ -98,7 +98,10 @@ pub enum LabError {
 }
 
 /// Refuses a setting that is not `fine`.
-pub(crate) fn require(
+///
+/// # Errors
+/// [`LabError::ConfigSetting`], with what it was set to and what it may be.
+pub fn require(
     fine: bool,
     setting: &'static str,
     got: impl ToString,

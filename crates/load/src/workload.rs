@@ -205,17 +205,17 @@ impl Workload {
     }
 
     /// Whether its sessions are numbered over all connections.
-    pub(crate) fn is_sequential(&self) -> bool {
+    pub fn is_sequential(&self) -> bool {
         self.variables.iter().any(|(_, draw)| matches!(draw, Draw::Sequence { .. }))
     }
 
     /// Whether any connection is closed on purpose.
-    pub(crate) fn closes(&self) -> bool {
+    pub fn closes(&self) -> bool {
         self.sessions.iter().any(|session| session.close)
     }
 
     /// Longest session, in requests.
-    pub(crate) fn session_requests_max(&self) -> usize {
+    pub fn session_requests_max(&self) -> usize {
         self.sessions.iter().map(|session| session.requests.len()).max().unwrap_or(0)
     }
 

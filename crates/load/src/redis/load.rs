@@ -5,8 +5,8 @@
 //! operations is the time from sending it to its own answer.
 
 use crate::error::LabError;
-use crate::load::measurement::Latency;
-use crate::load::random::Random;
+use crate::measurement::Latency;
+use crate::random::Random;
 use hdrhistogram::Histogram;
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -3,7 +3,7 @@
 use super::connection::{Client, News};
 use super::{Figures, Load};
 use crate::error::LabError;
-use crate::load::tls::client_config;
+use crate::tls::client_config;
 use bytes::BytesMut;
 use freshet_net::limits::UDP_READ_BYTES_MAX;
 use freshet_net::quic::port::UdpPort;

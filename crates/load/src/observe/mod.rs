@@ -7,9 +7,15 @@ mod server;
 pub use power::{Power, PowerSource};
 pub use server::Server;
 
-use crate::load::measurement::OriginFigures;
-use crate::origin::Origin;
+use crate::measurement::OriginFigures;
+use std::fmt::Debug;
 use std::sync::Arc;
+
+/// An origin behind the server that counts what it is asked for.
+pub trait CountingOrigin: Debug + Send + Sync {
+    /// What it did so far.
+    fn figures(&self) -> OriginFigures;
+}
 
 /// Everything that is watched during a load. Nothing is watched by default.
 #[derive(Debug, Default)]
@@ -18,26 +24,26 @@ pub struct Observer {
     pub server: Option<Server>,
     /// Power.
     pub power: Option<Power>,
-    /// The lab's own origin.
-    pub origin: Option<Arc<Origin>>,
+    /// The origin, where it is one of ours.
+    pub origin: Option<Arc<dyn CountingOrigin>>,
 }
 
 /// Figures at a moment; those that count only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Reading {
+pub struct Reading {
     /// Processor time so far.
-    pub(crate) cpu_seconds: Option<f64>,
+    pub cpu_seconds: Option<f64>,
     /// Resident size now.
-    pub(crate) memory_bytes: Option<u64>,
+    pub memory_bytes: Option<u64>,
     /// Energy so far.
-    pub(crate) joules: Option<f64>,
+    pub joules: Option<f64>,
     /// The origin's counts so far.
-    pub(crate) origin: Option<OriginFigures>,
+    pub origin: Option<OriginFigures>,
 }
 
 impl Observer {
     /// Reads everything, at `now_s` seconds of any clock that goes on.
-    pub(crate) fn read(&mut self, now_s: f64) -> Reading {
+    pub fn read(&mut self, now_s: f64) -> Reading {
         let (cpu_seconds, memory_bytes) = match &self.server {
             Some(server) => server.read(),
             None => (None, None),
@@ -46,10 +52,7 @@ impl Observer {
             cpu_seconds,
             memory_bytes,
             joules: self.power.as_mut().and_then(|power| power.joules(now_s)),
-            origin: self.origin.as_ref().map(|origin| {
-                let totals = origin.totals();
-                OriginFigures { requests: totals.requests, body_bytes: totals.body_bytes }
-            }),
+            origin: self.origin.as_ref().map(|origin| origin.figures()),
         }
     }
 }

@@ -193,7 +193,7 @@ pub(super) fn write_string(text: &[u8], out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::head::Hit;
+    use crate::head::Hit;
     use proptest::prelude::*;
 
     #[test]
