@@ -107,7 +107,7 @@ def retries(bed):
     evil_requests(bed, 'sub vcl_backend_response { if (bereq.url ~ "^/evil") { return (retry); } }', bed.scale(500, 50))
 
 
-@attack(promise="a pattern that would take for ever ends at a number of steps, and the request with it", where="crates/vcl/src/lib.rs, MATCH_STEPS_MAX")
+@attack(promise="a pattern that would take for ever ends at a number of steps, and the request with it", where="crates/policy/src/regex.rs, MATCH_STEPS_MAX")
 def catastrophic_patterns(bed):
     policy = """sub vcl_recv {
         if (req.url ~ "^/evil") {
@@ -118,7 +118,7 @@ def catastrophic_patterns(bed):
     evil_requests(bed, policy, bed.scale(200, 30), fields=[("X", "a" * 4000 + "!")])
 
 
-@attack(promise="a text that grows is bounded by a request's workspace", where="crates/vcl/src/lib.rs, WORKSPACE_BYTES_MAX")
+@attack(promise="a text that grows is bounded by a request's workspace", where="crates/policy/src/runtime/task.rs, WORKSPACE_BYTES_MAX")
 def growing_texts(bed):
     policy = """sub vcl_recv {
         if (req.url ~ "^/evil") {

@@ -1,7 +1,7 @@
 //! What is wrong with a policy, and where.
 
-use crate::source::{SourceMap, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use freshet_policy::source::{SourceMap, Span};
 use std::fmt::Write as _;
 
 /// Messages of one compilation; further ones are counted only. A person reads no more at a time.

@@ -1,8 +1,8 @@
 //! What a policy does, state by state, in words.
 
-use crate::program::{Block, Endpoint, Program, StatementKind};
-use crate::source::Span;
-use crate::types::{Action, State};
+use freshet_policy::program::{Block, Endpoint, Program, StatementKind};
+use freshet_policy::source::Span;
+use freshet_policy::types::{Action, State};
 use std::collections::HashSet;
 use std::fmt::Write as _;
 

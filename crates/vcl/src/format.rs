@@ -5,7 +5,7 @@
 
 use crate::diagnostic::Report;
 use crate::lexer::{self, Kind, Token};
-use crate::source::{Source, SourceMap};
+use freshet_policy::source::{Source, SourceMap};
 
 /// Columns of a level.
 const INDENT: usize = 4;
@@ -200,7 +200,7 @@ impl Layout<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::NoFiles;
+    use freshet_policy::source::NoFiles;
 
     fn laid_out(text: &str) -> String {
         format(Source { name: "x".into(), text: text.into() }).unwrap()

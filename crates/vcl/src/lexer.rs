@@ -1,7 +1,7 @@
 //! Tokens, and the files that `include` brings in between them.
 
 use crate::diagnostic::Report;
-use crate::source::{Source, Sources, Span};
+use freshet_policy::source::{Source, Sources, Span};
 
 /// Files within files. Deeper nesting is a mistake.
 const INCLUDE_DEPTH_MAX: usize = 32;
@@ -333,7 +333,7 @@ impl<'a> Lexer<'a> {
         };
         let Some(message) = message else {
             self.at += body + padding + 2;
-            if let Some(bytes) = crate::modules::base64(text) {
+            if let Some(bytes) = freshet_policy::modules::base64(text) {
                 self.push(Kind::Blob(bytes.into()), start);
             }
             return;

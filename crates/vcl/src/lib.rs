@@ -1,15 +1,14 @@
 //! The policy language: VCL 4.0 and 4.1, compiled in process and run in bounded time.
 //!
-//! [`compile`] turns a text into a [`Program`] and says all that is wrong with it. [`Policy::load`]
-//! gives a program a name and makes its objects; [`Policy::run`] runs one state of a request or of
-//! a fetch over a [`View`] of its messages and knobs and returns the action. The node implements
-//! its own policy interface with that, and [`Host`], through which a running policy asks about
-//! health, files or objects.
+//! Here a text becomes a [`Program`]: [`compile`] makes it and says all that is wrong with it, [`format`]
+//! lays it out, [`explain()`] says what it does, [`trials`] tries it without a network. How a program runs is
+//! the business of `freshet_policy`, the room below: [`Policy::load`] gives a program a name and makes its
+//! objects; [`Policy::run`] runs one state of a request or of a fetch over a [`View`] of its messages and
+//! knobs and returns the action. The node implements its own policy interface with that, and [`Host`],
+//! through which a running policy asks about health, files or objects. What others need of it is named here
+//! too: who works with policies uses this crate.
 //!
-//! Nothing here does I/O, reads a clock or waits. What a policy may use up is bounded: bytes it adds
-//! to a request ([`runtime::WORKSPACE_BYTES_MAX`]), statements of one state
-//! ([`runtime::STATEMENTS_MAX`]), steps of one match of a regular expression
-//! ([`regex::MATCH_STEPS_MAX`]). A failure ends the state with [`Outcome::Fail`] and names the line.
+//! Nothing here does I/O, reads a clock or waits: files that are included come from [`Sources`].
 //!
 //! It never knows connections, the cache or the configuration of the node.
 //!
@@ -41,60 +40,35 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod acl;
-mod calendar;
 mod check;
 mod diagnostic;
 mod explain;
 mod format;
 mod lexer;
-mod modules;
 mod parser;
-mod policy;
-mod program;
-pub mod regex;
-pub mod runtime;
-mod source;
-mod strftime;
 mod syntax;
 mod trial;
-mod types;
-pub mod variables;
 
-pub use acl::{Acl, Entry};
 pub use check::{BACKEND_FIELDS, PROBE_FIELDS, Settings};
 use diagnostic::Stage;
 pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
 pub use explain::explain;
 pub use format::format;
-pub use modules::directors::{DirectorStanding, MemberStanding, Rampup, Said, Turn};
-pub use modules::{Parameter, Signature};
-pub use policy::{Policy, Timeouts};
-pub use program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
-pub use regex::Pattern;
+pub use freshet_policy::acl::{Acl, Entry};
+pub use freshet_policy::program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
+pub use freshet_policy::source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
+pub use freshet_policy::types::{Action, State, States, Type, duration_unit};
+pub use freshet_policy::{
+    DirectorStanding, MemberStanding, Parameter, Pattern, Policy, Rampup, Said, Signature,
+    Timeouts, Turn, digest, regex, runtime, signatures, variables,
+};
 pub use runtime::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, DATES, Defaults,
     Delivery, Event, Failure, FetchKnobs, FrontFacts, Host, ObjectView, Outcome, Places, Purge,
     Session, StorageQuestion, Task, TlsFacts, UnixPeer, View, lifetime, status_phrase,
 };
-pub use source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
 pub use trial::{Trial, trials};
-pub use types::{Action, State, States, Type, duration_unit};
 pub use variables::Message;
-
-/// SHA-256 of what was hashed, which policies see as `req.hash` and directors choose by.
-pub fn digest(parts: &[u8]) -> [u8; 32] {
-    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, parts);
-    digest.as_ref().try_into().unwrap_or([0; 32])
-}
-
-/// Every function that modules have: the module's name and the signature as its manual writes it.
-/// Methods are named `class.method`, constructors `new class`; functions of the language itself have
-/// no module.
-pub fn signatures() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let all = modules::MODULES.iter().chain([&modules::BUILTIN]);
-    all.flat_map(|module| module.functions.iter().map(|one| (module.name, one.signature)))
-}
 
 /// The text appended to every policy.
 pub const BUILTIN: &str = include_str!("builtin.vcl");

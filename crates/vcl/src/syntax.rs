@@ -1,6 +1,6 @@
 //! A policy as it is written: the tree the parser makes and the checker reads.
 
-use crate::source::Span;
+use freshet_policy::source::Span;
 
 /// A name and its place.
 #[derive(Clone, Debug, PartialEq)]

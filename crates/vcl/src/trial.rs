@@ -14,15 +14,15 @@
 //! `client ADDRESS` say what there is; `field Name: value` belongs to the one written last; `run
 //! STATE` runs a state of the policy, and `expect …` looks at what it left. `#` begins a comment.
 
-use crate::policy::Policy;
-use crate::program::BackendRef;
-use crate::runtime::{
+use freshet_http::fields::Fields;
+use freshet_http::message::{Method, RequestHead, ResponseHead};
+use freshet_policy::Policy;
+use freshet_policy::program::BackendRef;
+use freshet_policy::runtime::{
     Answer, ClientKnobs, Delivery, Event, FetchKnobs, Host, ObjectView, Outcome, Session, Task,
     View,
 };
-use crate::types::State;
-use freshet_http::fields::Fields;
-use freshet_http::message::{Method, RequestHead, ResponseHead};
+use freshet_policy::types::State;
 
 /// Lines of one file of tests.
 const LINES_MAX: usize = 100_000;
@@ -311,7 +311,7 @@ impl Host for World<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{NoFiles, Source};
+    use freshet_policy::source::{NoFiles, Source};
 
     fn wrong(tests: &str) -> Vec<Option<(usize, String)>> {
         let text = r#"vcl 4.1; import std; backend b none;

@@ -6,7 +6,7 @@ use freshet_tidy::{crates, expect_none, root};
 const FLOORS: [&[&str]; 12] = [
     &["base"],
     &["http", "report", "fleet", "package", "limits", "geo"],
-    &["quic", "store", "tokens"],
+    &["quic", "store", "tokens", "policy"],
     &["wire", "disk"],
     &["net"],
     &["origin", "cache", "vcl", "media", "load"],
@@ -20,7 +20,7 @@ const FLOORS: [&[&str]; 12] = [
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 32] = [
+const ALLOWED: [(&str, &[&str]); 33] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -38,7 +38,8 @@ const ALLOWED: [(&str, &[&str]); 32] = [
     ("origin", &["base", "http", "wire", "net"]),
     ("load", &["quic", "wire", "net"]),
     ("acme", &["base", "http", "net", "origin"]),
-    ("vcl", &["base", "http"]),
+    ("policy", &["base", "http"]),
+    ("vcl", &["http", "policy"]),
     ("media", &["base", "http"]),
     ("content", &["http", "cache", "config"]),
     (
@@ -91,9 +92,9 @@ const ALLOWED: [(&str, &[&str]); 32] = [
 ];
 
 /// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
-pub(crate) const SANS_IO: [&str; 11] = [
-    "tokens", "limits", "http", "quic", "wire", "vcl", "media", "cache", "content", "plan",
-    "report",
+pub(crate) const SANS_IO: [&str; 12] = [
+    "tokens", "limits", "http", "quic", "wire", "policy", "vcl", "media", "cache", "content",
+    "plan", "report",
 ];
 
 /// Crates that bring sockets, files or a runtime.

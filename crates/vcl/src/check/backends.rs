@@ -3,10 +3,10 @@
 use super::declarations::new_probe;
 use super::{Checker, Symbol};
 use crate::diagnostic::nearest;
-use crate::program::{Endpoint, Expr, Probe, Value};
-use crate::source::Span;
 use crate::syntax::{self, Expression, ExpressionKind, Field, FieldValue, Fields, Name};
-use crate::types::Type;
+use freshet_policy::program::{Endpoint, Expr, Probe, Value};
+use freshet_policy::source::Span;
+use freshet_policy::types::Type;
 
 /// Path of a Unix socket, less its NUL (`sun_path` of unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -164,7 +164,7 @@ impl Checker<'_> {
                     }
                 }
                 // A port of its own is the only one that is looked for.
-                let (name, written) = match crate::modules::split_port(&host) {
+                let (name, written) = match freshet_policy::modules::split_port(&host) {
                     (_, Some(_)) if port.is_some() => (&*host, None),
                     split => split,
                 };
@@ -413,7 +413,9 @@ impl Checker<'_> {
 
     fn constant_text(&mut self, field: &Field) -> Option<(String, Span)> {
         let (value, span) = self.constant(field, Type::String)?;
-        let Value::Text(crate::program::Text::Constant(index)) = value else { return None };
+        let Value::Text(freshet_policy::program::Text::Constant(index)) = value else {
+            return None;
+        };
         let text = self.program.texts.get(index as usize)?;
         Some((String::from_utf8_lossy(text).into_owned(), span))
     }
@@ -438,7 +440,7 @@ impl Checker<'_> {
 
     fn constant_blob(&mut self, field: &Field) -> Option<Box<[u8]>> {
         match self.constant(field, Type::Blob)? {
-            (Value::Blob(crate::program::Text::Constant(index)), _) => {
+            (Value::Blob(freshet_policy::program::Text::Constant(index)), _) => {
                 self.program.texts.get(index as usize).cloned()
             }
             _ => None,

@@ -3,12 +3,12 @@
 use super::uses::Access;
 use super::{Checker, Symbol};
 use crate::diagnostic::nearest;
-use crate::modules::{self, Function, Parameter, Signature};
-use crate::program::{Call, Expr, Text, Value};
-use crate::runtime::ARGUMENTS_MAX;
-use crate::source::Span;
 use crate::syntax::{Argument, ExpressionKind, Path};
-use crate::types::Type;
+use freshet_policy::modules::{self, Function, Parameter, Signature};
+use freshet_policy::program::{Call, Expr, Text, Value};
+use freshet_policy::runtime::ARGUMENTS_MAX;
+use freshet_policy::source::Span;
+use freshet_policy::types::Type;
 
 impl Checker<'_> {
     /// A call in an expression: of a function, or of a method of what stands before it, as

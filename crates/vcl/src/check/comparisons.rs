@@ -2,10 +2,10 @@
 
 use super::Checker;
 use super::expressions::{Typed, conversion_help};
-use crate::program::{Comparison, Expr, Value};
-use crate::source::Span;
 use crate::syntax::Expression;
-use crate::types::Type;
+use freshet_policy::program::{Comparison, Expr, Value};
+use freshet_policy::source::Span;
+use freshet_policy::types::Type;
 
 impl Checker<'_> {
     pub(super) fn comparison(

@@ -2,12 +2,12 @@
 
 use super::uses::SubUses;
 use super::{Checker, Symbol, words};
-use crate::acl::{self, Acl};
 use crate::diagnostic::nearest;
-use crate::modules;
-use crate::program::{Backend, BackendRef, Probe, Sub};
 use crate::syntax::{self, Declaration, Name};
-use crate::types::State;
+use freshet_policy::acl::{self, Acl};
+use freshet_policy::modules;
+use freshet_policy::program::{Backend, BackendRef, Probe, Sub};
+use freshet_policy::types::State;
 
 impl Checker<'_> {
     /// Takes note of all names, so that they can be used before they are declared.
@@ -171,9 +171,10 @@ impl Checker<'_> {
                         continue;
                     }
                     let Some(kind) = self.constructor(constructor) else { continue };
-                    self.program
-                        .objects
-                        .push(crate::program::ObjectSlot { name: name.text.clone(), kind });
+                    self.program.objects.push(freshet_policy::program::ObjectSlot {
+                        name: name.text.clone(),
+                        kind,
+                    });
                     self.add(name, Symbol::Object(index), "Instance");
                 }
                 syntax::StatementKind::Block(body) => self.declare_objects(body),

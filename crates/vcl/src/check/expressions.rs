@@ -6,10 +6,10 @@
 
 use super::Checker;
 use crate::diagnostic::nearest;
-use crate::program::{Arithmetic, Expr, Text, Value};
-use crate::source::Span;
 use crate::syntax::{Expression, ExpressionKind, Link, Name};
-use crate::types::{self, Type};
+use freshet_policy::program::{Arithmetic, Expr, Text, Value};
+use freshet_policy::source::Span;
+use freshet_policy::types::{self, Type};
 
 pub(super) type Typed = Option<(Expr, Type)>;
 
@@ -58,7 +58,7 @@ impl Checker<'_> {
         let is_known_later =
             matches!(constant, Value::Backend(_) | Value::Stevedore(_) | Value::Blob(_));
         // One that is too large fails where it is used.
-        if is_known_later || crate::runtime::unwritable(*constant).is_some() {
+        if is_known_later || freshet_policy::runtime::unwritable(*constant).is_some() {
             return Some(Expr::Text(Box::new(value)));
         }
         let mut text = Vec::new();
@@ -67,7 +67,7 @@ impl Checker<'_> {
                 let acl = self.program.acls.get(*index as usize)?;
                 text.extend_from_slice(acl.name.as_bytes());
             }
-            other => crate::runtime::write_value(*other, &mut text),
+            other => freshet_policy::runtime::write_value(*other, &mut text),
         }
         Some(Expr::Constant(Value::Text(Text::Constant(self.intern(&text)))))
     }
@@ -192,7 +192,7 @@ impl Checker<'_> {
                     self.error(span, format!("Cannot convert to an IP address: '\"{text}\"'"));
                     return None;
                 }
-                let (host, port) = crate::modules::split_port(text);
+                let (host, port) = freshet_policy::modules::split_port(text);
                 let port = port.map_or(Ok(80), str::parse::<u16>).ok();
                 let found = port.and_then(|port| self.sources.resolve(host, port).ok());
                 let Some(found) = found.and_then(|found| found.first().copied()) else {
@@ -340,7 +340,7 @@ impl Checker<'_> {
             return None;
         }
         if let (Expr::Constant(a), Expr::Constant(b)) = (&left, &right)
-            && let Some(value) = crate::runtime::arithmetic(operator, *a, *b)
+            && let Some(value) = freshet_policy::runtime::arithmetic(operator, *a, *b)
         {
             return Some(Expr::Constant(value));
         }

@@ -15,15 +15,15 @@ mod words;
 pub use backends::{BACKEND_FIELDS, PROBE_FIELDS};
 
 use crate::diagnostic::{Report, Stage};
-use crate::modules::Module;
 use crate::parser::Tree;
-use crate::program::{BackendRef, Program};
-use crate::runtime::DATES;
-use crate::source::{Sources, Span};
 use crate::syntax::Declaration;
-use crate::types::State;
-use crate::variables::Message;
 use freshet_http::date::Reading;
+use freshet_policy::modules::Module;
+use freshet_policy::program::{BackendRef, Program};
+use freshet_policy::runtime::DATES;
+use freshet_policy::source::{Sources, Span};
+use freshet_policy::types::State;
+use freshet_policy::variables::Message;
 use references::Undefined;
 use std::collections::HashMap;
 use uses::SubUses;
@@ -57,7 +57,7 @@ impl Default for Settings {
         Self {
             unused_is_error: true,
             unsafe_paths: true,
-            match_steps_max: crate::regex::MATCH_STEPS_MAX,
+            match_steps_max: freshet_policy::regex::MATCH_STEPS_MAX,
             storages: vec!["Transient".into(), "s0".into()],
             test_module: false,
             labels: None,
@@ -244,7 +244,7 @@ impl Checker<'_> {
         if let Some(index) = self.regexes.get(pattern) {
             return Some(*index);
         }
-        match crate::regex::Regex::compile(pattern, self.settings.match_steps_max) {
+        match freshet_policy::regex::Regex::compile(pattern, self.settings.match_steps_max) {
             Ok(regex) => {
                 let index = u32::try_from(self.program.regexes.len()).ok()?;
                 self.regexes.insert(pattern.into(), index);

@@ -5,12 +5,12 @@ use super::expressions::Typed;
 use super::uses::Access;
 use super::{Checker, Symbol, words};
 use crate::diagnostic::nearest;
-use crate::program::{BackendRef, Expr, StorageFact, Text, Value};
-use crate::source::Span;
 use crate::syntax::{Name, Path};
-use crate::types::{State, Type};
-use crate::variables::{self, Message};
 use freshet_http::fields::is_token_byte;
+use freshet_policy::program::{BackendRef, Expr, StorageFact, Text, Value};
+use freshet_policy::source::Span;
+use freshet_policy::types::{State, Type};
+use freshet_policy::variables::{self, Message};
 
 /// Bytes of a header field's name.
 const HEADER_NAME_BYTES_MAX: usize = 126;
@@ -267,6 +267,6 @@ impl Checker<'_> {
 
     fn is_unimported(&self, name: &str) -> bool {
         let known = self.symbols.get(&*name.to_ascii_lowercase());
-        known.is_none_or(|entry| !entry.is_ready) && crate::modules::find(name).is_some()
+        known.is_none_or(|entry| !entry.is_ready) && freshet_policy::modules::find(name).is_some()
     }
 }

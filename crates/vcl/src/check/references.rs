@@ -3,8 +3,8 @@
 
 use super::{Checker, Symbol};
 use crate::diagnostic::{Severity, nearest};
-use crate::program::BackendRef;
-use crate::source::Span;
+use freshet_policy::program::BackendRef;
+use freshet_policy::source::Span;
 use std::collections::HashMap;
 
 /// A name that is taken to be declared further below, and is not.

@@ -4,12 +4,12 @@ use super::calls::{is_absent, is_whole};
 use super::uses::Access;
 use super::{Checker, Symbol, words};
 use crate::diagnostic::nearest;
-use crate::modules;
-use crate::program::{Arithmetic, Block, Expr, Statement, StatementKind, Value};
-use crate::source::Span;
 use crate::syntax::{self, Argument, Expression, ExpressionKind, Name, Path};
-use crate::types::{Action, State, States, Type};
-use crate::variables::{Definition, Message, Variable, Versions};
+use freshet_policy::modules;
+use freshet_policy::program::{Arithmetic, Block, Expr, Statement, StatementKind, Value};
+use freshet_policy::source::Span;
+use freshet_policy::types::{Action, State, States, Type};
+use freshet_policy::variables::{Definition, Message, Variable, Versions};
 
 /// Where something can be written to.
 enum Target {
@@ -77,7 +77,7 @@ impl Checker<'_> {
             return Some(Target::Field(message, header));
         }
         let name = path.text();
-        let Some(definition) = crate::variables::find(&name) else {
+        let Some(definition) = freshet_policy::variables::find(&name) else {
             self.unknown(path);
             return None;
         };
@@ -376,7 +376,8 @@ impl Checker<'_> {
         arguments: &[Argument],
     ) -> Option<StatementKind> {
         self.used("new", Access::Read, States::of(&[State::Init]), name.span);
-        let known = |slot: &crate::program::ObjectSlot| slot.name.eq_ignore_ascii_case(&name.text);
+        let known =
+            |slot: &freshet_policy::program::ObjectSlot| slot.name.eq_ignore_ascii_case(&name.text);
         let index = self.program.objects.iter().position(known)?;
         let (module, _) = self.module_member(constructor)?;
         let member = &constructor.names.get(1)?.text;

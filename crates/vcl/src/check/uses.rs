@@ -2,8 +2,8 @@
 
 use super::Checker;
 use super::words::ACTIONS;
-use crate::source::Span;
-use crate::types::{Action, State, States};
+use freshet_policy::source::Span;
+use freshet_policy::types::{Action, State, States};
 use std::collections::HashSet;
 
 /// Subroutines calling one another. Each takes stack at run time.

@@ -1,6 +1,6 @@
 //! Words of the language: nothing else is called by one of them.
 
-use crate::variables;
+use freshet_policy::variables;
 
 /// Words that statements begin with.
 pub(super) const ACTIONS: [&str; 9] =

@@ -3,8 +3,8 @@
 use super::{NO_C, Parser, Tree};
 use crate::diagnostic::nearest;
 use crate::lexer::Kind;
-use crate::source::Span;
 use crate::syntax::{Acl, AclEntry, Backend, Declaration, Field, FieldValue, Fields, Name, Probe};
+use freshet_policy::source::Span;
 
 const WORDS: [&str; 7] = ["acl", "backend", "import", "include", "probe", "sub", "vcl"];
 
@@ -138,7 +138,7 @@ impl Parser<'_> {
     fn subroutine(&mut self) -> Option<Declaration> {
         self.next();
         let name = self.declared("subroutine")?;
-        self.may_leave = crate::types::State::of_subroutine(&name.text).is_none();
+        self.may_leave = freshet_policy::types::State::of_subroutine(&name.text).is_none();
         Some(Declaration::Sub { name, body: self.body() })
     }
 

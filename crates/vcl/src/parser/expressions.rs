@@ -3,8 +3,8 @@
 
 use super::Parser;
 use crate::lexer::Kind;
-use crate::source::Span;
 use crate::syntax::{Expression, ExpressionKind, Link, Name};
+use freshet_policy::source::Span;
 
 const COMPARISONS: [&str; 8] = ["==", "!=", "<", ">", "<=", ">=", "~", "!~"];
 

@@ -9,8 +9,8 @@ mod statements;
 
 use crate::diagnostic::Report;
 use crate::lexer::{Kind, Token};
-use crate::source::Span;
 use crate::syntax::{Declaration, Name, Path};
+use freshet_policy::source::Span;
 
 /// Blocks and brackets within one another. The checker and the runtime recurse with them.
 pub(crate) const NESTING_MAX: usize = 100;

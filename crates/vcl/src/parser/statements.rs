@@ -3,10 +3,10 @@
 use super::{NO_C, Parser};
 use crate::diagnostic::nearest;
 use crate::lexer::{Kind, Token};
-use crate::source::Span;
 use crate::syntax::{Argument, Expression, ExpressionKind, Path, Statement, StatementKind};
-use crate::types::State;
-use crate::variables::{self, Message};
+use freshet_policy::source::Span;
+use freshet_policy::types::State;
+use freshet_policy::variables::{self, Message};
 
 const WORDS: [&str; 9] =
     ["call", "else", "if", "new", "return", "set", "unset", "synthetic", "hash_data"];

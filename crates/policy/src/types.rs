@@ -51,7 +51,7 @@ pub enum Type {
 
 impl Type {
     /// The type of this name in a function's signature.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "ACL" => Self::Acl,
             "BACKEND" => Self::Backend,
@@ -122,7 +122,7 @@ pub fn duration_unit(unit: &str) -> Option<f64> {
 }
 
 /// Bytes in a unit of size.
-pub(crate) fn bytes_unit(unit: &str) -> Option<f64> {
+pub fn bytes_unit(unit: &str) -> Option<f64> {
     let power = match unit.to_ascii_uppercase().as_str() {
         "B" => 0,
         "K" | "KB" => 10,
@@ -270,7 +270,7 @@ impl State {
 
 /// A set of states.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct States(pub(crate) u16);
+pub struct States(pub u16);
 
 impl States {
     /// None.

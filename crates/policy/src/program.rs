@@ -1,4 +1,5 @@
-//! A compiled policy: names resolved to slots, texts interned, expressions compiled once.
+//! A compiled policy: names resolved to slots, texts interned, expressions compiled once. The compiler makes
+//! it, and whoever runs it takes it for granted that types fit and numbers lead to something.
 
 use crate::acl::Acl;
 use crate::modules::Function;
@@ -12,40 +13,59 @@ use std::net::{IpAddr, SocketAddr};
 /// A value of any type. Small, so that it is handed about by copy; texts and blobs are ranges in
 /// the program's constants or in a task's workspace.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     /// An argument that was not given.
     None,
+    /// True or false.
     Bool(bool),
+    /// A whole number.
     Int(i64),
+    /// A number with decimals.
     Real(f64),
+    /// Seconds.
     Duration(f64),
+    /// Seconds since 1970.
     Time(f64),
+    /// A size.
     Bytes(i64),
+    /// Text.
     Text(Text),
+    /// Bytes that are no text.
     Blob(Text),
     /// An address and a port; no port is 0.
     Ip(Option<IpAddr>, u16),
+    /// A backend or director.
     Backend(BackendRef),
+    /// A storage, by its number among the program's; `None` for one that is not there.
     Stevedore(Option<u32>),
+    /// An access list, by its number among the program's.
     Acl(u32),
+    /// A regular expression, by its number among the program's.
     Regex(u32),
     /// A header field, by its number among the program's.
     Header(Message, u32),
     /// A header field whose name was made while running.
     NamedHeader(Message, Text),
+    /// All header fields of a message.
     Http(Message),
+    /// One of a function's own words.
     Word(&'static str),
 }
 
 /// A text or blob.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Text {
+pub enum Text {
     /// Not there: an unset header field. As text it is empty.
     Unset,
     /// A constant of the program.
     Constant(u32),
     /// Bytes of the workspace.
-    Work { start: u32, len: u32 },
+    Work {
+        /// The first.
+        start: u32,
+        /// How many.
+        len: u32,
+    },
     /// Bytes a task holds on to, such as a file's.
     Held(u32),
 }
@@ -64,133 +84,218 @@ pub enum BackendRef {
     Told,
 }
 
+/// What has a value, of a type the compiler knows.
 #[derive(Debug)]
-pub(crate) enum Expr {
+pub enum Expr {
+    /// What is known before it runs.
     Constant(Value),
+    /// A variable.
     Variable(Variable),
+    /// What is known of a storage.
     Storage {
+        /// Its number among the program's.
         storage: u32,
+        /// What is asked.
         what: StorageFact,
     },
+    /// A header field; of several of one name the first.
     Field {
+        /// Of which message.
         message: Message,
+        /// Its name, by number among the program's.
         header: u32,
     },
+    /// The contrary.
     Not(Box<Self>),
+    /// Whether all of these are true; those behind the first that is not are not looked at.
     All(Box<[Self]>),
+    /// Whether one of these is true; those behind it are not looked at.
     Any(Box<[Self]>),
     /// Whether a text is set, a backend assigned, a number not zero.
     Truth(Box<Self>),
+    /// A value as text.
     Text(Box<Self>),
+    /// A number as one with decimals.
     Real(Box<Self>),
+    /// Two numbers, calculated with.
     Arithmetic {
+        /// How.
         operator: Arithmetic,
+        /// The left and the right one.
         operands: Box<[Self; 2]>,
     },
+    /// Two values, compared.
     Compare {
+        /// How.
         operator: Comparison,
+        /// The left and the right one.
         operands: Box<[Self; 2]>,
     },
+    /// Whether a text has what a regular expression describes.
     Match {
+        /// The text.
         text: Box<Self>,
+        /// The expression, by its number among the program's.
         regex: u32,
+        /// Whether the contrary is asked.
         negated: bool,
     },
+    /// Whether an address is in an access list.
     InAcl {
+        /// The address.
         address: Box<Self>,
+        /// The list, by its number among the program's.
         acl: u32,
+        /// Whether the contrary is asked.
         negated: bool,
     },
     /// A match with a list or pattern that a function returns.
     MatchAny {
+        /// The text, and what it is matched with.
         operands: Box<[Self; 2]>,
+        /// Whether the contrary is asked.
         negated: bool,
     },
+    /// Texts, one behind the other.
     Concat(Box<[Self]>),
+    /// A text in capitals.
     Upper(Box<Self>),
+    /// A text in small letters.
     Lower(Box<Self>),
+    /// The backend that a director chooses.
     Resolve(Box<Self>),
+    /// What a function returns.
     Call(Box<Call>),
 }
 
+/// What policies ask about a storage.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum StorageFact {
+pub enum StorageFact {
+    /// Bytes that are free.
     FreeSpace,
+    /// Bytes that are in use.
     UsedSpace,
+    /// Whether it works.
     Happy,
 }
 
+/// A call of a function or method.
 #[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) function: &'static Function,
+pub struct Call {
+    /// Which.
+    pub function: &'static Function,
     /// The object whose method it is.
-    pub(crate) object: Option<u32>,
-    pub(crate) arguments: Box<[Expr]>,
+    pub object: Option<u32>,
+    /// A value for each of its parameters.
+    pub arguments: Box<[Expr]>,
 }
 
+/// What is done with two numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Arithmetic {
+pub enum Arithmetic {
+    /// `+`
     Add,
+    /// `-`
     Subtract,
+    /// `*`
     Multiply,
+    /// `/`
     Divide,
+    /// `%`
     Remainder,
 }
 
+/// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Comparison {
+pub enum Comparison {
+    /// `==`
     Equal,
+    /// `!=`
     NotEqual,
+    /// `<`
     Less,
+    /// `<=`
     LessEqual,
+    /// `>`
     Greater,
+    /// `>=`
     GreaterEqual,
 }
 
+/// A statement.
 #[derive(Debug)]
-pub(crate) struct Statement {
-    pub(crate) kind: StatementKind,
-    pub(crate) span: Span,
+pub struct Statement {
+    /// What it does.
+    pub kind: StatementKind,
+    /// Where it stands.
+    pub span: Span,
 }
 
+/// What a statement does.
 #[derive(Debug)]
-pub(crate) enum StatementKind {
+pub enum StatementKind {
+    /// The first block whose condition is true.
     If {
+        /// Conditions, and what is done then.
         arms: Box<[(Expr, Block)]>,
+        /// What is done where none is true.
         otherwise: Block,
     },
+    /// Statements in braces.
     Block(Block),
+    /// A variable becomes a value.
     Set {
+        /// Which.
         variable: Variable,
+        /// What it becomes.
         value: Expr,
     },
+    /// A header field becomes a value.
     SetField {
+        /// Of which message.
         message: Message,
+        /// Its name, by number among the program's.
         header: u32,
+        /// What it becomes.
         value: Expr,
     },
     /// `+=` on a synthetic body.
     AppendBody(Expr),
+    /// A header field goes.
     UnsetField {
+        /// Of which message.
         message: Message,
+        /// Its name, by number among the program's.
         header: u32,
     },
+    /// A variable goes back to what it is unset.
     Unset(Variable),
+    /// A subroutine is run, by its number among the program's.
     Call(u32),
+    /// A subroutine ends, without an action.
     Leave,
+    /// The state ends.
     Return {
+        /// What comes next.
         action: Action,
+        /// What the action is given.
         arguments: Box<[Expr]>,
     },
+    /// An object is made.
     New {
+        /// Its number among the program's.
         object: u32,
+        /// What makes it.
         constructor: &'static Function,
+        /// A value for each of its parameters.
         arguments: Box<[Expr]>,
     },
+    /// A function is called for what it does.
     Perform(Expr),
 }
 
-pub(crate) type Block = Box<[Statement]>;
+/// Statements, in order.
+pub type Block = Box<[Statement]>;
 
 /// A subroutine.
 #[derive(Debug)]
@@ -200,7 +305,7 @@ pub struct Sub {
     /// Where its name stands first.
     pub span: Span,
     /// The pieces it is joined from, in order.
-    pub(crate) pieces: Vec<Block>,
+    pub pieces: Vec<Block>,
     /// Whether a piece is of the policy's own text, not of the built-in one.
     pub is_own: bool,
 }
@@ -336,11 +441,15 @@ pub struct Program {
     /// Whether it changes how clients' connections send, or asks about them.
     pub controls_connections: bool,
     /// Variables that are read, by bit.
-    pub(crate) reads: u128,
-    pub(crate) states: [Option<u32>; 14],
-    pub(crate) texts: Vec<Box<[u8]>>,
-    pub(crate) headers: Vec<Box<str>>,
-    pub(crate) regexes: Vec<Regex>,
+    pub reads: u128,
+    /// The subroutine of each state, in the order of [`State::ALL`], by its place in `subs`.
+    pub states: [Option<u32>; 14],
+    /// Constant texts and blobs.
+    pub texts: Vec<Box<[u8]>>,
+    /// Names of header fields.
+    pub headers: Vec<Box<str>>,
+    /// Regular expressions.
+    pub regexes: Vec<Regex>,
 }
 
 impl Program {

@@ -109,7 +109,7 @@ pub(super) fn ip(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value
 }
 
 /// A host and what stands behind it as a port: `a:80`, `a 80`, `[::1]:80`, `::1`.
-pub(crate) fn split_port(text: &str) -> (&str, Option<&str>) {
+pub fn split_port(text: &str) -> (&str, Option<&str>) {
     if let Some((host, port)) = text.split_once(' ') {
         return (host, Some(port.trim()));
     }

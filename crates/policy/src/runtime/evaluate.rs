@@ -8,7 +8,7 @@ use crate::variables::Variable;
 use std::cmp::Ordering;
 
 /// Arguments of a call; the longest signature has fewer.
-pub(crate) const ARGUMENTS_MAX: usize = 12;
+pub const ARGUMENTS_MAX: usize = 12;
 
 /// What comes of comparing two texts of which one is unset, as with Varnish: it equals nothing, and
 /// is not less than anything.

@@ -27,9 +27,10 @@ mod tls;
 pub(crate) mod var;
 mod vtc;
 
-pub(crate) use blob::{base64, to_base64};
+pub use blob::base64;
+pub(crate) use blob::to_base64;
 pub use signature::{Parameter, Signature};
-pub(crate) use standard_convert::split_port;
+pub use standard_convert::split_port;
 
 use crate::program::{Text, Value};
 use crate::runtime::{Fault, Result, Run};
@@ -41,12 +42,12 @@ type Body = fn(&mut Run<'_>, u32, &[Value]) -> Result<Value>;
 
 /// A function or method.
 #[derive(Debug)]
-pub(crate) struct Function {
+pub struct Function {
     /// `TYPE name(TYPE parameter, …)`; a method's name is `class.method`, a constructor's `new
     /// class`.
-    pub(crate) signature: &'static str,
+    pub signature: &'static str,
     /// States that can call it.
-    pub(crate) states: States,
+    pub states: States,
     pub(crate) call: Body,
 }
 
@@ -66,13 +67,15 @@ impl PartialEq for Function {
 
 /// A module.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Module {
-    pub(crate) name: &'static str,
+pub struct Module {
+    /// What it is imported by.
+    pub name: &'static str,
     /// Its kinds of objects, as `directors.hash`.
-    pub(crate) classes: &'static [&'static str],
-    pub(crate) functions: &'static [Function],
+    pub classes: &'static [&'static str],
+    /// What can be called.
+    pub functions: &'static [Function],
     /// Whether it is for tests only.
-    pub(crate) is_test: bool,
+    pub is_test: bool,
 }
 
 /// A function that every state can call.
@@ -87,21 +90,22 @@ const fn function_in(states: States, signature: &'static str, call: Body) -> Fun
 
 impl Module {
     /// The function of this name.
-    pub(crate) fn function(&self, name: &str) -> Option<&'static Function> {
+    pub fn function(&self, name: &str) -> Option<&'static Function> {
         self.functions.iter().find(|function| Signature::name_of(function.signature) == name)
     }
 
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = &'static str> {
+    /// Its kinds of objects.
+    pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
         self.classes.iter().copied()
     }
 }
 
 /// What the language has without an import.
-pub(crate) const BUILTIN: Module =
+pub const BUILTIN: Module =
     Module { name: "", classes: &[], functions: builtin::FUNCTIONS, is_test: false };
 
 /// Every module.
-pub(crate) const MODULES: &[Module] = &[
+pub const MODULES: &[Module] = &[
     accept::MODULE,
     access::MODULE,
     blob::MODULE,
@@ -127,12 +131,12 @@ pub(crate) const MODULES: &[Module] = &[
 ];
 
 /// The module of this name.
-pub(crate) fn find(name: &str) -> Option<&'static Module> {
+pub fn find(name: &str) -> Option<&'static Module> {
     MODULES.iter().find(|module| module.name == name)
 }
 
 /// What to use in place of a module that is not there.
-pub(crate) fn instead_of(name: &str) -> Option<&'static str> {
+pub fn instead_of(name: &str) -> Option<&'static str> {
     Some(match name {
         "dynamic" | "goto" | "udo" | "activedns" => {
             "backends are looked up by name again and again here: declare one with `.host = \

@@ -51,7 +51,7 @@ const SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 const CLOUD_FRONT: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-~";
 
 /// Decodes base64 as it stands in a policy's text, padding left out.
-pub(crate) fn base64(text: &str) -> Option<Vec<u8>> {
+pub fn base64(text: &str) -> Option<Vec<u8>> {
     decode_base64(text.as_bytes(), STANDARD, None)
 }
 

@@ -43,7 +43,7 @@ struct Ranges {
 
 impl Acl {
     /// A list without entries.
-    pub(crate) fn new(name: Box<str>, span: Span) -> Self {
+    pub fn new(name: Box<str>, span: Span) -> Self {
         Self { name, log: false, entries: Vec::new(), span, ranges: Ranges::default() }
     }
 
@@ -63,7 +63,7 @@ impl Acl {
     }
 
     /// Takes the entries as they are written. Returns two that contradict each other.
-    pub(crate) fn arrange(&mut self) -> Option<(Span, Span)> {
+    pub fn arrange(&mut self) -> Option<(Span, Span)> {
         let key = |entry: &Entry| (entry.address.is_ipv6(), number(entry.address), entry.bits);
         // Of equals the one written first stays in front.
         self.entries.sort_by_key(key);
@@ -120,7 +120,7 @@ fn ranges(entries: &[Entry], place: u32) -> Vec<(u128, u32)> {
 
 impl Entry {
     /// Whether bits behind the mask are set.
-    pub(crate) fn has_bits_behind_mask(&self) -> bool {
+    pub fn has_bits_behind_mask(&self) -> bool {
         let shift = u32::from(width(self.address) - self.bits);
         let mask = 1_u128.checked_shl(shift).map_or(u128::MAX, |bit| bit - 1);
         number(self.address) & mask != 0
@@ -128,12 +128,12 @@ impl Entry {
 }
 
 /// Bits of an address.
-pub(crate) fn width(address: IpAddr) -> u8 {
+pub fn width(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
 /// A network written with fewer than four numbers, as `10.1` for 10.1.0.0/16, or with all four.
-pub(crate) fn short_network(text: &str) -> Option<(Ipv4Addr, u8)> {
+pub fn short_network(text: &str) -> Option<(Ipv4Addr, u8)> {
     let mut bytes = [0; 4];
     let mut count = 0;
     for part in text.split('.') {
@@ -144,7 +144,7 @@ pub(crate) fn short_network(text: &str) -> Option<(Ipv4Addr, u8)> {
 }
 
 /// The first address of the network an address is in.
-pub(crate) fn masked(address: IpAddr, bits: u8) -> IpAddr {
+pub fn masked(address: IpAddr, bits: u8) -> IpAddr {
     match address {
         IpAddr::V4(v4) => {
             let mask = u32::MAX.checked_shl(32 - u32::from(bits.min(32))).unwrap_or(0);

@@ -19,7 +19,7 @@ const CODE_DEPTH: i32 = -53;
 const CODE_HEAP: i32 = -63;
 
 /// A compiled regular expression.
-pub(crate) struct Regex {
+pub struct Regex {
     inner: pcre2::bytes::Regex,
     pattern: Box<str>,
     /// Steps of one match.
@@ -32,10 +32,11 @@ pub(crate) struct Regex {
 }
 
 /// What is wrong with a pattern.
-pub(crate) struct BadPattern {
-    pub(crate) message: String,
+pub struct BadPattern {
+    /// What PCRE2 says.
+    pub message: String,
     /// Byte of the pattern.
-    pub(crate) offset: usize,
+    pub offset: usize,
 }
 
 /// A match that did not come to an end.
@@ -87,7 +88,11 @@ fn build(pattern: &str) -> Result<pcre2::bytes::Regex, pcre2::Error> {
 }
 
 impl Regex {
-    pub(crate) fn compile(pattern: &str, steps_max: u32) -> Result<Self, BadPattern> {
+    /// Compiles a pattern, of which a match takes so many steps at most.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn compile(pattern: &str, steps_max: u32) -> Result<Self, BadPattern> {
         let limits = limits(steps_max);
         let inner = build(&format!("{limits}{pattern}")).map_err(|error| BadPattern {
             message: reason(&error),

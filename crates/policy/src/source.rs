@@ -92,7 +92,7 @@ pub struct SourceMap {
 
 impl SourceMap {
     /// Adds a file that is included at a place, if it is; `None` where there are too many.
-    pub(crate) fn add(&mut self, source: Source, included_at: Option<Span>) -> Option<u16> {
+    pub fn add(&mut self, source: Source, included_at: Option<Span>) -> Option<u16> {
         let bytes = self.bytes.saturating_add(source.text.len());
         if bytes > SOURCE_BYTES_MAX {
             return None;
@@ -106,7 +106,7 @@ impl SourceMap {
 
     /// What places are sorted by to be in the order in which a policy is read, with each file where it
     /// is included: from the outermost file on, the byte, and the file that is included there.
-    pub(crate) fn order(&self, span: Span) -> Vec<(u32, u16)> {
+    pub fn order(&self, span: Span) -> Vec<(u32, u16)> {
         let mut order = vec![(span.start, 0)];
         let mut file = span.file;
         // Only files that were there before include one.
@@ -146,7 +146,7 @@ impl SourceMap {
     }
 
     /// The whole line a span begins in, and the span's bytes within it.
-    pub(crate) fn line(&self, span: Span) -> Option<(&str, std::ops::Range<usize>)> {
+    pub fn line(&self, span: Span) -> Option<(&str, std::ops::Range<usize>)> {
         let text = &self.file(span)?.text;
         let start = (span.start as usize).min(text.len());
         let line_start = text.get(..start)?.rfind('\n').map_or(0, |at| at + 1);

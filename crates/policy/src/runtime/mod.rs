@@ -10,11 +10,12 @@ mod values;
 mod variables;
 mod view;
 
-pub(crate) use evaluate::ARGUMENTS_MAX;
+pub use evaluate::ARGUMENTS_MAX;
 pub use host::{ConnectionFacts, Control, Event, Host, Places, Purge, StorageQuestion};
 pub use lifetime::{DATES, Defaults, lifetime};
 pub use task::{STATEMENTS_MAX, SYNTHETIC_BYTES_MAX, Task, WORKSPACE_BYTES_MAX};
-pub(crate) use values::{arithmetic, is_writable, unwritable, write_value};
+pub(crate) use values::is_writable;
+pub use values::{arithmetic, unwritable, write_value};
 pub(crate) use variables::proto;
 pub use view::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, Delivery, FetchKnobs, FrontFacts,

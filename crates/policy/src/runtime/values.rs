@@ -17,7 +17,7 @@ pub(crate) fn is_writable(number: f64) -> bool {
 }
 
 /// Why a value has no text: it is too large for one, or no address.
-pub(crate) fn unwritable(value: Value) -> Option<Box<str>> {
+pub fn unwritable(value: Value) -> Option<Box<str>> {
     match value {
         Value::Real(number) | Value::Duration(number) if !is_writable(number) => {
             let number = scientific(number);
@@ -48,7 +48,7 @@ fn scientific(number: f64) -> String {
 
 /// Appends a value as text, as the language has it. Texts, backends and storages need their
 /// program and are written elsewhere.
-pub(crate) fn write_value(value: Value, out: &mut Vec<u8>) {
+pub fn write_value(value: Value, out: &mut Vec<u8>) {
     // Writing to a Vec cannot fail.
     let _ = match value {
         Value::Bool(truth) => write!(out, "{truth}"),
@@ -66,7 +66,7 @@ pub(crate) fn write_value(value: Value, out: &mut Vec<u8>) {
 
 /// The result of an operation the checker allowed; `None` for a whole number that is too large or
 /// divided by zero. Real numbers become infinite or no number, as in C.
-pub(crate) fn arithmetic(operator: Arithmetic, a: Value, b: Value) -> Option<Value> {
+pub fn arithmetic(operator: Arithmetic, a: Value, b: Value) -> Option<Value> {
     use Arithmetic as O;
     use Value as V;
     let real = |a: f64, b: f64| {
