@@ -22,7 +22,7 @@
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
-//! | [`tactic`], [`shadow`] | what is let in and kept, and what that would be worth |
+//! | [`tactic`] | what is let in and kept; `freshet_cache` tries what that would be worth |
 //! | `drive`, `health`, `pace`, `set`, [`budget`] | disks that come and go, placement, endurance |
 //! | `place`, `attached` | what is at the path of a disk, in a simulated world one of its drives |
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -61,7 +61,6 @@ mod renewal;
 pub mod ring;
 mod segment;
 mod set;
-pub mod shadow;
 pub mod simulation;
 mod slot;
 mod snapshot;

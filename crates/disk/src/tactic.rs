@@ -7,7 +7,7 @@
 //! small queue, and like there most of what comes is never asked for again: not to write it costs few
 //! hits and saves most of the wear.
 //!
-//! The writer of a disk and the [`shadow`](super::shadow) of one decide by the same values.
+//! The writer of a disk and the shadow of one (`freshet_cache`) decide by the same values.
 
 use super::budget::Use;
 use std::cmp::Reverse;

@@ -9,6 +9,7 @@ mod ghost;
 pub(crate) mod monitor;
 mod queue;
 pub mod shadow;
+mod shadow_disk;
 pub mod tactic;
 pub mod tiers;
 pub mod tuner;

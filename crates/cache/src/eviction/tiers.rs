@@ -5,10 +5,10 @@
 //! are worth most, less what it writes, is the one to run the disks by.
 
 use super::shadow::{Demand, Shadow};
+use super::shadow_disk::{Asked, ShadowDisk};
 use super::tactic::{Objective, Tactic};
 use super::tuner::Tuner;
 use freshet_disk::budget::Seen;
-use freshet_disk::shadow::{Asked, ShadowDisk};
 use freshet_disk::tactic::{TACTICS, Tactic as DiskTactic};
 
 /// What a byte written costs, in bytes of hits: six tenths of a point of hits are worth no more than

@@ -4,8 +4,8 @@
 //! some way, would have had of what memory asked it for. Shown a sample of the keys it does so for a
 //! disk as much larger.
 
-use super::budget::{Seen, Use};
-use super::tactic::{Held, Tactic, kept};
+use freshet_disk::budget::{Seen, Use};
+use freshet_disk::tactic::{Held, Tactic, kept};
 use std::collections::{HashMap, VecDeque};
 
 /// A disk of names.
@@ -201,7 +201,7 @@ impl ShadowDisk {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tactic::TACTICS;
+    use freshet_disk::tactic::TACTICS;
 
     fn disk() -> ShadowDisk {
         ShadowDisk::new(TACTICS[0], 1000, 50, Seen::with_slots(2000))
