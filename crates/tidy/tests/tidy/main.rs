@@ -3,6 +3,7 @@
 mod dependencies;
 mod layers;
 mod links;
+mod rooms;
 mod safety;
 mod seams;
 mod size;
