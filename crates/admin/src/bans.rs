@@ -1,9 +1,9 @@
 //! Bans: what matches one and is older is not served any more.
 
 use crate::answer::Input;
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_node::bans::Listed;

@@ -1,9 +1,9 @@
 //! Blocks: networks that get nothing until a time.
 
 use crate::answer::Input;
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_base::clock::UnixMillis;

@@ -1,8 +1,8 @@
 //! The certificates of a node, and how it gets them.
 
 use crate::answer::Input;
+use crate::context::Context;
 use crate::problem::Problem;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! Telling the node to read its configuration again.
 
 use crate::answer::beside;
+use crate::context::Context;
 use crate::problem::Problem;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;

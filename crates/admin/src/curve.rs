@@ -1,8 +1,8 @@
 //! What the hit ratio would be with more memory or disk, or less.
 
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::query::Pairs;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_cache::LearnedCurve;

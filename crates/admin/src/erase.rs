@@ -1,10 +1,10 @@
 //! Erasing content from the stores, with an account that is the proof.
 
 use crate::answer::{Input, beside};
+use crate::context::Context;
 use crate::limits::ERASURE_BEGINS_MAX;
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -7,10 +7,10 @@
 
 use crate::answer::beside;
 use crate::connection::PlaceOf;
+use crate::context::Context;
 use crate::limits::{BODY_BYTES_MAX, REFUSAL_EVERY};
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::server::Context;
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};

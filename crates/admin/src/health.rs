@@ -1,6 +1,6 @@
 //! Is the process alive, and should it get requests?
 
-use crate::server::Context;
+use crate::context::Context;
 use axum::extract::State;
 use axum::http::StatusCode;
 use freshet_base::clock::UnixMillis;

@@ -36,6 +36,7 @@ mod bans;
 mod blocks;
 mod certificates;
 mod connection;
+mod context;
 mod control;
 mod curve;
 mod erase;
@@ -63,8 +64,9 @@ mod stores;
 pub mod token;
 mod url;
 
+pub use context::Reload;
 pub use error::AdminError;
 pub use metrics::Metrics;
-pub use server::{Bound, Handle, Reload, bind, start};
+pub use server::{Bound, Handle, bind, start};
 pub use token::Token;
 pub use url::request_of;

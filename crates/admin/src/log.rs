@@ -1,9 +1,9 @@
 //! The last lines of the access log.
 
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::query::Pairs;
 use crate::scope::Scope;
-use crate::server::Context;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
 use freshet_node::log::{Format, Record, decode};

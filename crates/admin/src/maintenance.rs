@@ -1,9 +1,9 @@
 //! Maintenance: sites that serve nobody for now.
 
 use crate::answer::Input;
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};

@@ -1,9 +1,9 @@
 //! What is stored: one resource, or page by page.
 
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::query::Pairs;
 use crate::scope::Scope;
-use crate::server::Context;
 use crate::url::request_for;
 use axum::Json;
 use axum::extract::State;

@@ -1,9 +1,9 @@
 //! Origins: how they do, and an operator's word on them.
 
 use crate::answer::Input;
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::scope::Scope;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::{Path, State};
 use freshet_base::clock::UnixMillis;

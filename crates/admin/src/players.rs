@@ -1,6 +1,6 @@
 //! How players say they are doing, by site and kind of stream.
 
-use crate::server::Context;
+use crate::context::Context;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
 use freshet_base::clock::UnixMillis;

@@ -1,9 +1,9 @@
 //! Purging by URL, key and tag.
 
 use crate::answer::{Input, beside};
+use crate::context::Context;
 use crate::problem::Problem;
 use crate::scope::{Scope, known_sites};
-use crate::server::Context;
 use crate::url::request_for;
 use axum::Json;
 use axum::extract::State;

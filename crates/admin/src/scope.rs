@@ -1,7 +1,7 @@
 //! What a token is good for: the whole node, or some of its sites.
 
+use crate::context::Context;
 use crate::problem::Problem;
-use crate::server::Context;
 use crate::token::{Digest, Token};
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;

@@ -1,6 +1,7 @@
 //! The thread that serves the interface, and what its paths are.
 
 use crate::connection::{Door, PlaceOf};
+use crate::context::{Acme, Context, Reload};
 use crate::error::AdminError;
 use crate::guard::{Refusals, check_node, check_token, guard};
 use crate::limits::THREADS_MAX;
@@ -35,28 +36,6 @@ use utoipa_axum::routes;
 
 /// How long requests under way at a stop have for their answers: whoever purges wants to know.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(1);
-
-/// Reads the configuration again, and says which keys have changed that wait for an upgrade or a restart; the
-/// error is what is wrong with it.
-pub type Reload = dyn Fn() -> Result<Vec<&'static str>, String> + Send + Sync;
-
-/// Who gets certificates for the node, where somebody does.
-pub(crate) type Acme = Option<Arc<freshet_acme::Running>>;
-
-/// What all requests need.
-pub(crate) struct Context {
-    pub(crate) node: Arc<Node>,
-    pub(crate) reload: Box<Reload>,
-    pub(crate) metrics: Metrics,
-    pub(crate) acme: Acme,
-    pub(crate) token: Token,
-    pub(crate) site_tokens: SiteTokens,
-    /// Whether only processes of this machine can connect: over a Unix socket.
-    pub(crate) is_local: bool,
-    /// The machine's name.
-    pub(crate) host_name: String,
-    pub(crate) refusals: Refusals,
-}
 
 /// A running interface. Dropping it ends it.
 pub struct Handle {

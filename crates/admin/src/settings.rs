@@ -1,6 +1,6 @@
 //! The configuration in force, in the shape of `freshet.toml`.
 
-use crate::server::Context;
+use crate::context::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_config::document::{Document, Value as Setting};

@@ -1,8 +1,8 @@
 //! The figures of the node as JSON, for `freshet stat` and `freshet top`.
 
+use crate::context::Context;
 use crate::groups::{GroupFigures, groups};
 use crate::process::Process;
-use crate::server::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_base::clock::UnixMillis;

@@ -1,6 +1,6 @@
 //! Disks: how they are, what they hold, how they wear.
 
-use crate::server::Context;
+use crate::context::Context;
 use axum::Json;
 use axum::extract::State;
 use freshet_disk::Disk;

@@ -9,13 +9,13 @@ mod history;
 mod life;
 mod words;
 
+use crate::context::Context;
 use crate::groups::places_of;
 use crate::health::any_up;
 use crate::objects::ObjectView;
 use crate::problem::Problem;
 use crate::query::Pairs;
 use crate::scope::Scope;
-use crate::server::Context;
 use crate::url::{authority_of, request_for};
 use axum::Json;
 use axum::extract::State;

@@ -15,8 +15,8 @@ mod origins;
 mod sites;
 mod store;
 
+use crate::context::{Acme, Context};
 use crate::problem::Problem;
-use crate::server::{Acme, Context};
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use freshet_node::node::Node;
