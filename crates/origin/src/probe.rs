@@ -1,5 +1,7 @@
 //! Asking an origin whether it is well.
 
+pub use crate::error::ProbeFailure;
+
 use crate::buffer::ReadBuffer;
 use crate::connect::{Offer, establish};
 use crate::definition::{HttpVersion, Origin};
@@ -59,29 +61,6 @@ impl Default for ProbeSettings {
             expected: 200..=200,
         }
     }
-}
-
-/// Why a probe was not good.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ProbeFailure {
-    /// No response.
-    #[error(transparent)]
-    Origin(#[from] OriginError),
-    /// Another status than expected.
-    #[error("the origin answered the probe with {got}, expected {} to {}", expected.start(), expected.end())]
-    OriginStatus {
-        /// The status.
-        got: u16,
-        /// The good ones.
-        expected: RangeInclusive<u16>,
-    },
-    /// Not done in time.
-    #[error("the origin did not answer the probe within {limit:?}")]
-    OriginTimeout {
-        /// The probe's timeout.
-        limit: Duration,
-    },
 }
 
 /// Probes `origin` for as long as it is polled and writes the verdict to its health. One of these

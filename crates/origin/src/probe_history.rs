@@ -1,6 +1,6 @@
 //! What became of an origin's probes, step by step: what operators are shown of them.
 
-use crate::probe::ProbeFailure;
+use crate::error::ProbeFailure;
 use freshet_net::address::PeerAddress;
 use std::time::Duration;
 

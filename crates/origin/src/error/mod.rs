@@ -4,8 +4,10 @@
 //! them, a small closed table that metrics, `Proxy-Status` and the answer's status are read from.
 
 mod kind;
+mod probe;
 
 pub use kind::FailureKind;
+pub use probe::ProbeFailure;
 
 use freshet_http::proxy_status::ProxyError;
 use freshet_net::NetError;
