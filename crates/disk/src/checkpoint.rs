@@ -8,7 +8,7 @@ use super::block::Block;
 use super::budget::Account;
 use super::codec::{Put, Reader, round_up};
 use super::device::Device;
-use super::erase::{PROGRESS_BYTES_MAX, Progress};
+use super::erasure::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
 use super::index::{Index, LINE_SLOTS};
 use super::limits::BLOCK_BYTES;

@@ -8,7 +8,7 @@
 use super::block::Block;
 use super::codec::{Put, Reader};
 use super::device::{Device, IoError};
-use super::erase::{PROGRESS_BYTES_MAX, Progress};
+use super::erasure::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, NOTE_BYTES_MAX};
 use super::notes::Note;

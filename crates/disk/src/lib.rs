@@ -18,7 +18,7 @@
 //! | `journal`, `checkpoint`, `checkpointing`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `renewal`, `reclaim`, `stream` | the one that writes, and what it is given |
 //! | `discard` | telling a drive what it need not keep |
-//! | `erase` | overwriting what was purged, and reading back that it is gone |
+//! | `erase`, `erasure` | overwriting what was purged, and reading back that it is gone |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
 //! | [`ring`] | the kernel's queue for I/O, one for each thread |
@@ -39,6 +39,7 @@ pub mod device;
 mod discard;
 mod drive;
 mod erase;
+mod erasure;
 pub mod error;
 pub mod file;
 pub mod geometry;
@@ -76,7 +77,7 @@ mod writer;
 
 pub use checkpoint::Written;
 pub use drive::{Discard, Disk, DiskCounts, DiskSpec, DiskStats};
-pub use erase::{Erased, Progress};
+pub use erasure::{Erased, Progress};
 pub use error::DiskError;
 pub use health::Health;
 pub use intake::Description;

@@ -14,7 +14,7 @@ use super::budget::Account;
 use super::checkpoint::{self, Loaded, Written};
 use super::codec::round_up;
 use super::device::{Device, IoError};
-use super::erase::Progress;
+use super::erasure::Progress;
 use super::geometry::{FormatOptions, Geometry};
 use super::index::{Index, Inserted, LINE_SLOTS};
 use super::journal::{self, Event, Journal, Replay};

@@ -8,7 +8,7 @@ use super::block::{Block, Buffer};
 use super::budget::Account;
 use super::checkpoint::Written;
 use super::device::{Completion, Device, Finish, IoError};
-use super::erase::Progress;
+use super::erasure::Progress;
 use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
 use super::index::{Found, Index, Inserted};
 use super::journal::{Event, Journal};

@@ -17,7 +17,7 @@ mod waiting;
 
 use super::budget::{Budget, Use};
 use super::device::WriteLife;
-use super::erase::Progress;
+use super::erasure::Progress;
 use super::health::{Health, Levels};
 use super::intake::Description;
 use super::limits::OBJECT_BYTES_DEFAULT;

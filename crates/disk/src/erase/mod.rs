@@ -8,9 +8,9 @@
 //!
 //! How far it is is in the journal: whoever opens the disk next goes on where it was left.
 
-mod progress;
 mod visit;
 
+use super::erasure::{Erased, Progress};
 use super::intake::Description;
 use super::limits::FORMAT_VERSION_ERASED;
 use super::purges::Verdict;
@@ -22,8 +22,6 @@ use super::volume::Volume;
 use super::writer::Writer;
 use crate::error::DiskError;
 use freshet_base::clock::monotonic;
-pub(super) use progress::PROGRESS_BYTES_MAX;
-pub use progress::{Erased, Progress};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use visit::Visit;

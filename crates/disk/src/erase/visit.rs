@@ -4,10 +4,10 @@
 //! write to the segment between two steps, when its turn in the log comes: that is seen by its opening,
 //! and the visit begins again.
 
-use super::progress::Erased;
 use crate::block::Block;
 use crate::codec::round_up;
 use crate::device::Device;
+use crate::erasure::Erased;
 use crate::error::DiskError;
 use crate::limits::{BLOCK_BYTES, ERASE_STEP_BYTES, WRITE_BYTES};
 use crate::reclaim::read_footer;

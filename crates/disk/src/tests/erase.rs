@@ -3,7 +3,8 @@
 use super::engine::SMALL;
 use super::world::{World, content, key};
 use crate::device::Device;
-use crate::erase::{Asked, Erased, Order, Progress};
+use crate::erase::{Asked, Order};
+use crate::erasure::{Erased, Progress};
 use crate::geometry::FormatOptions;
 use crate::intake::object_id;
 use crate::limits::FORMAT_VERSION_ERASED;

@@ -36,7 +36,7 @@ impl Erased {
         self.segments > 0 && self.is_over() && self.left_bytes == 0
     }
 
-    pub(super) fn add(&mut self, segment: &Self) {
+    pub(crate) fn add(&mut self, segment: &Self) {
         self.segments_done += 1;
         self.kept_bytes += segment.kept_bytes;
         self.overwritten_bytes += segment.overwritten_bytes;
@@ -62,7 +62,7 @@ pub struct Progress {
 
 impl Progress {
     /// The name of what is erased as it is kept.
-    pub(super) fn shortened(what: &str) -> String {
+    pub(crate) fn shortened(what: &str) -> String {
         what.get(..what.floor_char_boundary(WHAT_BYTES_MAX)).unwrap_or_default().to_owned()
     }
 
