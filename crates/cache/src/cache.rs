@@ -10,6 +10,7 @@ use crate::eviction::fifo::S3Fifo;
 use crate::eviction::monitor::Monitor;
 use crate::eviction::{Objective, Tactic};
 use crate::key::{Key, Secret};
+use crate::lock::lock;
 use crate::lower::Lower;
 use crate::object::Object;
 use crate::order::Order;
@@ -23,7 +24,7 @@ use freshet_disk::tactic::Chosen;
 use freshet_store::Arena;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 /// What an operator may set.
@@ -264,10 +265,4 @@ impl fmt::Debug for Cache {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cache").field("settings", &self.settings).finish_non_exhaustive()
     }
-}
-
-/// Locks, also after a panic: what runs under these locks and may panic is only the callback of a
-/// look-up, which comes before any change.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

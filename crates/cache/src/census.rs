@@ -1,11 +1,9 @@
-//! How many tags objects have, for those who want to know: see [`Cache::count_tags`].
+//! How many tags objects have, for those who want to know: see [`Cache::count_tags`](crate::Cache::count_tags).
 
-use crate::cache::Cache;
 use crate::object::Object;
-use crate::shard::SHARDS;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// Parts of the table, each with a lock of its own.
 const PARTS: usize = 16;
@@ -64,28 +62,17 @@ impl Census {
         }
     }
 
-    fn part(&self, tag: u64) -> &Mutex<HashMap<u64, u32>> {
-        // Tags are hashes: their low bits are as good as any.
-        &self.holders[tag as usize % PARTS]
-    }
-}
-
-impl Cache {
-    /// Counts the tags of objects from now on, of those that are there already too. Costs a look-up
-    /// for each tag of an object that comes or goes. O(objects) once.
-    pub fn count_tags(&self) {
-        let census = Arc::clone(self.census.get_or_init(Arc::default));
-        for index in 0..SHARDS {
-            self.shard_at(index).be_counted(&census);
+    /// What was counted.
+    pub(crate) fn counts(&self) -> TagCounts {
+        TagCounts {
+            tags: self.tags.load(Relaxed),
+            objects: self.objects.load(Relaxed),
+            references: self.references.load(Relaxed),
         }
     }
 
-    /// What was counted; nothing before [`Cache::count_tags`].
-    pub fn tag_counts(&self) -> TagCounts {
-        self.census.get().map_or_else(TagCounts::default, |census| TagCounts {
-            tags: census.tags.load(Relaxed),
-            objects: census.objects.load(Relaxed),
-            references: census.references.load(Relaxed),
-        })
+    fn part(&self, tag: u64) -> &Mutex<HashMap<u64, u32>> {
+        // Tags are hashes: their low bits are as good as any.
+        &self.holders[tag as usize % PARTS]
     }
 }

@@ -12,6 +12,7 @@ use crate::groups::Groups;
 use crate::key::Key;
 use crate::lookup::{Use, select};
 use crate::object::{Object, ObjectSpec, StoredHead};
+use crate::original::Original;
 use crate::purge_log::Seq;
 use crate::selector::RequestKeys;
 use crate::ticket::Born;
@@ -25,26 +26,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const LATELY: usize = 1 << 16;
 /// Set in the place of an object that is being copied; numbers of objects do not come so far.
 const UNDER_WAY: u64 = 1 << 63;
-
-/// What a copy was made of.
-pub(crate) struct Original {
-    object: Arc<Object>,
-    /// The head at that time.
-    head: Arc<StoredHead>,
-}
-
-impl Original {
-    pub(crate) fn object(&self) -> &Arc<Object> {
-        &self.object
-    }
-
-    /// Whether a copy of it answers as it would. Reads its memory and does not write to it.
-    fn is_current(&self) -> bool {
-        self.object.is_indexed()
-            && self.object.soft_purged_at().is_none()
-            && self.object.has_head(&self.head)
-    }
-}
 
 /// Objects of other groups that one group has asked for lately.
 #[derive(Debug)]

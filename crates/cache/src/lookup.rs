@@ -1,6 +1,7 @@
 //! Look-up: what a request finds, and whose turn it is to fetch.
 
 use crate::cache::Cache;
+use crate::counters::MissWhy;
 use crate::key::Key;
 use crate::marker::LeftBy;
 use crate::object::Object;
@@ -9,7 +10,6 @@ use crate::shard::{Resource, Shard};
 use crate::ticket::Ticket;
 use crate::waiting::{Pending, Waiter};
 use freshet_base::clock::UnixMillis;
-use freshet_http::reason::Reason;
 use freshet_store::prefetch;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -71,32 +71,6 @@ pub enum Lookup {
         /// As with [`Lookup::Miss`].
         stale: Option<Arc<Object>>,
     },
-}
-
-/// Why a look-up was not a hit; the names are those of RFC 9211 §2.2.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum MissWhy {
-    /// Nothing of this resource is stored.
-    UriMiss,
-    /// Other variants are stored.
-    VaryMiss,
-    /// What is stored must be validated.
-    Stale,
-    /// The caller ignored what is stored, because of what the request says.
-    Request,
-}
-
-impl MissWhy {
-    /// The decision as it is told to people. The caller knows more of a stale object and may name
-    /// it more exactly.
-    pub fn reason(self) -> Reason {
-        match self {
-            Self::UriMiss => Reason::Miss,
-            Self::VaryMiss => Reason::MissVary,
-            Self::Stale => Reason::MissExpired,
-            Self::Request => Reason::MissRequest,
-        }
-    }
 }
 
 /// Who asks.

@@ -1,10 +1,10 @@
 //! A stored response: its head, the body it leads to and what the index knows of it.
 
-use crate::copies::Original;
 use crate::eviction::fifo::{Busy, Resident, Usage};
 use crate::eviction::{Demand, Objective};
 use crate::key::{Key, hash64};
 use crate::lower::Lodger;
+use crate::original::Original;
 use crate::purge_log::Seq;
 use crate::selector::{Selector, Variation};
 use crate::share::{Part, Share};

@@ -5,8 +5,9 @@
 //! of what cannot be stored. It sees requests in the order they came, which is what it learns
 //! from. For a request outside the sample all this is a comparison.
 
-use crate::cache::{Cache, lock};
+use crate::cache::Cache;
 use crate::eviction::{Curve, CurvePoint};
+use crate::lock::lock;
 use crate::object::Object;
 use crate::shard::Shard;
 use freshet_base::clock::UnixMillis;

@@ -1,7 +1,8 @@
 //! Purging: taking responses out before their time.
 
-use crate::cache::{Cache, lock};
+use crate::cache::Cache;
 use crate::key::Key;
+use crate::lock::lock;
 use crate::marker::Markers;
 use crate::object::Object;
 use crate::purge_log::Seq;

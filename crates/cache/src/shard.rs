@@ -1,10 +1,10 @@
 //! One part of the index: the resources whose hashes begin alike, under one lock.
 
 use crate::census::Census;
+use crate::counters::Counters;
 use crate::fetches::Fetches;
 use crate::marker::{Marker, Markers};
 use crate::object::Object;
-use crate::stats::Counters;
 use crate::variants::{Displaced, Variants};
 use crate::waiting::Pending;
 use freshet_base::clock::UnixMillis;

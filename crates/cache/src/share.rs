@@ -6,10 +6,9 @@
 //! leave: those that came first, unless they were used since their last turn (a second chance). What it does not
 //! use, others have; below its bound an object of the share is as any.
 
-use crate::cache::{Cache, lock};
 use crate::eviction::fifo::{Busy, Resident};
+use crate::lock::lock;
 use crate::object::Object;
-use crate::shard::SHARDS;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
@@ -21,7 +20,7 @@ const TURNS_MAX: usize = 1 << 16;
 const LINE_FLOOR: usize = 64;
 
 /// No bound.
-const ANY: u64 = u64::MAX;
+pub(crate) const ANY: u64 = u64::MAX;
 
 /// The shares of an index, by tag.
 pub(crate) type Shares = HashMap<u64, Arc<Share>>;
@@ -29,8 +28,8 @@ pub(crate) type Shares = HashMap<u64, Arc<Share>>;
 /// A share.
 #[derive(Debug)]
 pub(crate) struct Share {
-    bytes_max: AtomicU64,
-    bytes: AtomicU64,
+    pub(crate) bytes_max: AtomicU64,
+    pub(crate) bytes: AtomicU64,
     line: Mutex<Line>,
 }
 
@@ -72,7 +71,7 @@ impl Part {
 }
 
 impl Share {
-    fn new(bytes_max: u64) -> Self {
+    pub(crate) fn new(bytes_max: u64) -> Self {
         Self {
             bytes_max: AtomicU64::new(bytes_max),
             bytes: AtomicU64::new(0),
@@ -80,7 +79,7 @@ impl Share {
         }
     }
 
-    fn add(&self, object: &Arc<Object>) {
+    pub(crate) fn add(&self, object: &Arc<Object>) {
         let mut line = lock(&self.line);
         if line.turns.len() >= line.cleared_at.max(LINE_FLOOR) {
             line.turns.retain(|turn| turn.object.strong_count() > 0);
@@ -90,7 +89,7 @@ impl Share {
     }
 
     /// The next object that has to leave, where one has to; after `turns` turns the others are spared.
-    fn victim(&self, turns: &mut usize) -> Option<Arc<Object>> {
+    pub(crate) fn victim(&self, turns: &mut usize) -> Option<Arc<Object>> {
         // Dropped behind the lock: these may be the last references.
         let mut passed = Vec::new();
         let mut line = lock(&self.line);
@@ -111,62 +110,7 @@ impl Share {
         None
     }
 
-    fn turns(&self) -> usize {
+    pub(crate) fn turns(&self) -> usize {
         (2 * lock(&self.line).turns.len() + 1).min(TURNS_MAX)
-    }
-}
-
-impl Cache {
-    /// Bounds the memory of the objects with each of these tags, in bytes; those that had a bound and are not named have
-    /// none any more. What is above its bound leaves. O(objects) where a tag is new, else O(tags).
-    pub fn set_shares(&self, bounds: &[(u64, u64)]) {
-        let mut shares = Shares::clone(&self.shares.load());
-        shares.values().for_each(|share| share.bytes_max.store(ANY, Relaxed));
-        let before = shares.len();
-        for (tag, bytes_max) in bounds {
-            let share = shares.entry(*tag).or_insert_with(|| Arc::new(Share::new(ANY)));
-            share.bytes_max.store(*bytes_max, Relaxed);
-        }
-        let has_new = shares.len() > before;
-        let all: Vec<_> = shares.values().map(Arc::clone).collect();
-        self.shares.store(Arc::new(shares));
-        if has_new {
-            for object in (0..SHARDS).flat_map(|part| self.objects_of_part(part)) {
-                self.join_share(&object);
-                self.with_fifo(|fifo| fifo.recount(&object));
-            }
-        }
-        all.iter().for_each(|share| self.keep_to(share));
-    }
-
-    /// Bytes of the objects with a tag, where these have or had a bound.
-    pub fn share_bytes(&self, tag: u64) -> Option<u64> {
-        Some(self.shares.load().get(&tag)?.bytes.load(Relaxed))
-    }
-
-    /// Makes an object one of its share's, where its tags have one.
-    pub(crate) fn join_share(&self, object: &Arc<Object>) {
-        let shares = self.shares.load();
-        if shares.is_empty() {
-            return;
-        }
-        let share = object.tags().iter().find_map(|tag| shares.get(tag));
-        if let Some(share) = share.filter(|share| object.join(share)) {
-            share.add(object);
-        }
-    }
-
-    /// Makes room in the share of an object that has come.
-    pub(crate) fn keep_to_share_of(&self, object: &Object) {
-        if let Some(part) = object.part() {
-            self.keep_to(part.share());
-        }
-    }
-
-    fn keep_to(&self, share: &Share) {
-        let mut turns = share.turns();
-        while let Some(victim) = share.victim(&mut turns) {
-            self.retire(self.take_for_others(&victim).as_slice());
-        }
     }
 }

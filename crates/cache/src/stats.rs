@@ -1,8 +1,9 @@
 //! Figures of the index.
 
 use crate::cache::Cache;
+use crate::census::TagCounts;
+use crate::counters::Counters;
 use crate::key::Key;
-use crate::lookup::MissWhy;
 use crate::marker::Marker;
 use crate::object::Object;
 use crate::shard::{SHARDS, shard_of};
@@ -10,112 +11,6 @@ use std::sync::Arc;
 
 /// The most objects one page of a listing has: some milliseconds of work and a MiB of text.
 pub const PAGE_OBJECTS_MAX: usize = 1000;
-
-/// Counts kept per shard under its lock.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Counters {
-    /// Look-ups.
-    pub lookups: u64,
-    /// Look-ups answered from a fresh object.
-    pub hits: u64,
-    /// Look-ups answered from a stale object that is being refreshed.
-    pub hits_stale: u64,
-    /// Look-ups that found nothing of the resource and were to fetch it.
-    pub misses_uri: u64,
-    /// Look-ups that found only variants for other requests and were to fetch theirs.
-    pub misses_vary: u64,
-    /// Look-ups that found an object that has to be validated, and were to do it.
-    pub misses_stale: u64,
-    /// Look-ups whose caller would not have what was found.
-    pub misses_ignored: u64,
-    /// Look-ups that were to fetch without waiting because of a hit-for-miss marker.
-    pub hits_for_miss: u64,
-    /// Look-ups that joined a fetch under way.
-    pub waits: u64,
-    /// Look-ups that could not join because too many waited.
-    pub waits_refused: u64,
-    /// Background refreshes begun.
-    pub refreshes: u64,
-    /// Objects inserted.
-    pub inserted: u64,
-    /// Those of them that nobody had asked for yet.
-    pub inserted_ahead: u64,
-    /// Objects replaced by newer ones of the same variant.
-    pub replaced: u64,
-    /// Objects evicted because their resource has [`crate::VARIANTS_MAX`] variants.
-    pub variants_evicted: u64,
-    /// Objects validated by the origin and kept.
-    pub validated: u64,
-    /// Responses not inserted because they were purged while they were fetched.
-    pub refused_purged: u64,
-    /// Objects purged, softly or not.
-    pub purged: u64,
-    /// Objects evicted to make room.
-    pub evicted: u64,
-    /// Objects the owner took out, as those that became too large.
-    pub forgotten: u64,
-}
-
-impl Counters {
-    pub(crate) fn count_miss(&mut self, why: MissWhy) {
-        match why {
-            MissWhy::UriMiss => self.misses_uri += 1,
-            MissWhy::VaryMiss => self.misses_vary += 1,
-            MissWhy::Stale => self.misses_stale += 1,
-            MissWhy::Request => self.misses_ignored += 1,
-        }
-    }
-
-    /// Requests for what is stored, or could be.
-    pub(crate) fn storable_requests(&self) -> u64 {
-        self.hits + self.hits_stale + self.inserted - self.inserted_ahead + self.validated
-    }
-
-    fn add(&mut self, other: &Self) {
-        let Self {
-            lookups,
-            hits,
-            hits_stale,
-            misses_uri,
-            misses_vary,
-            misses_stale,
-            misses_ignored,
-            hits_for_miss,
-            waits,
-            waits_refused,
-            refreshes,
-            inserted,
-            inserted_ahead,
-            replaced,
-            variants_evicted,
-            validated,
-            refused_purged,
-            purged,
-            evicted,
-            forgotten,
-        } = other;
-        self.lookups += lookups;
-        self.hits += hits;
-        self.hits_stale += hits_stale;
-        self.misses_uri += misses_uri;
-        self.misses_vary += misses_vary;
-        self.misses_stale += misses_stale;
-        self.misses_ignored += misses_ignored;
-        self.hits_for_miss += hits_for_miss;
-        self.waits += waits;
-        self.waits_refused += waits_refused;
-        self.refreshes += refreshes;
-        self.inserted += inserted;
-        self.inserted_ahead += inserted_ahead;
-        self.replaced += replaced;
-        self.variants_evicted += variants_evicted;
-        self.validated += validated;
-        self.refused_purged += refused_purged;
-        self.purged += purged;
-        self.evicted += evicted;
-        self.forgotten += forgotten;
-    }
-}
 
 /// Figures of a whole cache at about one time.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -222,5 +117,19 @@ impl Cache {
             }
         }
         page
+    }
+
+    /// Counts the tags of objects from now on, of those that are there already too. Costs a look-up
+    /// for each tag of an object that comes or goes. O(objects) once.
+    pub fn count_tags(&self) {
+        let census = Arc::clone(self.census.get_or_init(Arc::default));
+        for index in 0..SHARDS {
+            self.shard_at(index).be_counted(&census);
+        }
+    }
+
+    /// What was counted; nothing before [`Cache::count_tags`].
+    pub fn tag_counts(&self) -> TagCounts {
+        self.census.get().map_or_else(TagCounts::default, |census| census.counts())
     }
 }

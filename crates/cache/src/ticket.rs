@@ -1,10 +1,11 @@
 //! The turn to fetch, and the ways a fetch can end.
 
-use crate::cache::{Cache, lock};
-use crate::copies::Original;
+use crate::cache::Cache;
 use crate::key::Key;
+use crate::lock::lock;
 use crate::marker::Marker;
 use crate::object::{Object, ObjectSpec, StoredHead, charge_bytes, head_heap_bytes};
+use crate::original::Original;
 use crate::purge_log::Seq;
 use crate::selector::Selector;
 use crate::shard::Shard;

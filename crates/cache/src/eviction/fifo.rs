@@ -11,7 +11,7 @@
 use super::ghost::{Ghost, Memory};
 use super::queue::{Queue, Wheel, compact};
 use super::tactic::{Admission, Objective, Tactic, Worth};
-use crate::cache::lock;
+use crate::lock::lock;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
