@@ -16,6 +16,10 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub(crate) struct BanToAdd {
     /// Conditions that have to hold all, as `req.url ~ ^/news/ && obj.http.content-type ~ html`.
+    #[schema(
+        pattern = r"^\s*(req\.url|req\.http\.|obj\.(http\.|status|age|ttl|grace|keep))",
+        example = "req.url ~ ^/news/"
+    )]
     ban: String,
     /// Only of what this site has, where there are several.
     site: Option<String>,

@@ -22,9 +22,11 @@ const TIME_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 #[serde(deny_unknown_fields)]
 pub(crate) struct BlockToAdd {
     /// The address or network, as `192.0.2.7` or `2001:db8::/56`.
+    #[schema(pattern = r"^[0-9A-Fa-f:.]{2,45}(/[0-9]{1,3})?$", example = "192.0.2.0/24")]
     network: String,
     /// For how long, as `10m`, `6h` or `30d`; up to a year.
     #[serde(rename = "for")]
+    #[schema(pattern = r"^([0-9]+(\.[0-9]+)?(ms|s|m|min|h|d|w))+$", example = "1h")]
     time: String,
     /// At this site only, where there are several. Without it its connections are closed at once.
     site: Option<String>,
@@ -38,6 +40,7 @@ pub(crate) struct BlockToAdd {
 #[serde(deny_unknown_fields)]
 pub(crate) struct BlockToRemove {
     /// The network, as it was blocked.
+    #[schema(pattern = r"^[0-9A-Fa-f:.]{2,45}(/[0-9]{1,3})?$", example = "192.0.2.0/24")]
     network: String,
     /// The site it was blocked at, where it was one only.
     site: Option<String>,

@@ -22,7 +22,10 @@ pub(crate) const NEXT: HeaderName = HeaderName::from_static("log-next");
         ("since" = Option<u64>, Query, description = "`Log-Next` of the response before"),
         ("format" = Option<String>, Query, description = "As log.format; `json` if not given"),
     ),
-    responses((status = OK, body = String, content_type = "application/x-ndjson", description = "A line for each request")))]
+    responses((status = OK, description = "A line for each request",
+        content((String = "application/x-ndjson"), (String = "text/plain"))),
+        (status = BAD_REQUEST, body = Problem, content_type = "application/problem+json",
+            description = "The request is wrong")))]
 pub(crate) async fn log(
     State(context): State<Arc<Context>>,
     scope: Scope,

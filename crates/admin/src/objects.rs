@@ -124,8 +124,10 @@ pub(crate) struct Objects {
 /// Lists the stored variants of `url`, or everything page by page.
 #[utoipa::path(get, path = "/v1/objects", tag = "look", security(("token" = [])),
     params(
-        ("url" = Option<String>, Query, description = "URL as clients ask for it"),
-        ("from" = Option<String>, Query, description = "`next` of the page before"),
+        ("url" = Option<String>, Query, description = "URL as clients ask for it",
+            pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:[0-9]{1,5})?([/?][!-~]*)?$"),
+        ("from" = Option<String>, Query, description = "`next` of the page before",
+            pattern = r"^[0-9A-Fa-f]{1,32}$"),
         ("count" = Option<u64>, Query, description = "Objects on a page, 100 if not given, 1000 at most"),
     ),
     responses((status = OK, body = Objects, description = "The objects"), (status = BAD_REQUEST, body = Problem,

@@ -24,13 +24,22 @@ use utoipa::ToSchema;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResourceToPurge {
     /// URL as clients ask for it.
+    #[schema(
+        pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:[0-9]{1,5})?([/?][!-~]*)?$",
+        example = "http://localhost:8000/a.mp4"
+    )]
     url: Option<String>,
     /// Key as listings show it: its parts with a space between each two.
+    #[schema(min_length = 1)]
     key: Option<String>,
     /// Keep it as stale, to be served while it is refreshed, instead of forgetting it.
     #[serde(default)]
     soft: bool,
     /// Its place in an order of purges that other nodes carry out as well, as `news.17`.
+    #[schema(
+        pattern = r"^[0-9A-Za-z_-]{1,64}\.[0-9]{1,19}(\.[0-9A-Fa-f]{16})?$",
+        example = "news.17"
+    )]
     sequence: Option<String>,
 }
 
@@ -39,6 +48,7 @@ pub(crate) struct ResourceToPurge {
 #[serde(deny_unknown_fields)]
 pub(crate) struct TagToPurge {
     /// A tag from `Surrogate-Key` or `Cache-Tag`.
+    #[schema(min_length = 1, example = "article-1234")]
     tag: String,
     /// The site whose responses are meant, where there are several.
     site: Option<String>,
@@ -46,6 +56,10 @@ pub(crate) struct TagToPurge {
     #[serde(default)]
     soft: bool,
     /// Its place in an order of purges that other nodes carry out as well.
+    #[schema(
+        pattern = r"^[0-9A-Za-z_-]{1,64}\.[0-9]{1,19}(\.[0-9A-Fa-f]{16})?$",
+        example = "news.17"
+    )]
     sequence: Option<String>,
 }
 
@@ -59,6 +73,10 @@ pub(crate) struct AllToPurge {
     /// Only what this site has.
     site: Option<String>,
     /// Its place in an order of purges that other nodes carry out as well.
+    #[schema(
+        pattern = r"^[0-9A-Za-z_-]{1,64}\.[0-9]{1,19}(\.[0-9A-Fa-f]{16})?$",
+        example = "news.17"
+    )]
     sequence: Option<String>,
 }
 

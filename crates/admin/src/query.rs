@@ -28,10 +28,10 @@ impl Pairs {
         self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// A whole number of this name, or `default` where it is not there.
+    /// A whole number of this name, or `default` where it is not there. Clients made from the description have 63 bits for it.
     pub(crate) fn number(&self, name: &str, default: u64) -> Result<u64, Problem> {
         let Some(text) = self.get(name) else { return Ok(default) };
-        text.parse().map_err(|_| {
+        text.parse().ok().filter(|number| i64::try_from(*number).is_ok()).ok_or_else(|| {
             Problem::bad_request(
                 format!("{name}: `{text}` is not a whole number"),
                 format!("write it in decimal, as {name}=100"),
@@ -93,5 +93,7 @@ mod tests {
         assert_eq!(pairs.get("z"), None);
         assert_eq!(pairs.number("none", 7).unwrap(), 7);
         assert!(pairs.number("url", 7).unwrap_err().detail.contains("whole number"));
+        let large = Pairs::parse("count=9223372036854775808");
+        assert!(large.number("count", 7).unwrap_err().detail.contains("whole number"));
     }
 }

@@ -74,7 +74,8 @@ struct Known<'a> {
 /// Explains why a URL is stored or not, how fresh it is, and what the next request would get.
 #[utoipa::path(get, path = "/v1/explain", tag = "look", security(("token" = [])),
     params(
-        ("url" = String, Query, description = "URL as clients ask for it"),
+        ("url" = String, Query, description = "URL as clients ask for it",
+            pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._-]+)(:[0-9]{1,5})?([/?][!-~]*)?$"),
         ("method" = Option<String>, Query, description = "GET if not given"),
         ("header" = Option<Vec<String>>, Query, description = "A field of the request, as `Accept-Encoding: br`; may be repeated"),
     ),
