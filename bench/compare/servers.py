@@ -202,12 +202,50 @@ class NginxNew(Nginx):
     has_http3 = True
 
 
+class H2o(Server):
+    """h2o with the same bytes in files in memory, as it keeps no answers of an origin: what it costs is less than a cache's."""
+    name, package = "h2o", "h2o"
+    program = os.environ.get("H2O", "")
+    objects_max = {"1KB": 1001, "100KB": 1001, "1MB": 201}
+
+    def start(self):
+        self.root = pathlib.Path(f"{self.cache_root}/compare-h2o-{os.getpid()}")
+        shutil.rmtree(self.root, ignore_errors=True)
+        for size, count in self.objects_max.items():
+            (self.root / size).mkdir(parents=True)
+            for number in range(count + 1):
+                (self.root / size / f"object-{number}").write_bytes(os.urandom(SIZES[size]))
+        tls = f"port: {self.tls_port}, host: 127.0.0.1, ssl: {{ certificate-file: {self.certificate}, key-file: {self.key}, ocsp-update-interval: 0 }}"
+        configuration = self.folder / "h2o.conf"
+        configuration.write_text(f"""
+user: root
+pid-file: {self.folder}/pid
+num-threads: {self.workers}
+max-connections: 12000
+file.etag: off
+http3-idle-timeout: 60
+listen: {{ port: {self.clear_port}, host: 127.0.0.1 }}
+listen: {{ {tls} }}
+listen: {{ type: quic, {tls} }}
+hosts:
+  default:
+    paths:
+      "/":
+        file.dir: {self.root}
+""")
+        self.spawn([self.program, "-c", configuration], [self.clear_port, self.tls_port])
+
+    def stop(self):
+        super().stop()
+        shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
+
+
 def without_missing(names):
-    """These servers but for an nginx that is not there, which it says."""
-    found = [name for name in names if name != "nginx" or NginxNew.program]
-    if len(found) < len(names):
-        print("nginx is left out: $NGINX_NEW is not set", file=sys.stderr)
-    return found
+    """These servers but for those built from source that are not there, which it says."""
+    missing = [server.name for server in (NginxNew, H2o) if not server.program and server.name in names]
+    for name in missing:
+        print(f"{name} is left out: ${'NGINX_NEW' if name == 'nginx' else 'H2O'} is not set", file=sys.stderr)
+    return [name for name in names if name not in missing]
 
 
 class Varnish(Server):
