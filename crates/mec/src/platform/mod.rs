@@ -190,9 +190,13 @@ impl Platform {
         let notices =
             events.iter().flat_map(|event| event::notices(&self.tree, event, &self.setup.url));
         let (mut notices, more) = self.pace.admit(&self.tree, notices.collect(), now_ms);
-        changes.extend(more);
-        pace::forget(&self.tree, &mut changes);
-        let changed = self.make(changes)?;
+        let changed = if changes.is_empty() {
+            self.keep_counts(more)
+        } else {
+            changes.extend(more);
+            pace::forget(&self.tree, &mut changes);
+            self.make(changes)?
+        };
         match told {
             Some(Told::Radio(radio)) => self.radio = radio,
             Some(Told::Other(name, report)) => drop(self.reports.insert(name, report)),
@@ -208,13 +212,20 @@ impl Platform {
         notices.extend(event::first_notices(&self.table, &changed, url));
         let events = changed.iter().flat_map(|one| api::events(self.stand(), one, now_ms));
         let found = events.flat_map(|event| event::notices(&self.tree, &event, url)).collect();
-        let (found, mut more) = self.pace.admit(&self.tree, found, now_ms);
+        let (found, more) = self.pace.admit(&self.tree, found, now_ms);
         notices.extend(found);
-        pace::forget(&self.tree, &mut more);
-        if let Err(error) = self.make(more) {
-            tracing::warn!(%error, "how often subscriptions were told is not written down");
-        }
+        self.keep_counts(more);
         Ok((answer, notices))
+    }
+
+    /// Writes down how often subscriptions were told. A disk that does not take that is no reason to lose what
+    /// they were told of.
+    fn keep_counts(&mut self, mut changes: Vec<Change>) -> Vec<Changed> {
+        pace::forget(&self.tree, &mut changes);
+        self.make(changes).unwrap_or_else(|error| {
+            tracing::warn!(%error, "how often subscriptions were told is not written down");
+            Vec::new()
+        })
     }
 
     /// Makes changes: they are on the disk when this returns.

@@ -7,6 +7,7 @@ use crate::life::{Place, Reach};
 use crate::objective::{Objective, ServiceFile};
 use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE, Setup};
 use crate::radio::observed::Stations;
+use crate::radio::simulator::CLIENTS_MAX;
 use crate::token::Issuer;
 use freshet_base::file::read_text;
 use freshet_base::hexadecimal;
@@ -125,7 +126,7 @@ pub struct Simulated {
     /// The same seed gives the same network.
     #[serde(default)]
     pub seed: u64,
-    /// Clients in it, at most 250.
+    /// Clients in it, at most [`CLIENTS_MAX`].
     pub clients: usize,
 }
 
@@ -239,6 +240,8 @@ pub fn read(text: &str) -> Result<Config, String> {
         }
     }
     let mut known: Vec<String> = crate::api::table().0.into_iter().map(|api| api.name).collect();
+    // An interface may be there in two versions.
+    known.dedup();
     known.push(SERVICES_SCOPE.to_owned());
     let tells_certificates = !file.gateways.is_empty();
     let clients = file.client.into_iter().map(|(name, client)| {
@@ -317,6 +320,12 @@ pub fn read(text: &str) -> Result<Config, String> {
         if let Some(wrong) = wrong {
             return Err(format!("radio: {wrong}"));
         }
+    }
+    if let Some(simulated) = file.simulator.as_ref().filter(|one| one.clients > CLIENTS_MAX) {
+        return Err(format!(
+            "simulator.clients: {CLIENTS_MAX} are the most; this has {}",
+            simulated.clients
+        ));
     }
     if let Some(dns) = file.dns.filter(|dns| dns.listen.ip().is_unspecified()) {
         let (listen, port) = (dns.listen, dns.listen.port());
@@ -406,6 +415,7 @@ mod tests {
             (whole("url = \"mec.example\""), "url: `mec.example` must"),
             (whole("url = \"http://mec.example/x\""), "url: "),
             (whole("ur = 1"), "unknown field `ur`"),
+            (whole("[simulator]\nclients = 251"), "simulator.clients: 250 are the most"),
             (whole("[dns]\nlisten = \"0.0.0.0:53\""), "dns.listen: `0.0.0.0:53` is all addresses"),
             (whole("[dns]\nlisten = \"[::]:53\""), "dns.listen: `[::]:53` is all addresses"),
             (
@@ -434,7 +444,8 @@ mod tests {
             ),
             (
                 whole(&format!("[client.a]\n{SECRET}\nscopes = [\"mec\"]")),
-                "client.a.scopes: `mec` is of none of app_pkgm",
+                "client.a.scopes: `mec` is of none of app_pkgm, app_lcm, granting, mec_app_support, \
+                 mec_service_mgmt, rni, location, ui",
             ),
         ] {
             let said = read(&text).unwrap_err();

@@ -18,6 +18,8 @@ const CENTRE: [f64; 2] = [60.170, 24.940];
 const SITE_DISTANCE_M: f64 = 500.0;
 /// Longest step of a walk: a simulator that was not asked for a while does not jump.
 const STEP_S_MAX: f64 = 5.0;
+/// Clients there may be: they have addresses of one network of 24 bits.
+pub const CLIENTS_MAX: usize = 250;
 
 /// The simulator.
 #[derive(Clone, Debug)]
@@ -29,10 +31,10 @@ pub struct Simulator {
 }
 
 impl Simulator {
-    /// A network with so many clients, at most 250.
+    /// A network with so many clients, at most [`CLIENTS_MAX`].
     pub fn new(seed: u64, clients: usize) -> Self {
         let mut world = World::new(Layout::new(1, SITE_DISTANCE_M), seed);
-        let walkers = (0..clients.min(250)).map(|_| world.walker()).collect();
+        let walkers = (0..clients.min(CLIENTS_MAX)).map(|_| world.walker()).collect();
         Self { world, walkers, last_ms: None, begun_ms: None }
     }
 
