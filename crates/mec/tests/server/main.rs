@@ -4,6 +4,7 @@
 
 mod packages;
 mod support;
+mod wireless;
 
 use freshet_mec::limits::BODY_BYTES_MAX;
 use serde_json::json;
