@@ -386,6 +386,52 @@ fn a_session_is_in_the_network_the_core_names() {
     }
 }
 
+/// Messages with bytes changed, cut or put in, as whoever reaches the address may send them, harm nothing.
+#[test]
+fn whatever_comes_is_read_or_refused() {
+    let mut state = 1_u64;
+    let mut below = |end: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % end
+    };
+    let accepted = element(19, &[1]);
+    let node = element(60, &[0, 192, 0, 2, 1]);
+    let set = element(65, &[0x02, 192, 0, 2, 1, 0, 7, 0, 8]);
+    let first = [whole(100).to_vec(), vec![node.clone(), set.clone()]].concat();
+    let good = [
+        message(50, 0, 1, &first),
+        message(51, 1, 1, &[accepted.clone(), f_seid(55)]),
+        message(52, 55, 2, &[downlink_action(10, 11, true, 201), set.clone()]),
+        message(53, 1, 2, std::slice::from_ref(&accepted)),
+        node_message(5, 3, &[node.clone(), element(96, &[0, 0, 0, 1])]),
+        node_message(6, 3, &[accepted.clone(), element(184, &[0])]),
+        node_message(9, 4, std::slice::from_ref(&node)),
+        node_message(10, 4, std::slice::from_ref(&accepted)),
+        node_message(14, 5, &[node, set]),
+        node_message(15, 5, &[accepted]),
+        message(54, 55, 6, &[]),
+    ];
+    let mut n4 = N4(Copies::default());
+    let (mut changes, mut refused) = (0, 0);
+    for _ in 0..200_000 {
+        let mut bytes = good[below(good.len())].clone();
+        for _ in 0..below(3) {
+            let place = below(bytes.len());
+            match below(4) {
+                0 => bytes.truncate(place.max(1)),
+                1 => bytes.insert(place, below(256) as u8),
+                _ => bytes[place] = below(256) as u8,
+            }
+        }
+        let read = if below(2) == 0 { n4.asks(&bytes) } else { n4.answers(&bytes) };
+        match read {
+            Ok(read) => changes += read.len(),
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(changes > 1000 && refused > 1000, "{changes} changes, {refused} refused");
+}
+
 #[test]
 fn lengths_that_contradict_each_other_are_malformed() {
     let mut n4 = N4(Copies::default());
