@@ -4,7 +4,7 @@ use crate::context::Context;
 use axum::extract::State;
 use axum::http::{HeaderName, header};
 use freshet_base::clock::UnixMillis;
-use freshet_node::media::Quality;
+use freshet_node::channels::Quality;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;

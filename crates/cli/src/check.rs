@@ -16,8 +16,8 @@ use freshet_config::keys::{KEYS, Key, Kind};
 use freshet_config::mistake::{Mistake, Place, Severity};
 use freshet_net::address::Address;
 use freshet_node::layout::Layout;
-use freshet_node::policy::vcl::Files;
 use freshet_node::preflight::{self, Prepared};
+use freshet_node::vcl::Files;
 use freshet_vcl::{Diagnostic, Report};
 use serde::Serialize;
 use serde_json::json;
@@ -240,7 +240,7 @@ fn policy(path: &Path, classes: &[String]) -> (Checked, Option<String>) {
             return (Checked { file, good: false, findings, groups: None, shown }, None);
         }
     };
-    let settings = freshet_node::policy::vcl::language(classes.iter().map(String::as_str));
+    let settings = freshet_node::vcl::language(classes.iter().map(String::as_str));
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
     let checked = Checked {
         good: program.is_some(),

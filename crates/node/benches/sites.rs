@@ -8,7 +8,8 @@
 
 use freshet_config::Settings;
 use freshet_config::document::Document;
-use freshet_node::snapshot::{Draft, Snapshot};
+use freshet_node::configured;
+use freshet_node::snapshot::Snapshot;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -50,7 +51,7 @@ fn main() {
     println!("memory: {} bytes for each site", bytes / (LOADS * SITES) as u64);
     drop(others);
     let begun = Instant::now();
-    let again = Draft::new((*snapshot.settings).clone(), Some(&snapshot));
+    let again = configured::draft((*snapshot.settings).clone(), Some(&snapshot));
     assert!(again.is_ok(), "a reload works");
     println!("reload without the text: {:.2} s", begun.elapsed().as_secs_f64());
     for (what, host) in [
@@ -75,7 +76,7 @@ fn load(text: &str, done: impl FnOnce(Duration)) -> Snapshot {
     let document = Document::parse(text).expect("the text is well-formed");
     let parsed = begun.elapsed();
     let settings = Settings::from_document(&document).expect("the settings are sound");
-    let draft = Draft::new(settings, None).expect("the sites can be made");
+    let draft = configured::draft(settings, None).expect("the sites can be made");
     let snapshot = draft.on([].into(), None);
     done(parsed);
     snapshot

@@ -3,9 +3,6 @@
 use freshet_config::geo::GeoFile;
 use freshet_config::{Mistake, Settings};
 use freshet_geo::{File, Geo};
-use freshet_vcl::Places;
-use std::net::IpAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Those that settings name.
@@ -51,24 +48,4 @@ pub(crate) fn examine(settings: &Settings, geo: &Geo) -> Vec<Mistake> {
             Some(Mistake::warning(named.place, message).help(help))
         };
     named.into_iter().filter_map(examine).collect()
-}
-
-/// A database for a policy.
-///
-/// # Errors
-/// Why it cannot be used.
-pub(crate) fn open_places(path: &str) -> Result<Arc<dyn Places>, String> {
-    let file = File::open(Path::new(path));
-    file.map(|file| Arc::new(PolicyFile(file)) as Arc<dyn Places>)
-        .map_err(|error| error.to_string())
-}
-
-/// A file as a policy asks it.
-#[derive(Debug)]
-struct PolicyFile(Arc<File>);
-
-impl Places for PolicyFile {
-    fn look_up(&self, address: IpAddr, path: &str) -> Option<String> {
-        self.0.database().text(address, path)
-    }
 }

@@ -1,68 +1,35 @@
-//! The node: a request's way from a client's connection to the cache or an origin and back.
+//! A node as a whole: what its configuration makes, its start, reload, drain and hand-over.
 //!
-//! It owns the workers, the sessions and the state machine every request goes
-//! through, for every protocol the same. Decisions it leaves to a [`policy::Policy`]; what HTTP
-//! means it asks `freshet-http`; objects, bodies, sockets and origins are the business of the
-//! crates below. It never formats a log line on a worker and never reads a disk.
+//! It puts together what the crates below are: workers, each with its sessions, what they share, and sites with the
+//! policies their configuration names. What becomes of a request is none of its business.
 //!
 //! | a reader looks for | it is in |
 //! |---|---|
 //! | what `freshet.toml` can say | [`freshet_config::keys`] |
-//! | the states of a request | `request` |
-//! | the states of a fetch | `fetch` |
-//! | HTTP/1 and HTTP/2 connections | `session` |
-//! | threads | [`worker`] |
 //! | start, reload, drain, hand-over | [`node`] |
+//! | what is wrong before anything is taken from the machine | [`preflight`] |
+//! | sites and their policies, of a configuration | [`configured`] |
+//! | what runs on a worker beside connections | `run` |
+//! | connections, requests, fetches | `freshet-session`, `freshet-request`, `freshet-fetch` |
+//! | what workers share | `freshet-worker` |
 #![forbid(unsafe_code)]
 
-pub mod access;
-pub mod answer_bodies;
-pub mod applied;
-pub mod assembly;
-pub mod bans;
-pub mod body;
-pub mod calls;
-pub mod certificates;
-pub mod client;
-mod copies;
-pub mod decisions;
-pub mod delivery;
-mod disk;
-pub mod doors;
-pub mod error_pages;
-pub mod exchange;
-pub mod exemplars;
-pub mod expiry;
-mod fetch;
-mod forwarded;
+mod asking;
+pub mod configured;
 mod geo;
-mod handover;
-pub mod identity;
-pub mod ids;
-mod keepers;
-pub mod layout;
-pub mod ledger;
-pub mod limiter;
-pub mod log;
-mod lower;
-pub mod media;
 pub mod node;
-pub mod policy;
 pub mod preflight;
-pub mod preview;
 mod quic_ports;
-mod request;
-mod selecting;
-pub mod semantics;
-pub mod session;
-pub mod shares;
-pub mod site;
-pub mod site_stats;
-pub mod sites;
-pub mod snapshot;
-pub mod stats;
-pub mod transcript;
-pub mod versions;
-pub mod worker;
+mod run;
 
-pub use disk::{Durability, Purged};
+// What others use of a node they find here, wherever it is made.
+pub use freshet_channels as channels;
+pub use freshet_policies::vcl;
+pub use freshet_request::preview;
+pub use freshet_site::durability::Durability;
+pub use freshet_site::{policy, semantics, shares, site, sites, snapshot};
+pub use freshet_telemetry::{
+    answer_bodies, calls, decisions, exemplars, log, site_stats, stats, transcript,
+};
+pub use freshet_worker::disk::Purged;
+pub use freshet_worker::{bans, layout, versions, worker};

@@ -1,38 +1,21 @@
 //! A node as a whole: its start, reload, drain and hand-over.
 
-use crate::applied::Applied;
-use crate::bans::Bans;
-use crate::calls::Calls;
-use crate::certificates::Asking;
-use crate::certificates::RefusedNames;
-use crate::decisions::Decisions;
-use crate::disk::DiskKeeper;
-use crate::exemplars::Exemplars;
-use crate::expiry::Expiry;
-use crate::handover::{self, Giving};
-use crate::ids::Ids;
-use crate::keepers::{Keeper, Keepers};
-use crate::layout::{Layout, Seat};
-use crate::ledger::requests::RequestMemory;
-use crate::limiter::Limiter;
-use crate::log::{AccessLog, Opened};
-use crate::lower::{LowerKeeper, Mover};
-use crate::media::{Channels, Films, Sessions};
+use crate::asking::Asking;
+use crate::configured;
 use crate::preflight::{Prepared, no_address, no_log, no_store};
 use crate::quic_ports::{self, Lines};
-use crate::snapshot::{Draft, Snapshot};
-use crate::stats::{Sums, WorkerStats};
-use crate::transcript::Scribe;
-use crate::versions::Versions;
-use crate::worker::{self, Command, Port, QuicPort, Shared};
+use crate::run::{self, Command};
+use freshet_access::certificates::RefusedNames;
+use freshet_access::ledger::requests::RequestMemory;
+use freshet_access::limiter::Limiter;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Cache, CacheError, Groups, Secret};
-use freshet_config::Mistake;
-use freshet_config::Settings;
+use freshet_channels::{Channels, Films, Sessions};
 use freshet_config::listeners::{Algorithm, Http3, Listener as ListenerSettings};
 use freshet_config::settings::memory_ahead_bytes;
+use freshet_config::{Mistake, Settings};
 use freshet_disk::Disks;
 use freshet_net::NetError;
 use freshet_net::address::Address;
@@ -48,8 +31,27 @@ use freshet_net::tls::ticket_files::TicketFiles;
 use freshet_net::tls::{ALPN_ACME_TLS, ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
 use freshet_net::topology::pin_current_thread;
 use freshet_net::trust::TrustedPeers;
+use freshet_session::{Port, QuicPort};
+use freshet_site::snapshot::{Draft, Snapshot};
 use freshet_store::{Idle, StoreError, use_huge_pages};
+use freshet_telemetry::calls::Calls;
+use freshet_telemetry::decisions::Decisions;
+use freshet_telemetry::exemplars::Exemplars;
+use freshet_telemetry::log::{AccessLog, Opened};
+use freshet_telemetry::stats::{Sums, WorkerStats};
+use freshet_telemetry::transcript::Scribe;
 use freshet_tokens::Used;
+use freshet_worker::applied::Applied;
+use freshet_worker::bans::Bans;
+use freshet_worker::disk::DiskKeeper;
+use freshet_worker::expiry::Expiry;
+use freshet_worker::handover::{self, Giving};
+use freshet_worker::ids::Ids;
+use freshet_worker::keepers::{Keeper, Keepers};
+use freshet_worker::layout::{Layout, Seat};
+use freshet_worker::lower::{LowerKeeper, Mover};
+use freshet_worker::versions::Versions;
+use freshet_worker::worker::{self, Shared};
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
@@ -153,7 +155,7 @@ impl Node {
         for (index, ports) in ports.into_iter().enumerate() {
             let (commands, received) = unbounded_channel();
             let (shared, snapshot) = (Arc::clone(&node.shared), node.snapshot());
-            tokio::task::spawn_local(worker::run(shared, index, snapshot, ports, received));
+            tokio::task::spawn_local(run::run(shared, index, snapshot, ports, received));
             lock(&node.workers).push(Handle { thread: None, commands });
         }
         Ok(node)
@@ -197,7 +199,7 @@ impl Node {
         let arenas = layout.arenas()?;
         let predecessor = inherited.predecessor();
         let takes_over = predecessor.is_some();
-        let disks = crate::disk::open(&settings, takes_over)
+        let disks = freshet_worker::disk::open(&settings, takes_over)
             .map_err(|(path, error)| refuse(no_store(&settings, &path, &error)))?;
         // Keys are found again by the secret they were written under.
         let secret =
@@ -300,7 +302,7 @@ impl Node {
         let own_ports =
             listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
         let snapshot = draft.on(own_ports, None);
-        snapshot.set_shared(&shared);
+        configured::let_act(&snapshot, &shared);
         shared.cache.set_shares(&snapshot.sites.shares());
         let node = Arc::new(Self {
             shared,
@@ -361,7 +363,7 @@ impl Node {
     pub fn reload_with(&self, next: Draft) {
         let before = self.snapshot();
         let next = next.on(Arc::clone(&before.own_ports), Some(&before));
-        next.set_shared(&self.shared);
+        configured::let_act(&next, &self.shared);
         limit_fills(&self.shared.cache, &next.settings);
         self.shared.cache.set_shares(&next.sites.shares());
         self.asking.set(&next.sites);
@@ -513,7 +515,7 @@ impl Node {
                 Err(error) => return drop(started.send(Err(error))),
             };
             let _ = started.send(Ok(()));
-            runtime.block_on(worker::run(shared, index, snapshot, ports, received));
+            runtime.block_on(run::run(shared, index, snapshot, ports, received));
         })?;
         // Who says that the node runs must know that its workers do.
         outcome.recv().map_err(io::Error::other)??;

@@ -5,8 +5,7 @@
 //! takes for itself, as addresses, disks and the log, a check only looks at: a node that runs goes on
 //! undisturbed. The words for what is wrong with these are here, for both.
 
-use crate::log::Format;
-use crate::snapshot::{Draft, Snapshot};
+use crate::configured;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::format_bytes;
 use freshet_config::mistake::{Mistake, Place};
@@ -24,7 +23,9 @@ use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::ticket_clock::TicketClock;
 use freshet_net::tls::ticket_files;
 use freshet_net::tls::validity::Validity;
+use freshet_site::snapshot::{Draft, Snapshot};
 use freshet_store::Placement;
+use freshet_telemetry::log::Format;
 use rustix::fs::{Access, access};
 use std::collections::HashMap;
 use std::fs::File;
@@ -52,7 +53,7 @@ impl Prepared {
     /// All that is wrong.
     pub fn new(settings: Settings, before: Option<&Snapshot>) -> Result<Self, Vec<Mistake>> {
         let read = Read::of(&settings);
-        match Draft::new(settings, before) {
+        match configured::draft(settings, before) {
             Ok(draft) => read.with(draft),
             Err(mut mistakes) => {
                 mistakes.extend(read.found);
@@ -345,7 +346,7 @@ fn renewal(validity: Validity, now_s: i64) -> Option<(String, &'static str)> {
 
 /// What is where the stores are; wrong too is one of another set than most.
 fn examined_stores(settings: &Settings) -> Vec<(&Store, Result<Examined, DiskError>)> {
-    let specs = crate::disk::specs(settings);
+    let specs = freshet_worker::disk::specs(settings);
     let mut examined: Vec<_> =
         settings.stores.iter().zip(specs.map(|spec| disk::examine(&spec))).collect();
     let set = disk::common_set(examined.iter().filter_map(|(_, one)| one.as_ref().ok()?.set));

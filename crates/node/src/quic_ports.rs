@@ -1,6 +1,5 @@
 //! UDP ports of HTTP/3 beside the TCP ports of a listener.
 
-use crate::worker::QuicPort;
 use freshet_net::NetError;
 use freshet_net::handover::{Inherited, pass_on_udp};
 use freshet_net::limits::UDP_BUFFER_BYTES;
@@ -9,6 +8,7 @@ use freshet_net::quic::relay::{Heard, Relay, Word};
 use freshet_net::quic::sorting::Secrets;
 use freshet_net::quic::steering::{self, Steering};
 use freshet_quic::Algorithm;
+use freshet_session::QuicPort;
 use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;

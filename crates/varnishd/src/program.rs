@@ -11,11 +11,11 @@ use freshet_config::settings;
 use freshet_config::{Document, Settings};
 use freshet_http::date;
 use freshet_net::address::Address;
-use freshet_node::policy::vcl::{Files, LoadError, VclPolicy};
 use freshet_node::semantics::{self, Manners};
-use freshet_node::site::{Site, Tunnels};
+use freshet_node::site::Tunnels;
 use freshet_node::snapshot::{Draft, Limits, head_limits};
 use freshet_node::transcript::Tag;
+use freshet_node::vcl::{Files, LoadError, VclPolicy};
 use freshet_origin::Origin;
 use freshet_vcl::{DATES, Defaults, Endpoint, Source, Timeouts};
 
@@ -112,7 +112,7 @@ impl Program {
             origin.hold.set(Duration::from_secs_f64(hold));
         }
         let settings = settings(state)?;
-        let mut site = Site::with_vcl(Arc::new(settings.site.clone()), Arc::clone(&self.0));
+        let mut site = self.0.site(Arc::new(settings.site.clone()));
         let bytes = |name| usize::try_from(state.parameters.integer(name)).unwrap_or(usize::MAX);
         let shortlived = state.parameters.seconds("shortlived");
         let evictions_max = state.parameters.integer("nuke_limit");

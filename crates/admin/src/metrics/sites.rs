@@ -2,7 +2,7 @@
 
 use super::Writer;
 use freshet_base::clock::UnixMillis;
-use freshet_node::media::Quality;
+use freshet_node::channels::Quality;
 use freshet_node::node::Node;
 use freshet_node::site_stats::SiteSums;
 use std::fmt;
@@ -30,7 +30,7 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
             all.push((name, SiteSums::default()));
         }
         let (_, sums) = all.last_mut().expect("one was put there");
-        node.shared.stats.iter().for_each(|worker| worker.sites.add_to(&site.name, sums));
+        node.shared.stats.iter().for_each(|worker| worker.sites.add_to(site.name.as_str(), sums));
     }
     if all.is_empty() {
         return Ok(());

@@ -1,6 +1,6 @@
 //! The files an editor has open, and what can be said of them.
 
-use freshet_node::policy::vcl::Files;
+use freshet_node::vcl::Files;
 use freshet_vcl::variables::VARIABLES;
 use freshet_vcl::{Report, Severity, Source, Span, State, States};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ impl Documents {
             files.folders.insert(0, folder.into());
         }
         let source = Source { name: path.display().to_string(), text: text.to_owned() };
-        let settings = freshet_node::policy::vcl::language([]);
+        let settings = freshet_node::vcl::language([]);
         let (_, report) = freshet_vcl::compile(source, &files, &settings);
         published(uri, &mistakes(&report, text))
     }

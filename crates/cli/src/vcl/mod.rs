@@ -6,7 +6,7 @@ mod server;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use freshet_base::file;
-use freshet_node::policy::vcl::Files;
+use freshet_node::vcl::Files;
 use freshet_vcl::{Policy, SOURCE_BYTES_MAX, Source};
 use serde_json::json;
 use std::io::IsTerminal;
@@ -101,7 +101,7 @@ impl freshet_vcl::Host for Beginning {
 
 fn test(path: &Path, tests: &[PathBuf], as_json: bool) -> Result<ExitCode> {
     let (source, files) = Files::open(path).map_err(anyhow::Error::msg)?;
-    let settings = freshet_node::policy::vcl::language([]);
+    let settings = freshet_node::vcl::language([]);
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
     if !report.diagnostics.is_empty() {
         tell!("{}", report.render(std::io::stderr().is_terminal()));

@@ -510,7 +510,7 @@ impl Visit for IsOurs {
 
 impl Subscriber for Lines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && metadata.target().starts_with("freshet_node::policy")
+        metadata.is_event() && metadata.target().starts_with("freshet_policies")
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {

@@ -14,28 +14,21 @@ struct Seam {
     advice: &'static str,
 }
 
-const SEAMS: [Seam; 5] = [
+const SEAMS: [Seam; 4] = [
     Seam {
-        within: "crates/node/src/session/",
+        within: "crates/session/src/",
         but: &[],
-        never: &["freshet_cache", "shared.cache", "crate::fetch", "crate::keepers", "crate::disk"],
+        never: &["freshet_cache", "shared.cache", "freshet_fetch", "::keepers", "::disk"],
         advice: "a session turns bytes into requests and replies into bytes and knows no caching",
     },
     Seam {
-        within: "crates/node/src/",
-        but: &["crates/node/src/session/", "crates/node/src/worker.rs"],
-        never: &["crate::session"],
-        advice: "only workers know sessions: what they share with the rest is in `exchange.rs` and \
-                 `body.rs`, for a further protocol too",
-    },
-    Seam {
-        within: "crates/node/src/fetch/",
+        within: "crates/fetch/src/",
         but: &[],
         never: &["freshet_disk", "DiskKeeper", "place_lower"],
         advice: "a fetch asks `keepers`, and never a disk or another class of memory by itself",
     },
     Seam {
-        within: "crates/node/src/policy/",
+        within: "crates/policies/src/",
         but: &[],
         never: &[".await", "async fn", "spawn_local"],
         advice: "a policy answers: it never waits",

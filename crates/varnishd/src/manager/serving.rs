@@ -205,6 +205,6 @@ pub(super) fn srandom(_: &mut State, words: &[String]) -> Reply {
     let Ok(seed) = seed else {
         return Reply::error(Status::Parameter, "the seed is a number");
     };
-    freshet_node::policy::vcl::chance::repeat_from(seed);
+    freshet_node::vcl::chance::repeat_from(seed);
     Reply::ok()
 }

@@ -1,0 +1,269 @@
+//! Whether a request's token lets it in: the `[[token]]` of a site with their keys.
+
+use crate::client::Client;
+use freshet_base::random;
+use freshet_config::Mistake;
+use freshet_config::tokens::{TokenKind, TokenRule};
+use freshet_geo::{Code, Geo};
+use freshet_http::message::{Method, RequestHead, Scheme as UrlScheme};
+use freshet_http::path::{self, Firsts, Readings};
+use freshet_http::reason::Reason;
+use freshet_tokens::{
+    Cat, CloudFront, Denied, EdgeAuth, Granted, Jwt, Keys, Places, Question, Scheme, SecureLink,
+    Source, Used, Verifier, without_token,
+};
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Longest file of keys, or of revoked tokens.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// A `[[token]]` in force.
+pub struct SiteToken {
+    /// What it says.
+    pub rule: TokenRule,
+    /// Who is asked; `None` where everybody is let in.
+    verifier: Option<Verifier>,
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Refusal {
+    /// 401 or 403.
+    pub status: u16,
+    /// For the log.
+    pub reason: Reason,
+    /// What the client is asked for, with 401.
+    pub challenge: Option<&'static str>,
+}
+
+/// Those of a site, with their files read.
+///
+/// # Errors
+/// What is wrong with a file or an expression, where the rule is.
+pub fn load(rules: &[TokenRule]) -> Result<Arc<[SiteToken]>, Mistake> {
+    rules.iter().map(SiteToken::load).collect()
+}
+
+/// Whether a request of a site with these rules may go on; its token is taken out of it then, unless a rule
+/// says not to. The first path that fits decides; rules with the same path are alternatives.
+///
+/// # Errors
+/// What is said to who is not let in.
+pub fn admit(
+    (tokens, geo): (&[SiteToken], &Geo),
+    head: &mut RequestHead,
+    client: &Client,
+    used: &Used,
+    now_s: u64,
+) -> Result<Option<Granted>, Refusal> {
+    let Some((first, is_clear)) = first_for(tokens, head) else { return Ok(None) };
+    let places = Whereabouts(geo);
+    let mut last = None;
+    let mut asks = false;
+    let same = || tokens.iter().filter(|token| token.rule.path == first.rule.path);
+    for token in same() {
+        let Some(verifier) = &token.verifier else { return Ok(None) };
+        asks |= matches!(token.rule.kind, TokenKind::Jwt | TokenKind::Cat);
+        let question = Question {
+            scheme: if head.scheme == UrlScheme::Https { "https" } else { "http" },
+            authority: &head.authority,
+            target: &head.target,
+            method: head.method.as_str(),
+            client: client.address.map(|address| address.ip()),
+            fields: Some(&head.fields),
+            alpn: client.tls.as_ref().and_then(|tls| tls.alpn.as_deref()),
+            places: Some(&places),
+            used: Some(used),
+            now_s,
+        };
+        let denied = match is_clear.then(|| verifier.verify(&question)) {
+            Some(Ok(granted)) => {
+                if !token.rule.forward {
+                    // Another one that is good as well is no more for others than this one.
+                    for other in same().filter(|other| !other.rule.forward) {
+                        if let Some(verifier) = &other.verifier {
+                            without_token(head, &verifier.parts());
+                        }
+                    }
+                }
+                return Ok(Some(granted));
+            }
+            Some(Err(denied)) => denied,
+            None => Denied::Path,
+        };
+        tracing::debug!(path = token.rule.path, %denied, "a token lets nobody in");
+        // One that is there says more than one that is not.
+        last = last.filter(|_| denied == Denied::Missing).or(Some(denied));
+    }
+    Err(refusal(last.unwrap_or(Denied::Missing), asks))
+}
+
+/// Where clients are, as the node's databases have it.
+#[derive(Debug)]
+struct Whereabouts<'a>(&'a Geo);
+
+impl Places for Whereabouts<'_> {
+    fn is_in(&self, client: IpAddr, code: &str) -> bool {
+        let Some((country, _)) = code.split_once('-') else {
+            return Code::parse(code).is_some_and(|code| self.0.country(client) == Some(code));
+        };
+        let part = self.0.subdivision(client);
+        let is_part = |part: &str| code.eq_ignore_ascii_case(&format!("{country}-{part}"));
+        Code::parse(country).is_some_and(|country| self.0.country(client) == Some(country))
+            && part.is_some_and(|part| is_part(&part))
+    }
+
+    fn asn(&self, client: IpAddr) -> Option<u32> {
+        self.0.asn(client)
+    }
+
+    fn coordinates(&self, client: IpAddr) -> Option<(f64, f64)> {
+        self.0.coordinates(client)
+    }
+}
+
+/// What lets a request in, as `freshet explain` says it.
+pub fn explain(tokens: &[SiteToken], head: &RequestHead) -> Option<String> {
+    let (first, _) = first_for(tokens, head)?;
+    let same = tokens.iter().filter(|token| token.rule.path == first.rule.path);
+    let kinds: Vec<_> = same.map(|token| kind(token.rule.kind)).collect();
+    Some(format!("{} is let in by: {}", first.rule.path, kinds.join(", or ")))
+}
+
+/// The first rule whose path fits, and whether it is clear which one that is. A request whose path can
+/// be read in several ways is of the first rule that asks for a token at all.
+fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<(&'a SiteToken, bool)> {
+    if tokens.is_empty() {
+        return None;
+    }
+    let preflight = head.method == Method::Options
+        && head.fields.contains("origin")
+        && head.fields.contains("access-control-request-method");
+    if preflight {
+        // Browsers send none with it (Fetch Standard §4.8), and it gives nothing away.
+        return None;
+    }
+    let asks = |token: &&SiteToken| token.verifier.is_some();
+    let fits = |token: &SiteToken, path: &[u8]| path::is_below(path, &token.rule.path);
+    if let Ok(path) = Question::get("", "", &head.target, 0).decoded_path()
+        && let Firsts::Same(place) = Readings::of_path(&path).firsts(tokens, fits)
+    {
+        return Some((tokens.get(place?)?, true));
+    }
+    Some((tokens.iter().find(asks)?, false))
+}
+
+fn refusal(denied: Denied, asks: bool) -> Refusal {
+    let reason = match denied {
+        Denied::Missing => Reason::TokenMissing,
+        Denied::Expired | Denied::NotYet => Reason::TokenExpired,
+        Denied::Revoked | Denied::Used | Denied::Chance => Reason::TokenRevoked,
+        denied if denied.asks_for_token() => Reason::TokenWrong,
+        _ => Reason::TokenNotForThis,
+    };
+    let challenge = match denied {
+        _ if !asks || !denied.asks_for_token() => None,
+        Denied::Missing => Some("Bearer"),
+        _ => Some("Bearer error=\"invalid_token\""),
+    };
+    Refusal { status: if challenge.is_some() { 401 } else { 403 }, reason, challenge }
+}
+
+fn kind(kind: TokenKind) -> &'static str {
+    match kind {
+        TokenKind::None => "everybody",
+        TokenKind::SecureLink => "a link signed with MD5 (secure-link)",
+        TokenKind::SecureLinkHmac => "a link signed with HMAC-SHA256 (secure-link-hmac)",
+        TokenKind::EdgeAuth => "an EdgeAuth token (edge-auth)",
+        TokenKind::CloudFront => "a URL or cookies signed for CloudFront (cloudfront)",
+        TokenKind::Jwt => "a JSON Web Token (jwt)",
+        TokenKind::Cat => "a Common Access Token (cat)",
+    }
+}
+
+impl SiteToken {
+    fn load(rule: &TokenRule) -> Result<Self, Mistake> {
+        let refuse = |why: String| Mistake::error(rule.place, why);
+        let mut files = Vec::with_capacity(rule.keys.len());
+        for file in &rule.keys {
+            let stem = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            files.push((stem, read(file).map_err(refuse)?));
+        }
+        let keys = Keys::read(files.iter().map(|(name, content)| (&**name, &**content)))
+            .map_err(|error| refuse(format!("token.keys: {error}")))?;
+        for kind in keys.kinds() {
+            let fits = match rule.kind {
+                TokenKind::SecureLink | TokenKind::SecureLinkHmac | TokenKind::EdgeAuth => {
+                    kind == "secret"
+                }
+                TokenKind::CloudFront => matches!(kind, "RSA" | "P-256"),
+                _ => true,
+            };
+            if !fits {
+                let why = format!("token.keys: a key is a {kind}, which this kind does not use");
+                return Err(refuse(why));
+            }
+        }
+        let Some(scheme) = scheme(rule).map_err(refuse)? else {
+            return Ok(Self { rule: rule.clone(), verifier: None });
+        };
+        let revoked = match &rule.revoked {
+            Some(file) => String::from_utf8(read(file).map_err(refuse)?)
+                .map_err(|_| refuse(format!("token.revoked: {} is no text", file.display())))?,
+            None => String::new(),
+        };
+        let lines = revoked.lines().map(str::trim).filter(|line| !line.is_empty());
+        let verifier = Verifier::new(scheme, keys, random::secret())
+            .revoking(lines)
+            .with_leeway(rule.leeway.as_secs());
+        Ok(Self { rule: rule.clone(), verifier: Some(verifier) })
+    }
+}
+
+fn scheme(rule: &TokenRule) -> Result<Option<Scheme>, String> {
+    let source = Source {
+        header: rule.header.clone(),
+        cookie: rule.cookie.clone(),
+        parameter: rule.parameter.clone(),
+    };
+    let (issuers, audiences) = (rule.issuers.clone(), rule.audiences.clone());
+    let may_be_endless = rule.may_be_endless;
+    let link = |make: fn(&str) -> Result<SecureLink, _>, usual: &str| {
+        let expression = rule.expression.as_deref().unwrap_or(usual);
+        let mut link = make(expression).map_err(|error: freshet_tokens::ExpressionError| {
+            format!("token.expression: {error}")
+        })?;
+        if let Some(name) = &rule.parameter {
+            link.signature_parameter.clone_from(name);
+        }
+        link.expires_parameter.clone_from(&rule.expires_parameter);
+        link.prefix_parameter.clone_from(&rule.prefix_parameter);
+        Ok::<_, String>(Scheme::SecureLink(link))
+    };
+    Ok(Some(match rule.kind {
+        TokenKind::None => return Ok(None),
+        TokenKind::SecureLink => {
+            link(SecureLink::md5, "$secure_link_expires$uri$remote_addr $secret")?
+        }
+        TokenKind::SecureLinkHmac => link(SecureLink::hmac, "$secure_link_expires$uri")?,
+        TokenKind::EdgeAuth => Scheme::EdgeAuth(EdgeAuth { source, salt: rule.salt.clone() }),
+        TokenKind::CloudFront => Scheme::CloudFront(CloudFront),
+        TokenKind::Jwt => Scheme::Jwt(Jwt { source, issuers, audiences, may_be_endless }),
+        TokenKind::Cat => Scheme::Cat(Cat { source, issuers, audiences, may_be_endless }),
+    }))
+}
+
+/// A file's content, where it is not absurdly long.
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    let says = |error: std::io::Error| format!("{}: {error}", file.display());
+    let bytes = std::fs::metadata(file).map_err(says)?.len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(format!(
+            "{} is {bytes} bytes long, which is no file of this kind",
+            file.display()
+        ));
+    }
+    std::fs::read(file).map_err(says)
+}

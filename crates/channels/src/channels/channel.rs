@@ -1,0 +1,211 @@
+//! One channel, and what it says of something that belongs to it.
+
+use crate::directives::{Known, Skip};
+use crate::limits::{TARGETS_OF_BEHIND, TARGETS_OF_EDGE};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::Key;
+use freshet_http::reason::Reason;
+use freshet_media::mpd::Series;
+use freshet_media::{Class, Edge, Kind, Manifest, Progress};
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+pub(super) struct Channel {
+    /// Key of its playlist, for people.
+    pub(super) text: Box<str>,
+    pub(super) about: About,
+    pub(super) can_block: bool,
+    /// When its packager started again last, since it is known.
+    pub(super) begun_again: Option<UnixMillis>,
+    /// What is stored of its segments from before this place in the order of purges may be something else.
+    pub(super) doubted_below: u64,
+    /// The discontinuity sequence number it has come to.
+    pub(super) discontinuity: u64,
+    /// The newest version of each kind, by what it leaves out.
+    pub(super) newest: [Option<Newest>; Skip::KINDS],
+    /// What its playlist named, with the time until which it is of use.
+    pub(super) names: VecDeque<(UnixMillis, u128)>,
+    /// Keys of segments with numbers or times in the place of what is between dollar signs.
+    pub(super) templates: Vec<Box<str>>,
+    /// What some of these stand for, one segment after the other.
+    pub(super) series: HashMap<Box<str>, Series>,
+    pub(super) folders: Vec<Box<str>>,
+    pub(super) bytes: usize,
+}
+
+/// A version that is stored.
+pub(super) struct Newest {
+    pub(super) known: Known,
+    pub(super) edge: Edge,
+    pub(super) last_parts: u32,
+    pub(super) read: UnixMillis,
+    /// Its shortest segment; the target duration where it lists none.
+    pub(super) segment_min: Duration,
+}
+
+/// What is known of a channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct About {
+    /// Whether it goes on, and for whom.
+    pub class: Class,
+    /// Its longest segment.
+    pub target: Duration,
+    /// The longest part, where it has parts.
+    pub(crate) part_target: Option<Duration>,
+    /// How far back it reaches.
+    pub window: Duration,
+    /// When its manifest wants to be asked for again.
+    pub refresh: Option<Duration>,
+    /// When it was read last.
+    pub read: UnixMillis,
+    /// How many bits a second it has, or the quality of it that is looked at; 0 where nothing says so.
+    pub bandwidth: u64,
+    /// The number and the length of the segment that is looked at, or of the part; of one.
+    pub sequence: Option<u64>,
+    pub(crate) duration_ms: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Named {
+    pub(super) channel: u128,
+    pub(super) class: Class,
+    pub(super) kind: Kind,
+    pub(super) until: UnixMillis,
+    pub(super) sequence: Option<u64>,
+    pub(super) duration_ms: u64,
+    /// Where the last of its parts ends that are named, where it is named by parts.
+    pub(super) parts_end: u64,
+}
+
+/// How something that is fetched belongs to a channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Belongs {
+    /// It is its playlist or manifest.
+    Manifest(About),
+    /// It is named there as this, and of use until then.
+    Named(About, Kind, UnixMillis),
+    /// It is beside something of it.
+    Beside(About),
+    /// It is what segments are deciphered with, of a channel or a film.
+    Key,
+}
+
+/// A version of a manifest of a channel.
+pub struct Version<'a> {
+    /// The key of the manifest itself, without directives.
+    pub id: &'a Key,
+    /// What it says.
+    pub manifest: &'a Manifest,
+    /// What kind of channel that is.
+    pub class: Class,
+    /// Keys of what it names, in its order, and of its templates.
+    pub names: Vec<Key>,
+    /// The keys of its templates.
+    pub templates: Vec<Key>,
+    /// What templates stand for, one segment after the other, by their keys.
+    pub series: Vec<(Key, Series)>,
+    /// Where it is stored, and what it may leave out.
+    pub stored: Option<(Known, Skip)>,
+    /// Whether its packager has started again, so that what was said before says nothing of it.
+    pub begins_again: bool,
+    /// Whether it had stood still before, so that it may have started again without a word.
+    pub has_stood: bool,
+    /// When it came.
+    pub now: UnixMillis,
+}
+
+/// What a version has brought.
+#[derive(Debug, PartialEq)]
+pub struct Noted {
+    /// The places of the names that are new, in their order.
+    pub new: Vec<usize>,
+    /// Those of them under which something else may be stored, of before its packager started again.
+    pub reused: Vec<usize>,
+    /// The same of templates, with the number or time that is newly listed.
+    pub listed: Vec<(usize, u64)>,
+    /// Names whose meaning may have changed since something was stored under them.
+    pub doubted: Vec<u128>,
+    /// Whether that holds for all of the channel.
+    pub is_doubted: bool,
+}
+
+impl Channel {
+    /// Whether its packager started again after that of another playlist of the same did, where that is still
+    /// there: not by the time in which both are read.
+    pub(super) fn has_begun_after(&self, other: Option<&Self>) -> bool {
+        let Some(begun) = self.begun_again else { return false };
+        let wait = self.about.target * TARGETS_OF_BEHIND;
+        other.and_then(|other| other.begun_again).is_none_or(|other| begun.since(other) > wait)
+    }
+
+    /// Takes over the discontinuity a version has come to; whether it has one that the versions before did not.
+    /// One that leaves out segments does not tell.
+    pub(super) fn breaks_off(&mut self, version: &Version<'_>) -> bool {
+        if version.stored.as_ref().is_some_and(|(_, skip)| *skip != Skip::Nothing) {
+            return false;
+        }
+        let Some(Progress::Playlist { discontinuity, has_discontinuity, .. }) =
+            version.manifest.progress
+        else {
+            return false;
+        };
+        let before = std::mem::replace(&mut self.discontinuity, discontinuity);
+        has_discontinuity && discontinuity > before
+    }
+
+    /// Takes over how far a version has come, unless one that is further was just read: what two
+    /// packagers say in turn does not go back and forth.
+    pub(super) fn newer(&mut self, version: &Version<'_>) {
+        let (Some(edge), Some((known, skip))) = (version.manifest.edge(), &version.stored) else {
+            return;
+        };
+        let place = &mut self.newest[skip.kind()];
+        let is_older = place.as_ref().is_some_and(|newest| {
+            edge < newest.edge && version.now.since(newest.read) <= self.about.target
+        });
+        if !is_older {
+            let (known, last_parts) = (known.clone(), version.manifest.last_parts);
+            let segment_min = version.manifest.segment_min();
+            *place = Some(Newest { known, edge, last_parts, read: version.now, segment_min });
+        }
+    }
+}
+
+impl Belongs {
+    /// Whether it is named, rather than beside what is.
+    pub fn is_named(&self) -> bool {
+        matches!(self, Self::Named(..) | Self::Key)
+    }
+}
+
+impl Version<'_> {
+    /// What it says of its channel.
+    pub fn about(&self) -> About {
+        let manifest = self.manifest;
+        About {
+            class: self.class,
+            target: manifest.target,
+            part_target: manifest.part_target,
+            window: manifest.window,
+            refresh: manifest.refresh,
+            read: self.now,
+            bandwidth: 0,
+            sequence: None,
+            duration_ms: 0,
+        }
+    }
+}
+
+impl About {
+    /// Why what is of use until then is kept as it is. Near the newest all segments are live, however
+    /// long they can be seen.
+    pub fn reason(&self, until: UnixMillis, now: UnixMillis) -> Reason {
+        let left = Duration::from_millis(until.0.saturating_sub(now.0));
+        let is_at_edge = left + self.target * TARGETS_OF_EDGE >= self.window * 2;
+        if self.class == Class::Live || is_at_edge {
+            Reason::MediaLive
+        } else {
+            Reason::MediaWindow
+        }
+    }
+}

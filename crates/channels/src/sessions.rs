@@ -1,0 +1,291 @@
+//! How players say they are doing, by session.
+//!
+//! All of it is claimed by clients. It is counted, shown and believed by nobody: no answer depends on
+//! it, and a client that makes sessions up costs others their places here and nothing else.
+
+use super::limits::{SESSION_ACTIVE, SESSIONS_MAX};
+use freshet_base::clock::UnixMillis;
+use freshet_media::cmcd::{self, Cmcd, Stream};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Parts of the table with a lock each.
+const SHARDS: usize = 16;
+
+/// The sessions that were heard of last, [`SESSIONS_MAX`] at most.
+pub struct Sessions {
+    shards: [Mutex<Shard>; SHARDS],
+    /// Names of sessions are hashed with a secret, and not kept.
+    secret: RandomState,
+}
+
+/// Sessions in two generations: when the young are many, the old are forgotten and the young are old.
+#[derive(Default)]
+struct Shard {
+    young: HashMap<u64, Session>,
+    old: HashMap<u64, Session>,
+}
+
+/// What is known of a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Session {
+    pub(super) first: UnixMillis,
+    pub(super) last: UnixMillis,
+    pub(super) body_bytes: u64,
+    pub(super) starvations: u32,
+    pub(super) starved_ms: u32,
+    pub(super) said: Said,
+    /// The autonomous system of its client; 0 where it is not known.
+    pub(super) network: u32,
+}
+
+/// What a player said with one request or report, as far as it is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Said {
+    /// Hash of the session's name; 0 where it has none.
+    session: u64,
+    /// Hash of its site's name.
+    pub(super) site: u64,
+    pub(super) bitrate_kbps: Option<u32>,
+    pub(super) buffer_ms: Option<u32>,
+    pub(super) latency_ms: Option<u32>,
+    pub(super) start_up_ms: Option<u32>,
+    /// How long it stood still since it said so last.
+    starved_ms: u32,
+    pub(super) stream: Option<Stream>,
+    /// Whether it stood still since it said so last.
+    pub is_starved: bool,
+    /// Whether it is about to stand still, does, or waits to begin.
+    pub is_urgent: bool,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        Self { shards: Default::default(), secret: RandomState::new() }
+    }
+}
+
+impl Sessions {
+    /// What a request says with this text.
+    pub fn said(&self, site: &str, text: &str) -> Said {
+        let mut read = Cmcd::default();
+        cmcd::read(text, &mut read);
+        self.of(site, &read)
+    }
+
+    /// What a line of a report says; `None` where it names no session.
+    pub fn reported(&self, site: &str, line: &str) -> Option<Said> {
+        Some(self.said(site, line)).filter(|said| said.session != 0)
+    }
+
+    fn of(&self, site: &str, read: &Cmcd<'_>) -> Said {
+        let session = read.session.map_or(0, |name| self.secret.hash_one((site, name)).max(1));
+        Said {
+            session,
+            site: if session == 0 { 0 } else { self.secret.hash_one(site) },
+            bitrate_kbps: read.bitrate_kbps.filter(|_| is_of_pictures(read.object)),
+            buffer_ms: read.buffer_ms,
+            latency_ms: read.latency_ms,
+            start_up_ms: read.start_up_ms,
+            starved_ms: read.starved_ms.unwrap_or(0),
+            stream: read.stream,
+            is_starved: read.is_starved,
+            is_urgent: read.is_urgent(),
+        }
+    }
+
+    /// Takes over what a player said with a response of so many bytes. Whether the session is new: then it
+    /// is looked up which network its client is in.
+    pub fn note(
+        &self,
+        said: &Said,
+        body_bytes: u64,
+        now: UnixMillis,
+        network: impl FnOnce() -> Option<u32>,
+    ) -> bool {
+        if said.session == 0 {
+            return false;
+        }
+        self.shard(said).note(said, body_bytes, now, network)
+    }
+
+    /// Whether a player says that it began after `since`, or was not heard of at all.
+    pub fn began_after(&self, said: &Said, since: UnixMillis) -> bool {
+        if said.session == 0 {
+            return false;
+        }
+        let shard = self.shard(said);
+        let known = shard.young.get(&said.session).or_else(|| shard.old.get(&said.session));
+        known.is_none_or(|session| session.first > since)
+    }
+
+    /// Looks at those heard of within a minute. O(sessions).
+    pub(super) fn each(&self, now: UnixMillis, mut see: impl FnMut(&Session)) {
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let known = shard.young.values().chain(shard.old.values());
+            known.filter(|session| now.since(session.last) <= SESSION_ACTIVE).for_each(&mut see);
+        }
+    }
+
+    /// The hash of a site's name.
+    pub(super) fn site_hash(&self, site: &str) -> u64 {
+        self.secret.hash_one(site)
+    }
+
+    fn shard(&self, said: &Said) -> MutexGuard<'_, Shard> {
+        let shard = &self.shards[(said.session % SHARDS as u64) as usize];
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sound has a bit rate too, which is not what a viewer sees.
+fn is_of_pictures(object: Option<&str>) -> bool {
+    !matches!(object, Some("a" | "c" | "tt" | "i" | "m" | "k"))
+}
+
+impl Shard {
+    fn note(
+        &mut self,
+        said: &Said,
+        body_bytes: u64,
+        now: UnixMillis,
+        network: impl FnOnce() -> Option<u32>,
+    ) -> bool {
+        let known = self.young.get(&said.session).copied();
+        let known = known.or_else(|| self.old.remove(&said.session));
+        let is_new = known.is_none();
+        let mut session = known.unwrap_or_else(|| Session {
+            first: now,
+            last: now,
+            body_bytes: 0,
+            starvations: 0,
+            starved_ms: 0,
+            said: *said,
+            network: network().unwrap_or(0),
+        });
+        session.last = now;
+        session.body_bytes = session.body_bytes.saturating_add(body_bytes);
+        session.starvations = session.starvations.saturating_add(u32::from(said.is_starved));
+        session.starved_ms = session.starved_ms.saturating_add(said.starved_ms);
+        let before = session.said;
+        session.said = Said {
+            bitrate_kbps: said.bitrate_kbps.or(before.bitrate_kbps),
+            buffer_ms: said.buffer_ms.or(before.buffer_ms),
+            latency_ms: said.latency_ms.or(before.latency_ms),
+            start_up_ms: said.start_up_ms.or(before.start_up_ms),
+            stream: said.stream.or(before.stream),
+            ..*said
+        };
+        if self.young.len() >= SESSIONS_MAX / SHARDS / 2 && !self.young.contains_key(&said.session)
+        {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(said.session, session);
+        is_new
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+    use crate::Quality;
+    use std::time::Duration;
+
+    const NOW: UnixMillis = UnixMillis(1_800_000_000_000);
+
+    fn known(sessions: &Sessions) -> usize {
+        let shards = sessions.shards.iter().map(|shard| shard.lock().expect("nobody panicked"));
+        shards.map(|shard| shard.young.len() + shard.old.len()).sum()
+    }
+
+    #[test]
+    fn a_session_is_what_was_said_of_it_last() {
+        let sessions = Sessions::default();
+        let say = |fields: &[(&str, &str)], target, bytes| {
+            let mut room = [0; cmcd::BYTES_MAX];
+            let text = cmcd::said(target, &fields.iter().copied().collect(), &mut room);
+            text.is_some_and(|text| sessions.note(&sessions.said("tv", text), bytes, NOW, || None))
+        };
+        assert!(say(&[], "/a?CMCD=br%3D3000%2Cbl%3D4000%2Csid%3D%22a%22%2Cst%3Dl", 1000));
+        assert!(!say(&[("CMCD-Request", "bl=2000"), ("CMCD-Session", "sid=\"a\"")], "/b", 500));
+        assert!(!say(&[("CMCD-Status", "bs"), ("CMCD-Session", "sid=\"a\"")], "/b", 0));
+        // Sound says nothing about pictures, another session is another, and none is none.
+        assert!(!say(&[("CMCD-Object", "br=128,ot=a"), ("CMCD-Session", "sid=\"a\"")], "/b", 0));
+        assert!(say(&[("CMCD-Session", "sid=\"b\",st=v")], "/b", 0));
+        assert!(!say(&[("CMCD-Object", "br=1")], "/b", 0));
+        assert!(!say(&[], "/b?CMCD", 0));
+        let [(_, vod), (_, live), (_, low), (_, unknown)] = sessions.quality(NOW);
+        assert_eq!((vod.sessions, low.sessions, unknown.sessions), (1, 0, 0));
+        let want = Quality {
+            sessions: 1,
+            starved: 1,
+            starvations: 1,
+            bitrate_kbps: 3000.0,
+            buffer_ms: 2000.0,
+            body_bytes: 1500,
+            ..Quality::default()
+        };
+        assert_eq!(live, want);
+        let later = NOW.plus(Duration::from_secs(61));
+        assert!(sessions.quality(later).iter().all(|(_, quality)| quality.sessions == 0));
+    }
+
+    #[test]
+    fn who_began_when_and_stood_still_for_how_long_is_known() {
+        let sessions = Sessions::default();
+        let at = |seconds| NOW.plus(Duration::from_secs(seconds));
+        let say = |line: &str, seconds| {
+            let said = sessions.reported("tv", line).expect("it has a name");
+            sessions.note(&said, 0, at(seconds), || None);
+            said
+        };
+        let said = say("sid=\"a\",st=l", 0);
+        say("sid=\"a\",bs,bsd=1500", 10);
+        say("sid=\"a\",bsd=500", 20);
+        say("sid=\"b\",st=l", 20);
+        let [_, (_, live), ..] = sessions.quality(at(20));
+        assert_eq!((live.sessions, live.starved_ratio), (2, 0.1));
+        assert!(!sessions.began_after(&said, at(0)));
+        assert!(sessions.began_after(&said, UnixMillis(NOW.0 - 1)));
+        assert!(sessions.began_after(&sessions.said("tv", "sid=\"c\""), at(20)));
+        assert!(!sessions.began_after(&sessions.said("tv", "br=1"), at(0)), "it says no name");
+    }
+
+    #[test]
+    fn sessions_of_two_sites_are_two() {
+        let sessions = Sessions::default();
+        for site in ["a", "b"] {
+            let said = sessions.reported(site, "sid=\"x\",e=ps,ts=1").expect("it has a name");
+            assert!(sessions.note(&said, 0, NOW, || None));
+        }
+        let [a, c] = &sessions.quality_of_sites(&["a", "c"], NOW)[..] else { panic!("two") };
+        assert_eq!((a[3].1.sessions, c[3].1.sessions), (1, 0));
+        assert_eq!(sessions.quality(NOW)[3].1.sessions, 2);
+        assert_eq!(sessions.reported("a", "e=ps,ts=1"), None);
+        assert_eq!(known(&sessions), 2);
+    }
+
+    #[test]
+    fn sessions_that_are_made_up_take_each_others_places() {
+        let sessions = Sessions::default();
+        for number in 0..3 * SESSIONS_MAX {
+            let line = format!("sid=\"{number}\"");
+            let said = sessions.reported("", &line).expect("it has a name");
+            sessions.note(&said, 0, NOW, || None);
+            // One that goes on is not forgotten.
+            let kept = sessions.reported("", "sid=\"kept\"").expect("it has a name");
+            assert_eq!(sessions.note(&kept, 0, NOW, || None), number == 0);
+        }
+        assert!(known(&sessions) <= SESSIONS_MAX + SHARDS, "{}", known(&sessions));
+        assert!(size_of::<(u64, Session)>() <= 120);
+    }
+}

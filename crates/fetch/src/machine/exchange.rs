@@ -1,0 +1,323 @@
+//! Asking origins, one after another where that is allowed.
+
+use super::Fetched;
+use super::asked::Asked;
+use super::failure::Cause;
+use super::records;
+use bytes::Bytes;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Failure, Key, Ticket};
+use freshet_http::message::{Method, RequestHead, ResponseHead};
+use freshet_origin::director::stable_hash;
+use freshet_origin::request_body::{BodyFailure, BodyProvider};
+use freshet_origin::{Origin, OriginError, OriginId, OriginResponse, exchange_within};
+use freshet_site::body::{ClientBodyError, RequestBody};
+use freshet_site::policy::{FetchKind, OriginChoice};
+use freshet_site::site::Site;
+use freshet_telemetry::answer_bodies::AnswerBody;
+use freshet_telemetry::transcript::Tag;
+use freshet_worker::worker::Worker;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::oneshot::Sender;
+use tokio::time::sleep;
+
+impl Asked {
+    /// Sends the request. `None` when nobody wants the answer any more.
+    pub(super) async fn exchange(&mut self) -> Option<Result<OriginResponse, Failure>> {
+        let late = self.late.take();
+        match self.exchange_beside(late).await {
+            // What is late is better than nothing.
+            Some(Err(_)) if late.is_some() => self.exchange_beside(None).await,
+            exchanged => exchanged,
+        }
+    }
+
+    /// Whether another origin is asked, once, for what the last one is late with.
+    pub(super) fn turns_elsewhere(&mut self) -> bool {
+        let Some(late) = self.answered.as_ref().map(|origin| origin.id) else { return false };
+        let (task, key) = (&self.task, &self.plan.key);
+        let of = (&*task.site, &task.request, task.kind);
+        let may = task.retries < self.plan.site.settings.limits.retries_max
+            && !std::mem::replace(&mut self.was_late, true)
+            && choose(&task.origin, of, key, &[late], task.now).is_some();
+        self.late = may.then_some(late);
+        may
+    }
+
+    /// Sends the request to another than this one.
+    async fn exchange_beside(
+        &mut self,
+        late: Option<OriginId>,
+    ) -> Option<Result<OriginResponse, Failure>> {
+        self.task.transcript.timestamp("Fetch");
+        let mut tried: Vec<_> = late.into_iter().collect();
+        let mut last = None;
+        while tried.len() < self.task.site.upstreams.tried_max {
+            let (task, key) = (&self.task, &self.plan.key);
+            let chosen =
+                choose(&task.origin, (&task.site, &task.request, task.kind), key, &tried, task.now);
+            let Some(origin) = chosen else { break };
+            tried.push(origin.id);
+            self.origin = Some(origin.settings.name.as_str().into());
+            self.request_time = UnixMillis::now();
+            match self.ask_one(&origin).await? {
+                // A parent that cannot help itself is one of several.
+                Ok(response) if self.may_ask_another(&origin, &response, &tried) => {}
+                Ok(response) => {
+                    self.answered = Some(origin);
+                    return Some(Ok(response));
+                }
+                // What no origin has seen may go to the next one, and what may be asked twice.
+                Err(error) if self.goes_to_next(&error) => last = Some(error),
+                Err(error) => return Some(Err(self.failed(&error))),
+            }
+        }
+        Some(Err(match last {
+            Some(error) => self.failed(&error),
+            None => {
+                self.worker.stats.fetches_failed.increment();
+                let text = match &self.task.origin {
+                    OriginChoice::Nobody(why) => why,
+                    _ => "No backend",
+                };
+                self.task.transcript.note(Tag::FetchError, format_args!("{text}"));
+                self.task.transcript.timestamp("Beresp");
+                Cause::NoOrigin.failure("no origin is healthy")
+            }
+        }))
+    }
+
+    /// Whether another origin can be sent the same.
+    fn goes_to_next(&self, error: &OriginError) -> bool {
+        let of = (&self.task.origin, &self.task.request);
+        !self.body_sent && (error.not_sent() || is_failed_over(of, error))
+    }
+
+    async fn ask_one(
+        &mut self,
+        origin: &Arc<Origin>,
+    ) -> Option<Result<OriginResponse, OriginError>> {
+        let pool = self.worker.pool.clone();
+        let interim = self.plan.interim.clone();
+        if self.task.body_dropped {
+            self.plan.body = None;
+        }
+        let again = self.plan.body.as_ref().and_then(RequestBody::again);
+        let sent = self.plan.body.take().map(|body| Rc::new(Sent::of(body)));
+        let body = sent.as_ref().map(|sent| {
+            let upload = Upload { worker: Rc::clone(&self.worker), sent: Rc::clone(sent) };
+            Box::new(upload) as Box<dyn BodyProvider>
+        });
+        let mut on_interim = |head: ResponseHead| {
+            // The client was told to continue when its body was first read.
+            if let (Some(interim), true) = (&interim, head.status != 100) {
+                interim.send(stripped(head));
+            }
+        };
+        let is_parent = self.task.site.upstreams.is_parent(origin.id);
+        self.worker.shared.applied.put_into(&mut self.task.request.fields, is_parent);
+        super::prepare::without_spaces(&mut self.task.request);
+        let of_client = is_parent.then(|| super::prepare::name_as_in_key(&mut self.task)).flatten();
+        let (request, terms) = (&self.task.request, self.task.terms());
+        let asking = exchange_within(&pool, origin, request, body, &mut on_interim, terms);
+        let result = match (&mut self.reply, self.plan.kind) {
+            // A pass is for one client: when that is gone, so is the request.
+            (Some(reply), FetchKind::Pass) => tokio::select! {
+                biased;
+                result = asking => result,
+                () = reply.closed() => {
+                    self.worker.stats.fetches_abandoned.increment();
+                    return None;
+                }
+            },
+            (Some(reply), _) => {
+                let limit = self.plan.site.settings.origin_timeouts.abandoned;
+                tokio::select! {
+                    biased;
+                    result = asking => result,
+                    () = abandoned(reply, self.plan.ticket.as_ref(), limit) => {
+                        self.worker.stats.fetches_abandoned.increment();
+                        return None;
+                    }
+                }
+            }
+            (None, _) => asking.await,
+        };
+        if let Some(authority) = of_client {
+            self.task.request.authority = authority;
+        }
+        // Whoever else waits for this may have a share that is not used up.
+        self.is_crowded = matches!(result, Err(OriginError::LocalShareLimit { .. }));
+        self.plan.body = again;
+        if let Some(sent) = sent {
+            self.body_error = self.body_error.or_else(|| sent.error.get());
+            self.body_bytes_sent = sent.bytes.get();
+            if !sent.is_begun.get() && result.is_err() {
+                self.plan.body = sent.body.take();
+            }
+            self.body_sent |= self.plan.body.is_none();
+        }
+        Some(result)
+    }
+
+    /// Whether what a parent answers is that it cannot, and somebody else can be asked.
+    fn may_ask_another(
+        &self,
+        parent: &Origin,
+        response: &OriginResponse,
+        tried: &[OriginId],
+    ) -> bool {
+        let (task, upstreams) = (&self.task, &self.task.site.upstreams);
+        upstreams.is_parent(parent.id)
+            && is_own_failure(&response.head)
+            && matches!(task.request.method, Method::Get | Method::Head)
+            && self.plan.body.is_none()
+            && !self.body_sent
+            && tried.len() < upstreams.tried_max
+            && choose(
+                &task.origin,
+                (&task.site, &task.request, task.kind),
+                &self.plan.key,
+                tried,
+                task.now,
+            )
+            .is_some()
+    }
+
+    fn failed(&mut self, error: &OriginError) -> Failure {
+        self.worker.stats.fetches_failed.increment();
+        if records::has_no_length(error) {
+            self.worker.stats.answer_bodies.note(AnswerBody::Bad);
+        }
+        tracing::debug!(%error, origin = self.origin.as_deref(), "a fetch failed");
+        if records::failed(&self.task.transcript, self.origin.as_deref(), error) {
+            self.account.add(&self.task.request, self.body_bytes_sent, None);
+        }
+        match self.body_error {
+            Some(late @ (ClientBodyError::TooLarge | ClientBodyError::Silent)) => {
+                let is_silent = late == ClientBodyError::Silent;
+                self.worker.stats.timeouts.add(u64::from(is_silent));
+                Cause::Client(late).failure(late)
+            }
+            _ => Cause::Origin(error.kind()).failure(error),
+        }
+    }
+}
+
+/// Whether a request that an origin may have seen goes to the next one all the same: a safe one, whose
+/// connection ended before an answer. A policy that has chosen its origins says itself when it retries.
+pub(super) fn is_failed_over(
+    (choice, request): (&OriginChoice, &RequestHead),
+    error: &OriginError,
+) -> bool {
+    error.is_unanswered()
+        && matches!(choice, OriginChoice::Director)
+        && matches!(request.method, Method::Get | Method::Head)
+}
+
+/// The origin a policy chose, or its director's next choice but those that were `tried`.
+pub(super) fn choose(
+    choice: &OriginChoice,
+    (site, request, kind): (&Site, &RequestHead, FetchKind),
+    key: &Key,
+    tried: &[OriginId],
+    now: UnixMillis,
+) -> Option<Arc<Origin>> {
+    match choice {
+        OriginChoice::Exactly(origin) => Some(origin).filter(|one| !tried.contains(&one.id)),
+        OriginChoice::Among(places) => places.choose(tried, now),
+        OriginChoice::Nobody(_) => None,
+        OriginChoice::Director => {
+            // The same on every node, unlike the index's own hash.
+            let hash = stable_hash(key.text());
+            site.upstreams.choose(request, kind, hash, tried, now)
+        }
+    }
+    .cloned()
+}
+
+/// Whether a cache says that it has no way to an origin itself: it is overloaded, its origins are
+/// down, or it is asked in a circle. An origin's own 503 says nothing of that, and a failure of the
+/// origin would be the same for the next one.
+fn is_own_failure(head: &ResponseHead) -> bool {
+    let last = head.fields.get_all("Proxy-Status").last();
+    match head.status {
+        503 => last.is_some_and(|line| {
+            line.split(|byte| *byte == b';').any(|part| part.trim_ascii().starts_with(b"error="))
+        }),
+        508 => true,
+        _ => false,
+    }
+}
+
+/// Waits until nobody waits for a fetch any more, neither who began it nor others, and has not for
+/// `limit`.
+async fn abandoned(reply: &mut Sender<Fetched>, ticket: Option<&Ticket>, limit: Duration) {
+    reply.closed().await;
+    loop {
+        sleep(limit).await;
+        if ticket.is_none_or(|ticket| ticket.waiters() == 0) {
+            return;
+        }
+    }
+}
+
+/// An interim response as it may be forwarded.
+fn stripped(mut head: ResponseHead) -> ResponseHead {
+    freshet_http::hop_by_hop::strip(&mut head.fields);
+    head
+}
+
+/// A client's body as an origin takes it, also while that answers.
+struct Upload {
+    worker: Rc<Worker>,
+    sent: Rc<Sent>,
+}
+
+/// A client's body, and how far it came.
+struct Sent {
+    body: RefCell<Option<RequestBody>>,
+    /// Whether any of it was asked for.
+    is_begun: Cell<bool>,
+    error: Cell<Option<ClientBodyError>>,
+    bytes: Cell<u64>,
+}
+
+impl Sent {
+    fn of(body: RequestBody) -> Self {
+        let body = RefCell::new(Some(body));
+        Self { body, is_begun: Cell::default(), error: Cell::default(), bytes: Cell::default() }
+    }
+}
+
+impl BodyProvider for Upload {
+    fn length(&self) -> Option<u64> {
+        self.sent.body.borrow().as_ref().and_then(RequestBody::length)
+    }
+
+    fn goes_on(&self) -> bool {
+        self.sent.body.borrow().as_ref().is_some_and(RequestBody::is_coming)
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyFailure>> {
+        let sent = &*self.sent;
+        sent.is_begun.set(true);
+        let Some(body) = &mut *sent.body.borrow_mut() else { return Poll::Ready(Ok(None)) };
+        body.poll_next(cx).map(|next| match next {
+            None => Ok(None),
+            Some(Ok(bytes)) => {
+                self.worker.stats.request_body_bytes.add(bytes.len() as u64);
+                sent.bytes.set(sent.bytes.get() + bytes.len() as u64);
+                Ok(Some(bytes))
+            }
+            Some(Err(error)) => {
+                sent.error.set(Some(error));
+                Err(BodyFailure { reason: error.to_string() })
+            }
+        })
+    }
+}

@@ -1,0 +1,244 @@
+//! Moving an origin's bytes into memory.
+
+use super::coded::Source;
+use super::failure::Cause;
+use freshet_cache::Failure;
+use freshet_content::chain::CodingError;
+use freshet_origin::OriginError;
+use freshet_origin::response_body::OriginBody;
+use freshet_site::shares::loan_of;
+use freshet_store::{Body, BodyError, BodyWriter};
+use freshet_worker::keepers::Passing;
+use freshet_worker::worker::Worker;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Room asked for at a time where the length is not known; the writer starts smaller by itself.
+const READ_BYTES: usize = 1 << 20;
+
+/// Why a fill ended early.
+#[derive(Debug)]
+pub(super) enum Broken {
+    /// The origin's body broke off.
+    Origin(OriginError),
+    /// The origin's body is not under the coding its head says.
+    Coding(CodingError),
+    /// Nobody reads it any more, or there is no memory for it.
+    Local(BodyError),
+    /// The share of the memory it comes out of is full.
+    Full,
+}
+
+impl Broken {
+    /// The same as readers of the body are told.
+    pub(super) fn into_body_error(self) -> BodyError {
+        match self {
+            Self::Origin(error) => BodyError::OriginFailed(error.to_string().into()),
+            Self::Coding(error) => BodyError::OriginFailed(error.to_string().into()),
+            Self::Local(error) => error,
+            Self::Full => BodyError::NoMemory,
+        }
+    }
+
+    /// Whether the fetch failed, and was not given up for want of somebody who reads it.
+    pub(super) fn is_failure(&self) -> bool {
+        !matches!(self, Self::Local(BodyError::NoReaders))
+    }
+
+    /// The same where nobody has seen anything of the answer.
+    pub(super) fn failure(&self) -> Failure {
+        match self {
+            Self::Origin(error) => Cause::Origin(error.kind()).failure(error),
+            Self::Coding(error) => Cause::Coding.failure(error),
+            Self::Local(error) => Cause::Local.failure(error),
+            Self::Full => Cause::Local.failure("its share of the memory is full"),
+        }
+    }
+}
+
+/// Takes what is about to be committed out of the share that lends to the body, where one does.
+pub(super) fn borrow(writer: &BodyWriter, count: usize) -> Result<(), Broken> {
+    let body = writer.body();
+    let Some(loan) = loan_of(body) else { return Ok(()) };
+    let held = body.held_bytes();
+    let is_open = body.total().is_none() && !body.is_transit();
+    if body.is_transit() {
+        loan.settle(held);
+    }
+    if loan.cover(held, count as u64, is_open) { Ok(()) } else { Err(Broken::Full) }
+}
+
+/// Gives back what a body was lent beyond its length.
+pub(super) fn give_back(body: &Body) {
+    if let Some(loan) = loan_of(body) {
+        loan.settle(body.held_bytes());
+    }
+}
+
+/// Bytes on their way from an origin to a body.
+pub(super) struct Flow {
+    worker: Rc<Worker>,
+    source: Source,
+    writer: BodyWriter,
+    /// Where it ends, where that is known.
+    end: Option<u64>,
+    /// A body that grows over this streams through and is not kept.
+    bytes_max: u64,
+    /// Where it is written while it passes.
+    tee: Option<Box<dyn Passing>>,
+}
+
+impl Flow {
+    /// From `source` to `writer`, which begins where the source does and ends at `end`.
+    pub(super) fn new(
+        worker: &Rc<Worker>,
+        source: Source,
+        writer: BodyWriter,
+        end: Option<u64>,
+    ) -> Self {
+        let worker = Rc::clone(worker);
+        Self { worker, source, writer, end, bytes_max: u64::MAX, tee: None }
+    }
+
+    /// The same of a body that is kept if it stays below a length.
+    #[must_use]
+    pub(super) fn kept_to(self, bytes_max: u64) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    /// The same with somebody who gets a copy of each byte, where they come as they are.
+    #[must_use]
+    pub(super) fn teed(self, tee: Option<Box<dyn Passing>>) -> Self {
+        let tee = tee.filter(|_| matches!(self.source, Source::Plain(_)));
+        Self { tee, ..self }
+    }
+
+    /// The body it goes to.
+    pub(super) fn body(&self) -> &Arc<Body> {
+        self.writer.body()
+    }
+
+    /// How far it has come.
+    pub(super) fn position(&self) -> u64 {
+        self.writer.position()
+    }
+
+    /// Tells what was done to it on the way.
+    pub(super) fn note_ended(&mut self) {
+        self.source.note_ended();
+    }
+
+    /// How many bytes have come from where it is from now.
+    pub(super) fn received(&self) -> u64 {
+        self.source.received()
+    }
+
+    /// What is missing, where that is known.
+    pub(super) fn rest(&self) -> Option<std::ops::Range<u64>> {
+        self.end.map(|end| self.position()..end)
+    }
+
+    /// Goes on from where it broke off, with bytes from elsewhere.
+    pub(super) fn go_on_from(&mut self, source: OriginBody) {
+        self.source = Source::Plain(source);
+    }
+
+    /// Moves all there is. Yields now and then so that one fast origin does not starve a worker.
+    pub(super) async fn run(&mut self) -> Result<(), Broken> {
+        let mut begun = self.position();
+        while !self.some(true).await? {
+            if self.position() > self.bytes_max {
+                self.body().enter_transit();
+            }
+            if self.position() - begun >= READ_BYTES as u64 {
+                begun = self.position();
+                tokio::task::yield_now().await;
+            }
+        }
+        self.take_trailers();
+        Ok(())
+    }
+
+    /// Moves what nobody is to see before it is all there: up to `bytes_max`, beyond which it has to
+    /// stream after all. Whether it is all there.
+    pub(super) async fn ahead(&mut self, bytes_max: u64) -> Result<bool, Broken> {
+        // In transit it would wait for a reader that waits for it.
+        self.writer.set_allow_transit(false);
+        let result = loop {
+            match self.some(false).await {
+                Ok(false) if self.position() <= bytes_max => {}
+                Err(Broken::Local(BodyError::NoMemory)) => break Ok(false),
+                other => break other,
+            }
+        };
+        self.writer.set_allow_transit(true);
+        if let Ok(true) = result {
+            self.take_trailers();
+        }
+        result
+    }
+
+    /// All has come: whether it is as much as was said. A length that is not met is the origin's
+    /// error, which its body reported already.
+    pub(super) fn finish(self) -> bool {
+        if let Some(tee) = self.tee {
+            tee.finish();
+        }
+        if let Some(bytes) = self.source.content_bytes() {
+            self.writer.body().set_content_bytes(bytes);
+        }
+        self.writer.finish().is_ok()
+    }
+
+    /// Tells those who read it that no more comes.
+    pub(super) fn fail(self, error: BodyError) {
+        self.writer.fail(error);
+    }
+
+    /// Moves some of it; whether that was all. `is_read`: somebody reads along, so what the origin
+    /// has sent is not held back when the origin pauses.
+    async fn some(&mut self, is_read: bool) -> Result<bool, Broken> {
+        match &mut self.source {
+            Source::Plain(from) => {
+                let count = read(from, &mut self.writer, self.end, self.tee.as_mut()).await?;
+                self.worker.stats.origin_body_bytes.add(count as u64);
+                Ok(count == 0)
+            }
+            Source::Coded(coded) => coded.some(&mut self.writer, is_read).await,
+        }
+    }
+
+    fn take_trailers(&self) {
+        if let Some(trailers) = self.source.trailers() {
+            self.body().set_trailers(trailers.clone());
+        }
+    }
+}
+
+/// Reads once, from the socket straight into the arena where the framing allows; 0 at the end.
+async fn read(
+    from: &mut OriginBody,
+    writer: &mut BodyWriter,
+    end: Option<u64>,
+    tee: Option<&mut Box<dyn Passing>>,
+) -> Result<usize, Broken> {
+    if Some(writer.position()) == end {
+        // The framing ends here as well, or the origin sent more than it said.
+        return match from.read(&mut [0]).await {
+            Ok(0) => Ok(0),
+            Ok(_) => Err(Broken::Local(BodyError::OriginTooLong { expected: writer.position() })),
+            Err(error) => Err(Broken::Origin(error)),
+        };
+    }
+    let room = writer.reserve(READ_BYTES).await.map_err(Broken::Local)?;
+    let count = from.read(room).await.map_err(Broken::Origin)?;
+    if count == 0 {
+        return Ok(0);
+    }
+    if let Some(tee) = tee {
+        tee.push(room.get(..count).unwrap_or(&[]));
+    }
+    borrow(writer, count)?;
+    writer.commit(count);
+    Ok(count)
+}

@@ -1,0 +1,196 @@
+//! An answer that one client gets.
+
+use super::Fetched;
+use super::answered::Answered;
+use super::asked::{Asked, Step};
+use super::coded::Incoming;
+use super::entry;
+use super::failure::Cause;
+use super::fill::Flow;
+use super::stored::StoredBody;
+use freshet_cache::{LeftBy, Marker};
+use freshet_http::freshness::Freshness;
+use freshet_http::message::ResponseHead;
+use freshet_http::reason::Reason;
+use freshet_site::policy::{Answer, FetchKind, Made};
+use freshet_site::synthetic::Synthetic;
+use freshet_store::Body;
+use freshet_telemetry::decisions::{NotStored, deciding_field};
+use freshet_wire::h1::Framing;
+use freshet_worker::keepers::Passing;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A response whose client has its head, and gets its body as that comes.
+pub(super) struct Given {
+    asked: Box<Asked>,
+    /// What is to come; `None` where nothing is.
+    rest: Option<Flow>,
+    /// Bytes that came before, and those of them that were kept.
+    came: (u64, u64),
+}
+
+impl Answered {
+    /// Gives the answer to the client that asked, and lets requests for it not wait for one
+    /// another for a while.
+    pub(super) async fn give(
+        self: Box<Self>,
+        reason: Reason,
+        tee: Option<Box<dyn Passing>>,
+    ) -> Step {
+        let Self { mut asked, mut answer, incoming } = *self;
+        let Incoming { source, framing, length, form, loan } = incoming;
+        let has_body = !matches!(framing, Framing::None | Framing::Length(0));
+        let arena = asked.worker.own_memory();
+        let memory =
+            if answer.stream { Body::transit(arena, length) } else { Body::new(arena, length) };
+        if loan.is_some() {
+            memory.attach(asked.upkeep(None, loan));
+        }
+        let flow = Flow::new(&asked.worker, source, memory.writer(0, length), length);
+        let mut flow = flow.teed(tee.filter(|_| answer.stream));
+        let mut is_whole = false;
+        if !answer.stream && has_body {
+            match flow.ahead(asked.ahead_bytes_max(&answer)).await {
+                Ok(all) => is_whole = all,
+                Err(broken) => return asked.body_failed(broken, Some(flow)).await,
+            }
+        }
+        if is_whole {
+            let read = asked.read_manifest(&answer, form, &memory, flow.position());
+            if let Some(read) = &read {
+                if asked.is_behind(read) {
+                    if asked.turns_elsewhere() {
+                        flow.note_ended();
+                        asked.note_body_ended(flow.received(), 0);
+                        return Step::Again(asked);
+                    }
+                    asked.worker.stats.media_behind_given.increment();
+                }
+                asked.take_manifest(read, &mut answer, None);
+            }
+        }
+        if let Some(ticket) = asked.plan.ticket.take() {
+            if let Some(stored) = asked.plan.stale.as_ref().filter(|_| asked.ends_stored(&answer)) {
+                asked.worker.shared.cache.forget(stored);
+            }
+            let span = asked.plan.site.settings.cache.hit_for_miss;
+            let span = answer.hit_for_miss.unwrap_or(span);
+            let selecting = asked.plan.selecting();
+            ticket.hit_for_miss(Marker {
+                // Of what varies by everything nothing is shared, whoever asks.
+                variation: entry::variation(&answer.head.fields, form, selecting).ok().flatten(),
+                until: asked.task.now.plus(span),
+                left_by: LeftBy {
+                    fetch_id: asked.task.id,
+                    fresh_until: answer.freshness.fresh_until(),
+                },
+            });
+        }
+        let reason = if asked.plan.kind == FetchKind::Pass {
+            asked.plan.reason
+        } else {
+            asked.note_not_stored(reason, &answer.head);
+            reason
+        };
+        let is_uncacheable = answer.uncacheable.is_some();
+        let made = Made { id: asked.task.id, freshness: answer.freshness, is_uncacheable };
+        let mut head = answer.head;
+        let length = match framing {
+            Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
+            _ if is_whole => Some(flow.position()),
+            _ => length,
+        };
+        head.fields.remove("content-length");
+        let came = (flow.received(), flow.position());
+        if is_whole {
+            flow.note_ended();
+        }
+        let body = has_body.then(|| StoredBody::new(&memory, 0..length.unwrap_or(u64::MAX), None));
+        if has_body && !is_whole {
+            memory.enter_transit();
+        }
+        drop(memory);
+        let rest = if has_body && !is_whole {
+            Some(flow)
+        } else {
+            // The client is to know its length.
+            flow.finish();
+            None
+        };
+        let origin = asked.origin.clone();
+        asked.reply(Fetched::Private { head, body, length, form, reason, origin, made });
+        Step::Given(Box::new(Given { asked, rest, came }))
+    }
+}
+
+impl Asked {
+    /// Whether what is stored is over, as its origin or policy gave an answer in its place that is for nobody else
+    /// (RFC 9111 §4.3.3). What only this request may not keep, and an error that passes, says nothing of it.
+    fn ends_stored(&self, answer: &Answer) -> bool {
+        use Reason::{NoStore, PassPolicy, Private, SetCookie};
+        let is_for_one =
+            matches!(answer.uncacheable, Some(NoStore | PassPolicy | Private | SetCookie));
+        let passes = answer.head.status >= 500 && self.plan.site.semantics.serves_stale_on_error;
+        is_for_one && !passes
+    }
+}
+
+impl Given {
+    /// Brings the body to its client, to the end.
+    pub(super) async fn fill(self: Box<Self>) {
+        let Self { mut asked, rest, came: (received, stored) } = *self;
+        let Some(mut flow) = rest else { return asked.note_body_ended(received, stored) };
+        let result = flow.run().await;
+        let (received, stored) = (flow.received(), flow.position());
+        flow.note_ended();
+        match result {
+            Ok(()) => {
+                flow.finish();
+                asked.note_body_ended(received, stored);
+            }
+            Err(broken) => {
+                // What nobody waits for any more was given up, whether that was noticed or not.
+                if broken.is_failure() && flow.body().readers() > 0 {
+                    asked.worker.stats.fetches_failed.increment();
+                }
+                asked.note_body_broken(&broken, received);
+                flow.fail(broken.into_body_error());
+            }
+        }
+    }
+}
+
+impl Asked {
+    /// Gives a page of our own to the client that began the fetch; others look again.
+    pub(super) fn private_page(mut self: Box<Self>, page: Synthetic, reason: Reason) -> Step {
+        self.plan.ticket = None;
+        let Synthetic { head, body } = page;
+        let length = Some(body.len() as u64);
+        if !self.plan.site.has_room_for(body.len(), &self.worker.shared.cache) {
+            return self.fail(Cause::Local.failure("Could not get storage"));
+        }
+        self.note_page(body.len(), None);
+        let origin = self.origin.clone();
+        let made = Made {
+            id: self.task.id,
+            freshness: Freshness::from_policy(self.task.now, Duration::ZERO),
+            is_uncacheable: self.task.is_uncacheable,
+        };
+        self.reply(Fetched::Page { head, body, length, reason, origin, made: Some(made) });
+        Step::Over
+    }
+
+    /// Leaves a note for those who ask why.
+    fn note_not_stored(&self, reason: Reason, head: &ResponseHead) {
+        self.worker.shared.decisions.note(NotStored {
+            key: Arc::clone(&self.plan.key),
+            reason,
+            status: head.status,
+            field: deciding_field(reason, &head.fields, &self.freshness().targeted),
+            origin: self.origin.as_deref().unwrap_or("").into(),
+            last: self.task.now,
+            count: 1,
+        });
+    }
+}

@@ -1,0 +1,278 @@
+//! An answer that became an object.
+
+use super::answered::Answered;
+use super::asked::{Asked, Step};
+use super::entry::{self, Place};
+use super::fill::{self, Broken, Flow};
+use super::range::Filler;
+use super::road::Road;
+use super::{Fetched, SentPart};
+use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
+use freshet_http::fields::Fields;
+use freshet_http::freshness::Freshness;
+use freshet_http::reason::Reason;
+use freshet_http::update;
+use freshet_origin::response_body::OriginBody;
+use freshet_site::shares::{Loan, loan_of};
+use freshet_site::synthetic::Synthetic;
+use freshet_site::upkeep::Upkeep;
+use freshet_store::{Arena, Body, BodyWriter};
+use freshet_worker::keepers::{Admitted, objective_of};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Times a broken fill is taken up again from where it broke.
+const RESUMES_MAX: usize = 3;
+
+/// An object whose body is to come, or came. Whoever waited for it was told.
+pub(super) struct Kept {
+    asked: Box<Asked>,
+    object: Arc<Object>,
+    rest: Rest,
+    /// Who is asked for what is missing, where bytes of others may join.
+    filler: Option<Filler>,
+    /// Who else is to have it.
+    admitted: Admitted,
+    /// Bytes that came before.
+    received: u64,
+    /// Whether it leaves once it has come, unless it is asked for meanwhile.
+    is_visitor: bool,
+}
+
+/// What is still to come of a body.
+enum Rest {
+    /// Nothing; whether it is whole.
+    Came(bool),
+    Coming(Box<Flow>),
+}
+
+impl Answered {
+    /// Puts the answer into the cache, where others see it while its body comes.
+    pub(super) async fn keep(
+        self: Box<Self>,
+        place: Place,
+        variation: Option<Variation>,
+        writer: BodyWriter,
+    ) -> Step {
+        let Self { mut asked, mut answer, incoming } = *self;
+        let Some(ticket) = asked.plan.ticket.take() else { return Step::Over };
+        let memory = Arc::clone(writer.body());
+        let sent = SentPart::of(&answer.head, &place);
+        let for_one = {
+            let received = asked.received(answer.head.status, &answer.head.fields);
+            update::fields_for_one(&received, &asked.freshness())
+        };
+        let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
+        let freshness = answer.freshness.clone();
+        let mut head = asked.stored_head(&answer.head, freshness, incoming.form, place.partial);
+        if incoming.loan.is_some() || answer.keep.is_some() || answer.manifest.is_some() {
+            memory.attach(asked.upkeep(answer.keep, incoming.loan));
+        }
+        let bytes_max = asked.plan.site.object_bytes_max(&asked.worker.shared.cache);
+        let end = place.known_end();
+        // What says its length was judged by it before.
+        let flow = Flow::new(&asked.worker, incoming.source, writer, end);
+        let mut flow = flow.kept_to(end.map_or(bytes_max, |_| u64::MAX));
+        let hold = memory.reader(..);
+        let mut is_whole = false;
+        if !answer.stream {
+            match flow.ahead(asked.ahead_bytes_max(&answer)).await {
+                Ok(all) => is_whole = all,
+                Err(broken) => {
+                    asked.plan.ticket = Some(ticket);
+                    return asked.body_failed(broken, Some(flow)).await;
+                }
+            }
+        }
+        if is_whole {
+            let read = asked.read_manifest(&answer, incoming.form, &memory, flow.position());
+            if let Some(read) = read {
+                if let Some(object) = asked.place_manifest(&read, &memory).await {
+                    flow.note_ended();
+                    asked.note_body_ended(flow.received(), 0);
+                    return asked.stay_with(object, ticket, answer);
+                }
+                asked.take_manifest(&read, &mut answer, Some((&mut head, &memory)));
+            }
+        }
+        // What a channel is read from is small and wanted where it is read.
+        let is_visitor = answer.manifest.is_none() && !asked.may_stay(&ticket);
+        let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
+        let admitted = match is_visitor {
+            true => Admitted::by_nobody(),
+            false => asked.worker.shared.keepers.admit(&candidate, &memory),
+        };
+        let objective = objective_of(&asked.plan.site.settings, &asked.plan.key);
+        let object =
+            asked.insert(ticket, ObjectSpec { head, body: memory, variation, tags, objective });
+        if let Some(keep) = answer.keep {
+            asked.worker.shared.expiry.watch(&object, keep);
+        }
+        let filler = Filler::new(&asked.worker, &object, Road::taken(asked.question()));
+        // Those who get what is all there are to know its length.
+        let received = flow.received();
+        if is_whole {
+            flow.note_ended();
+        }
+        let rest = if is_whole { Rest::Came(flow.finish()) } else { Rest::Coming(Box::new(flow)) };
+        let fetched = Fetched::Object {
+            object: Arc::clone(&object),
+            reason: asked.plan.reason,
+            stored: object.is_indexed() && !is_visitor,
+            origin: asked.origin.clone(),
+            sent,
+            for_one,
+            hold: Some(hold),
+        };
+        asked.reply(fetched);
+        Step::Kept(Box::new(Kept { asked, object, rest, filler, admitted, received, is_visitor }))
+    }
+}
+
+impl Asked {
+    /// Keeps a page of our own in the origin's place.
+    pub(super) async fn keep_page(
+        mut self: Box<Self>,
+        page: Synthetic,
+        freshness: Freshness,
+        keep: Duration,
+    ) -> Step {
+        let Some(ticket) = self.plan.ticket.take() else {
+            return self.private_page(page, Reason::Synthetic);
+        };
+        let Some(memory) = copied(&self, &page.body).await else {
+            // There is no memory to keep it in.
+            return self.private_page(page, Reason::Synthetic);
+        };
+        self.note_page(page.body.len(), Some(&freshness));
+        let fields = page.head.fields.clone();
+        let head = self.head_with(&page.head, fields, freshness);
+        memory.attach(self.upkeep(Some(keep), None));
+        let hold = memory.reader(..);
+        let tags = self.plan.site.name.tag_of_all().into_iter().collect();
+        let objective = objective_of(&self.plan.site.settings, &self.plan.key);
+        let object =
+            ticket.insert(ObjectSpec { head, body: memory, variation: None, tags, objective });
+        self.worker.shared.expiry.watch(&object, keep);
+        let fetched = Fetched::Object {
+            stored: object.is_indexed(),
+            object,
+            reason: self.plan.reason,
+            origin: self.origin.clone(),
+            sent: None,
+            for_one: Fields::new(),
+            hold: Some(hold),
+        };
+        self.reply(fetched);
+        Step::Over
+    }
+
+    /// The memory what is fetched is kept in.
+    pub(super) fn memory(&self) -> &Arc<Arena> {
+        self.worker.shared.cache.arena_of(&self.plan.key)
+    }
+
+    /// Puts an object into the index. What was asked about is over, also where the new one varies otherwise and does
+    /// not take its place (RFC 9111 §4.3.3).
+    fn insert(&self, ticket: Ticket, spec: ObjectSpec) -> Arc<Object> {
+        let object = ticket.insert(spec);
+        if let Some(stale) = self.plan.stale.as_ref().filter(|_| object.is_indexed()) {
+            self.worker.shared.cache.forget(stale);
+        }
+        if self.worker.shared.cache.tell_crowded() {
+            let url = String::from_utf8_lossy(self.plan.key.text()).into_owned();
+            tracing::warn!(
+                url,
+                "a URL has {VARIANTS_MAX} variants by Vary; further ones evict others"
+            );
+        }
+        object
+    }
+
+    /// What goes with the body of an object.
+    pub(super) fn upkeep(&self, keep: Option<Duration>, loan: Option<Arc<Loan>>) -> Arc<Upkeep> {
+        // What is not kept has no end to be told of.
+        let scribe = self.worker.shared.scribe.as_ref().filter(|_| keep.is_some());
+        Arc::new(Upkeep::new(keep.unwrap_or_default(), loan, scribe, self.task.id))
+    }
+}
+
+/// A body of these bytes; `None` where there is no memory for it.
+async fn copied(asked: &Asked, bytes: &[u8]) -> Option<Arc<Body>> {
+    let total = Some(bytes.len() as u64);
+    let memory = Body::new(asked.memory(), total);
+    let mut writer = memory.writer(0, total);
+    writer.write(bytes).await.ok()?;
+    let _ = writer.finish();
+    Some(memory)
+}
+
+impl Kept {
+    /// Fills the body to its end, and puts what is whole where else it is to be.
+    pub(super) async fn fill(mut self: Box<Self>) {
+        let is_whole = match std::mem::replace(&mut self.rest, Rest::Came(false)) {
+            Rest::Came(is_whole) => is_whole,
+            Rest::Coming(flow) => self.complete(*flow).await,
+        };
+        let Self { mut asked, object, admitted, received, is_visitor, .. } = *self;
+        if is_visitor {
+            asked.see_off(&object);
+        }
+        fill::give_back(object.body());
+        if is_whole {
+            if let Some(loan) = loan_of(object.body()).filter(|_| object.is_indexed()) {
+                loan.offer(&object);
+            }
+            admitted.whole(&object);
+        }
+        if asked.is_connected {
+            asked.note_body_ended(received, object.body().total().unwrap_or(0));
+        }
+    }
+
+    /// Brings the rest. What breaks is taken up again by range where the object has a strong
+    /// validator; otherwise readers are told and the object is forgotten. Whether all of it came.
+    async fn complete(&mut self, mut flow: Flow) -> bool {
+        let (worker, object) = (Rc::clone(&self.asked.worker), Arc::clone(&self.object));
+        let mut resumes = 0;
+        loop {
+            let result = flow.run().await;
+            self.received = flow.received();
+            flow.note_ended();
+            let broken = match result {
+                Ok(()) => {
+                    let is_whole = flow.finish();
+                    if !is_whole {
+                        worker.shared.cache.forget(&object);
+                    }
+                    return is_whole;
+                }
+                Err(broken) => broken,
+            };
+            if broken.is_failure() {
+                worker.stats.fetches_failed.increment();
+            }
+            if let Broken::Origin(error) = &broken {
+                tracing::debug!(%error, key = %object.key(), "a fill broke off");
+                if resumes < RESUMES_MAX
+                    && let Some(source) = self.resumed(&flow).await
+                {
+                    resumes += 1;
+                    flow.go_on_from(source);
+                    continue;
+                }
+            }
+            worker.shared.cache.forget(&object);
+            self.asked.note_body_broken(&broken, self.received);
+            flow.fail(broken.into_body_error());
+            return false;
+        }
+    }
+
+    /// What a fill lacks, from whoever has it.
+    async fn resumed(&self, flow: &Flow) -> Option<OriginBody> {
+        let rest = flow.rest().filter(|rest| !rest.is_empty())?;
+        self.filler.as_ref()?.ask(&rest).await
+    }
+}

@@ -1,0 +1,434 @@
+//! An answer that belongs to a presentation, and one that is its manifest.
+
+use super::asked::Asked;
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Form, Key, Object, Purge, StoredHead};
+use freshet_channels::limits::{HANDED_OVER_WAIT, TARGETS_OF_BEHIND};
+use freshet_channels::{
+    Advice, Belongs, Directives, Keeping, Known, Last, Noted, Opened, Piece, Place, Reached, Seen,
+    Track, Version, bytes_of, format_of, without_directives,
+};
+use freshet_config::storage::Storage;
+use freshet_content::chain::Filter;
+use freshet_http::coding::Coding;
+use freshet_http::freshness::Freshness;
+use freshet_http::reason::Reason;
+use freshet_http::target;
+use freshet_media::hls::Given;
+use freshet_media::limits::MANIFEST_BYTES_MAX;
+use freshet_media::{
+    Class, Course, Format, Kind, Manifest, Name, Unreadable, cmsd, mpd, read_given,
+};
+use freshet_site::keys::{id_of, key_of};
+use freshet_site::policy::{Answer, FetchKind};
+use freshet_site::upkeep::{Upkeep, upkeep_of};
+use freshet_store::{Body, Next};
+use freshet_wire::h1::Framing;
+use std::cell::Cell;
+use std::sync::Arc;
+use tokio::time::timeout;
+
+/// A manifest that has come.
+pub(super) struct Read {
+    bytes: Vec<u8>,
+    manifest: Manifest,
+    /// Whether it took the place of one that was further.
+    is_set_back: Cell<bool>,
+    /// Whether its packager had stood still, and may have started again.
+    has_stood: Cell<bool>,
+}
+
+impl Asked {
+    /// Waits longer for an answer that a packager holds back until there is news.
+    pub(super) fn await_news(&mut self) {
+        let target = &self.plan.client.target;
+        if self.reads_media() && Directives::of(target).sequence.is_some() {
+            let id = self.id_of(&self.plan.client.authority, target);
+            let wait = self.worker.shared.channels.wait_of(&id);
+            let own = self.plan.site.settings.origin_timeouts.first_byte;
+            self.task.waits.first_byte = wait.filter(|wait| *wait > own);
+        }
+    }
+
+    /// When the answer was asked for, as far as that says how old it is (RFC 9111 §4.2.3). What a
+    /// packager holds back until there is news it makes when it sends it.
+    pub(super) fn asked_at(&self) -> UnixMillis {
+        let is_held =
+            self.reads_media() && Directives::of(&self.plan.client.target).sequence.is_some();
+        if is_held { self.task.now } else { self.request_time }
+    }
+
+    /// Brings an answer in line with the channel it belongs to, where it does.
+    pub(super) fn advise(&self, answer: &mut Answer) {
+        let channels = &self.worker.shared.channels;
+        if channels.is_empty() || !self.reads_media() || self.plan.kind == FetchKind::Pass {
+            return;
+        }
+        let (target, now) = (&self.plan.client.target, self.task.now);
+        let belongs = self.belongs(target, now);
+        let advice =
+            belongs.and_then(|belongs| Advice::of(belongs, target, answer.head.status, now));
+        if let Some(advice) = advice {
+            answer.media = Some(advice);
+            let kept = Keeping {
+                freshness: &mut answer.freshness,
+                uncacheable: &mut answer.uncacheable,
+                storage: &mut answer.storage,
+                keep: &mut answer.keep,
+            };
+            advice.apply(kept, self.plan.site.settings.media.overrides, now);
+            if matches!(answer.head.status, 200 | 206)
+                && matches!(belongs, Some(Belongs::Named(..)))
+            {
+                self.follow(&self.key_of(&self.plan.client.authority, target));
+            }
+            self.leave_to_rules(answer);
+            let fields = &mut answer.head.fields;
+            if self.plan.site.settings.media.cmsd
+                && !fields.contains(cmsd::STATIC_NAME)
+                && let Some(told) = advice.told().value()
+            {
+                fields.append(cmsd::STATIC_NAME, told);
+            }
+            self.count(&advice, answer);
+        }
+    }
+
+    /// What it belongs to. A query that a player adds to what is named, as for a token, does not make it
+    /// nobody's.
+    fn belongs(&self, target: &str, now: UnixMillis) -> Option<Belongs> {
+        let authority = &self.plan.client.authority;
+        let of =
+            |target: &str| self.worker.shared.channels.of(&self.key_of(authority, target), now);
+        let found = of(&without_directives(target));
+        match (found, target.split_once('?')) {
+            (None | Some(Belongs::Beside(_)), Some((path, _))) => {
+                of(path).filter(Belongs::is_named).or(found)
+            }
+            _ => found,
+        }
+    }
+
+    /// Holds an answer until it is whole that is a manifest, to read it. `advised`: how long it was to
+    /// be kept before its policy was asked.
+    pub(super) fn hold_manifest(
+        &self,
+        answer: &mut Answer,
+        framing: &Framing,
+        advised: &Freshness,
+    ) {
+        let has_parts =
+            [Filter::Esi, Filter::EsiGzip].iter().any(|one| answer.filters.contains(one));
+        let is_whole = answer.head.status == 200 && !has_parts;
+        if !is_whole || !self.reads_media() || self.plan.ticket.is_none() {
+            return;
+        }
+        let format = format_of(&answer.head.fields, framing, &self.plan.client.target);
+        if let Some(format) = format {
+            answer.manifest = Some(Seen { format, may_shorten: answer.freshness == *advised });
+            answer.stream = false;
+        }
+    }
+
+    /// Whether an answer is a part of a manifest: the next one of which is another, and which is of use as a
+    /// whole only.
+    pub(super) fn is_part_of_manifest(&self, answer: &Answer) -> bool {
+        let kind = answer.head.fields.get("content-type");
+        answer.head.status == 206
+            && self.reads_media()
+            && Format::of(kind, &self.plan.client.target).is_some()
+    }
+
+    /// How much of an answer is read before anybody sees it.
+    pub(super) fn ahead_bytes_max(&self, answer: &Answer) -> u64 {
+        let bytes_max = self.plan.site.object_bytes_max(&self.worker.shared.cache);
+        if answer.manifest.is_some() { bytes_max.min(MANIFEST_BYTES_MAX as u64) } else { bytes_max }
+    }
+
+    /// Reads a manifest of which `length` bytes are all there are.
+    pub(super) fn read_manifest(
+        &self,
+        answer: &Answer,
+        form: Form,
+        body: &Arc<Body>,
+        length: u64,
+    ) -> Option<Read> {
+        let seen = answer.manifest?;
+        let fields = &answer.head.fields;
+        let coding = Coding::of(fields).or_else(|| form.gzip.then_some(Coding::Gzip));
+        let is_other = coding.is_none() && fields.contains("content-encoding");
+        let bytes = bytes_of(body, length, coding).filter(|_| !is_other);
+        let stats = &self.worker.stats;
+        let manifest = bytes.as_deref().map(|bytes| self.read(seen.format, bytes));
+        let (bytes, manifest) = match (bytes, manifest) {
+            (Some(bytes), Some(Ok(manifest))) => (bytes, manifest),
+            (_, unread) => {
+                stats.media_unreadable.increment();
+                let why = unread.and_then(Result::err).map(|why| why.to_string());
+                let why = why.as_deref().unwrap_or("its coding is none that is taken off here");
+                tracing::debug!(key = %self.plan.key, "a manifest was not read: {why}");
+                return None;
+            }
+        };
+        stats.media_manifests.increment();
+        let (is_set_back, has_stood) = (Cell::new(false), Cell::new(false));
+        Some(Read { bytes, manifest, is_set_back, has_stood })
+    }
+
+    /// Reads a manifest, with the variables that it may take from its own URL and from the playlist that
+    /// names it.
+    fn read(&self, format: Format, bytes: &[u8]) -> Result<Manifest, Unreadable> {
+        let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
+        let id = self.id_of(authority, target);
+        let imported = self.worker.shared.channels.variables_of(&id);
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        read_given(format, bytes, &Given { query, imported: imported.as_deref() })
+    }
+
+    /// Whether a version that has come takes the place of the stored one. It does not where it is behind
+    /// that: then the stored one, which stays, is returned.
+    pub(super) async fn place_manifest(&self, read: &Read, body: &Body) -> Option<Arc<Object>> {
+        // What an operator wants anew, or may want so elsewhere, is taken as it comes.
+        let fence = self.worker.shared.cache.fenced_below(self.task.now);
+        let stored = self.plan.stale.as_ref().filter(|stored| {
+            stored.is_indexed() && stored.soft_purged_at().is_none() && stored.born_seq() >= fence
+        });
+        let before = match stored {
+            Some(stored) if read.manifest.progress.is_some() => self.reached(stored).await,
+            _ => None,
+        };
+        let reached = match Place::of(&read.manifest, before, self.task.now) {
+            Place::Behind => return stored.cloned(),
+            Place::Taken(reached) => reached,
+            Place::Resumed(reached) => {
+                read.has_stood.set(true);
+                Some(reached)
+            }
+            Place::TakenBack(reached) => {
+                self.set_back(read);
+                Some(reached)
+            }
+        };
+        if let Some((upkeep, reached)) = upkeep_of(body).zip(reached) {
+            upkeep.note_reached(reached);
+        }
+        None
+    }
+
+    /// How far a stored version has come. One that was not read here, as it came from the process before
+    /// or from a disk, is read now.
+    async fn reached(&self, stored: &Arc<Object>) -> Option<Reached> {
+        if let Some(reached) = upkeep_of(stored.body()).and_then(Upkeep::reached) {
+            return Some(reached);
+        }
+        let (format, coding, since) = stored.with_head(|head| {
+            let kind = head.fields.get("content-type");
+            let coding =
+                Coding::of(&head.fields).or_else(|| head.form.gzip.then_some(Coding::Gzip));
+            (Format::of(kind, &self.plan.client.target), coding, head.freshness.received)
+        });
+        let length = stored.body().total().filter(|bytes| *bytes <= MANIFEST_BYTES_MAX as u64)?;
+        if let Some(taking) = self.worker.shared.taking.get() {
+            taking.want(stored);
+        }
+        // Its bytes may still be on their way from the process before.
+        let mut reader = stored.body().reader(..);
+        let came = async { while let Next::Data(_) = reader.next(MANIFEST_BYTES_MAX).await {} };
+        let _ = timeout(HANDED_OVER_WAIT, came).await;
+        let bytes = bytes_of(stored.body(), length, coding)?;
+        let manifest = self.read(format?, &bytes).ok()?;
+        let keep_min = manifest.target * TARGETS_OF_BEHIND;
+        manifest.progress.map(|progress| Reached { progress, since, keep_min })
+    }
+
+    /// Whether a version that is kept for nobody is behind what players were given before.
+    pub(super) fn is_behind(&self, read: &Read) -> bool {
+        let (channels, key) = (&self.worker.shared.channels, &self.plan.key);
+        match Place::of(&read.manifest, channels.reached(key), self.task.now) {
+            Place::Behind => return true,
+            Place::Taken(Some(reached)) => channels.note_reached(key, reached),
+            Place::Taken(None) => {}
+            Place::Resumed(reached) => {
+                read.has_stood.set(true);
+                channels.note_reached(key, reached);
+            }
+            Place::TakenBack(reached) => {
+                self.set_back(read);
+                channels.note_reached(key, reached);
+            }
+        }
+        false
+    }
+
+    fn set_back(&self, read: &Read) {
+        self.worker.stats.media_set_back.increment();
+        read.is_set_back.set(true);
+    }
+
+    /// Takes over what a manifest says, and brings in line how it is kept itself. `stored`: its head and
+    /// its body, where it is kept.
+    pub(super) fn take_manifest(
+        &self,
+        read: &Read,
+        answer: &mut Answer,
+        stored: Option<(&mut StoredHead, &Body)>,
+    ) {
+        let Some(seen) = answer.manifest else { return };
+        let Some(advice) = self.note_manifest(read, stored.is_some()) else { return };
+        answer.media = Some(advice);
+        let Some((head, body)) = stored.filter(|_| seen.may_shorten) else { return };
+        advice.shorten(&mut head.freshness, self.task.now);
+        advice.place(&mut answer.storage, &mut answer.keep);
+        self.leave_to_rules(answer);
+        if let Some((upkeep, keep)) = upkeep_of(body).zip(answer.keep) {
+            upkeep.set_keep(keep);
+        }
+    }
+
+    /// Takes over what a manifest says of its channel; what follows for the manifest itself.
+    fn note_manifest(&self, read: &Read, is_stored: bool) -> Option<Advice> {
+        let Read { bytes, manifest, is_set_back, has_stood } = read;
+        let (authority, target) = (&self.plan.client.authority, &self.plan.client.target);
+        let channels = &self.worker.shared.channels;
+        let resolved = |reference: &str| match target::resolve(authority, target, reference) {
+            Some((authority, target)) => self.key_of(&authority, &target),
+            // Of no use, and in its place.
+            None => self.key_of("", reference),
+        };
+        let names = manifest.names.iter();
+        let names = names.map(|name| (name.kind, manifest.reference(name, bytes)));
+        let keys = names.clone().filter(|(kind, _)| *kind == Kind::Key);
+        channels.note_keys(keys.map(|(_, reference)| resolved(reference)));
+        let rated = manifest.names.iter().filter(|name| name.bandwidth > 0);
+        let rated = rated.map(|name| (resolved(manifest.reference(name, bytes)), name.bandwidth));
+        channels.note_bitrates(rated);
+        if manifest.course == Course::OfOthers {
+            let playlists = names.clone().filter(|(kind, _)| *kind == Kind::Playlist);
+            let playlists = playlists.map(|(_, reference)| resolved(reference));
+            channels.note_variables(playlists, &manifest.variables);
+        }
+        let class = manifest.class(self.plan.site.settings.media.dvr_after)?;
+        if class == Class::Vod {
+            self.open_film(manifest, bytes);
+        }
+        let id = self.id_of(authority, target);
+        let stored = is_stored.then(|| {
+            let known = Known { key: Arc::clone(&self.plan.key), target: target.as_str().into() };
+            (known, Directives::of(target).skip)
+        });
+        if class == Class::Vod {
+            let lengths = manifest.lengths(bytes).into_iter();
+            let lengths = lengths.map(|(reference, end)| (resolved(reference), end)).collect();
+            channels.end(Last { id: &id, stored, lengths });
+            return None;
+        }
+        let names = names.map(|(_, reference)| resolved(reference)).collect();
+        let templates = manifest.templates.iter().map(|template| resolved(template)).collect();
+        let series = manifest.series.iter();
+        let series = series.map(|one| (resolved(&one.template), one.clone())).collect();
+        let (begins_again, now) = (is_set_back.get() || channels.has_ended(&id), self.task.now);
+        let version = Version {
+            id: &id,
+            manifest,
+            class,
+            names,
+            templates,
+            series,
+            stored,
+            begins_again,
+            has_stood: has_stood.get(),
+            now,
+        };
+        let Noted { new, reused, listed, doubted, is_doubted } = channels.note(&version);
+        if is_doubted || !doubted.is_empty() {
+            let below = self.worker.shared.cache.next_in_order();
+            channels.doubt(&doubted, Some(&id).filter(|_| is_doubted), below);
+        }
+        let segment = |(at, value): (usize, u64)| {
+            let template = &manifest.series.get(at)?.template;
+            Some(resolved(&mpd::expand(&mpd::expand(template, "Number", value), "Time", value)))
+        };
+        let named = reused.iter().filter_map(|at| version.names.get(*at)).cloned();
+        self.forget_before(named.chain(listed.into_iter().filter_map(segment)));
+        let new = new.iter().filter_map(|at| manifest.names.get(*at));
+        let new: Vec<_> = new.map(|name| (name, manifest.reference(name, bytes))).collect();
+        self.fetch_ahead(&new, manifest.edge().is_none());
+        Advice::manifest(version.about(), target)
+    }
+
+    /// Forgets what is stored under new names of a packager that has started again: it gives to what is new
+    /// names that it has given before.
+    fn forget_before(&self, names: impl Iterator<Item = Key>) {
+        for key in names {
+            let _ = self.worker.shared.purge(&key, Purge::Hard);
+        }
+    }
+
+    /// Takes over what comes next in a film, and fetches what its players ask for first.
+    fn open_film(&self, manifest: &Manifest, bytes: &[u8]) {
+        let most = self.plan.site.settings.media.ahead;
+        let example = if most == 0 { None } else { self.example() };
+        let Some(example) = example else { return };
+        let of = |target: &str| self.key_of(&example.request.authority, target);
+        let wanted = |reference: &str, range| example.wanted(reference, range);
+        let is_piece = |name: &&Name| matches!(name.kind, Kind::Init | Kind::Segment);
+        let pieces = manifest.names.iter().filter(is_piece).filter_map(|name| {
+            let wanted = wanted(manifest.reference(name, bytes), name.range.clone())?;
+            let (kind, sequence) = (name.kind, name.sequence);
+            Some(Piece { key: of(&wanted.target), wanted, kind, sequence })
+        });
+        let tracks = manifest.series.iter().filter_map(|series| {
+            let start = series.initialization.as_deref();
+            let initialization = start.and_then(|start| wanted(start, None));
+            let (key, sequel) =
+                (of(&wanted(&series.template, None)?.target), series.sequel.clone());
+            let initialization = initialization.map(|start| of(&start.target));
+            Some(Track { key, sequel, initialization })
+        });
+        let (pieces, tracks) = (pieces.collect::<Vec<_>>(), tracks.collect::<Vec<_>>());
+        if pieces.is_empty() && tracks.is_empty() {
+            return;
+        }
+        let id = of(&without_directives(&example.request.target));
+        let is_of_all = manifest.edge().is_none();
+        let opened = Opened { id, pieces, tracks, is_of_all };
+        let first = self.worker.shared.films.note(opened, self.task.now);
+        // What nobody has asked for yet nobody has opened.
+        for wanted in first.iter().filter(|_| !self.plan.is_ahead()) {
+            example.send(&self.worker, wanted, most);
+        }
+    }
+
+    /// What a rule of the configuration says about where it is kept goes before what is found out.
+    fn leave_to_rules(&self, answer: &mut Answer) {
+        let rules = &self.plan.site.settings;
+        if answer.storage == Storage::Memory
+            && rules.storage_of(&self.plan.client.target) != Storage::Configured
+        {
+            answer.storage = Storage::Configured;
+        }
+    }
+
+    fn count(&self, advice: &Advice, answer: &Answer) {
+        let stats = &self.worker.stats;
+        match advice.reason {
+            _ if answer.uncacheable.is_some() => {}
+            Reason::MediaLate => stats.media_late.increment(),
+            Reason::MediaWindow => stats.media_window.increment(),
+            Reason::MediaKey => stats.media_keys.increment(),
+            _ => stats.media_live.increment(),
+        }
+    }
+
+    fn reads_media(&self) -> bool {
+        self.plan.site.settings.media.read
+    }
+
+    fn key_of(&self, authority: &str, target: &str) -> Key {
+        key_of(&self.plan.site, self.worker.shared.cache.secret(), authority, target)
+    }
+
+    fn id_of(&self, authority: &str, target: &str) -> Key {
+        id_of(&self.plan.site, self.worker.shared.cache.secret(), authority, target)
+    }
+}

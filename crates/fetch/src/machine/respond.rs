@@ -1,0 +1,415 @@
+//! What becomes of an origin's answer.
+
+use super::answered::Answered;
+use super::asked::{Asked, Step};
+use super::failure::Cause;
+use super::prepare::is_for_all;
+use super::records::{self, Closing};
+use super::{Fetched, entry};
+use freshet_base::clock::UnixMillis;
+use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
+use freshet_content::heads;
+use freshet_http::coding::{Accepted, Coding};
+use freshet_http::fields::Fields;
+use freshet_http::freshness::{self, Freshness, Received, Storability, storability};
+use freshet_http::message::{Method, ResponseHead};
+use freshet_http::range::{ContentRange, RangeRequest, RangeSpec, VERY_LARGE};
+use freshet_http::reason::Reason;
+use freshet_http::{conditional, hop_by_hop, method, status, update};
+use freshet_origin::OriginResponse;
+use freshet_origin::response_body::OriginBody;
+use freshet_site::keys::resource;
+use freshet_site::policy::{Answer, BackendError, BackendResponse, FetchKind};
+use freshet_site::synthetic::Synthetic;
+use freshet_telemetry::answer_bodies::AnswerBody;
+use freshet_telemetry::transcript::Tag;
+use freshet_wire::h1::write;
+use std::time::Duration;
+
+impl Asked {
+    /// An origin answered.
+    pub(super) async fn response(mut self: Box<Self>, response: OriginResponse) -> Step {
+        self.task.now = UnixMillis::now();
+        let origin = self.origin.as_deref().unwrap_or_default();
+        records::answered(&self.task.transcript, origin, &response);
+        let (method, status) = (&self.task.request.method, response.head.status);
+        let kind = AnswerBody::of(method, status, response.framing);
+        self.worker.stats.answer_bodies.note(kind);
+        let remote = response.facts.remote;
+        self.task.origin_address = remote.and_then(|remote| remote.socket_address());
+        self.is_connected = true;
+        self.framing = response.framing;
+        self.closing = Closing::of(&response.head, &response.framing, &self.task.request);
+        self.account.add(&self.task.request, self.body_bytes_sent, Some(&response.head));
+        let OriginResponse { mut head, framing, mut body, upgraded, .. } = response;
+        if let Some(connection) = upgraded {
+            let origin = self.origin.clone().unwrap_or_default();
+            self.reply(Fetched::Switched { head, connection, origin });
+            return Step::Over;
+        }
+        let semantics = self.plan.site.semantics;
+        if semantics.refuses_bogus_answers
+            && let Some(why) = self.bogus(&head)
+        {
+            body.discard().await;
+            return self.contradicted(why, Some(Closing::Bad)).await;
+        }
+        let is_part = self.task.request.fields.contains("range");
+        if self.plan.is_ahead() && is_part && head.status == 200 {
+            // All of a file is more than anybody is known to want. Who waits asks for it.
+            self.note_closed(Some(Closing::Body));
+            return Step::Over;
+        }
+        // A policy sees what concerned the connection, and may add to it.
+        if !semantics.speaks_of_connections || head.status == 304 {
+            hop_by_hop::strip(&mut head.fields);
+        }
+        if let (304, Some(stale)) = (head.status, &self.plan.stale) {
+            body.discard().await;
+            let validates = |stored: &StoredHead| update::validates(&stored.fields, &head.fields);
+            if semantics.trusts_any_304 || stale.with_head(validates) {
+                return self.not_modified(&head).await;
+            }
+            // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
+            conditional::strip(&mut self.task.request.fields);
+            self.plan.stale = None;
+            self.note_closed(self.closing);
+            return Step::Again(self);
+        }
+        if self.plan.ticket.is_some()
+            && semantics.serves_stale_on_error
+            && status::is_stale_if_error(head.status)
+            && self.has_stale()
+        {
+            // RFC 5861 §4
+            let detail = format_args!("the origin answered {}", head.status);
+            return self.fail(Cause::Status(head.status).failure(detail));
+        }
+        if semantics.follows_methods {
+            self.invalidate(&head);
+        }
+        let mut answer = self.judge(head);
+        self.advise(&mut answer);
+        let advised = answer.freshness.clone();
+        if self.depends_on_range(&answer) {
+            // Others would get what only a part was refused with.
+            self.task.request.fields.remove("range");
+            self.task.request.fields.remove("if-range");
+            body.discard().await;
+            self.note_closed(self.closing);
+            return Step::Again(self);
+        }
+        if self.is_unchanged(&answer.head) && !self.is_asked_for_all() {
+            heads::vary_by_encoding(&mut answer.head.fields);
+        }
+        if self.is_under_others_coding(&answer.head) {
+            // It is not to be changed, so it is asked for as this client takes it.
+            let own = self.plan.client.fields.get("accept-encoding").map(<[u8]>::to_vec);
+            self.task.request.fields.remove("accept-encoding");
+            if let Some(own) = own {
+                self.task.request.fields.append("Accept-Encoding", own);
+            }
+            body.discard().await;
+            self.note_closed(self.closing);
+            return Step::Again(self);
+        }
+        let site = self.plan.site.clone();
+        let policy = &*site.policy;
+        let length = body.declared();
+        let outcome = policy.backend_response(&mut self.task, &mut answer);
+        if site.semantics.refuses_bogus_answers
+            && let Some(why) = self.misplaced_part(&answer.head, length)
+        {
+            let closing = self.closing_unread(&body);
+            drop(body);
+            return match outcome {
+                // A page of the policy's own is about nothing that the origin says.
+                BackendResponse::Error(status, reason) => {
+                    self.note_contradiction(&why, closing);
+                    self.made_up(status, reason).await
+                }
+                _ => self.contradicted(&why, closing).await,
+            };
+        }
+        match outcome {
+            BackendResponse::Deliver => {
+                if write::closes(&answer.head.fields) {
+                    body.close_after();
+                    self.closing = self.closing.or(Some(Closing::AsAnswered));
+                }
+                body.release();
+                hop_by_hop::strip(&mut answer.head.fields);
+                self.hold_manifest(&mut answer, &framing, &advised);
+                match Answered::new(self, answer, framing, body).await {
+                    Ok(answered) => Step::Answered(answered),
+                    Err((asked, broken)) => asked.body_failed(broken, None).await,
+                }
+            }
+            BackendResponse::Retry => {
+                self.note_closed(self.closing_unread(&body));
+                drop(body);
+                Step::Again(self)
+            }
+            BackendResponse::Abandon => {
+                self.note_closed(self.closing_unread(&body));
+                drop(body);
+                self.abandon()
+            }
+            BackendResponse::Error(status, reason) => {
+                self.note_closed(self.closing_unread(&body));
+                drop(body);
+                self.made_up(status, reason).await
+            }
+        }
+    }
+
+    /// Whether an answer that would be kept may be one to the `Range` that was sent along, and to
+    /// no other request, or is a part of what is read whole.
+    fn depends_on_range(&self, answer: &Answer) -> bool {
+        (!matches!(answer.head.status, 200 | 206) || self.is_part_of_manifest(answer))
+            && answer.uncacheable.is_none()
+            && self.plan.kind != FetchKind::Pass
+            && self.plan.site.semantics.asks_again_without_range
+            && self.task.request.fields.contains("range")
+    }
+
+    /// Whether an answer that nobody may change (RFC 9110 §7.7) is under a coding that it was asked for on behalf
+    /// of all, and that this client does not take.
+    fn is_under_others_coding(&self, head: &ResponseHead) -> bool {
+        let client = &self.plan.client.fields;
+        let own = client.get("accept-encoding");
+        self.is_unchanged(head)
+            && self.is_asked_for_all()
+            && self.task.request.fields.get("accept-encoding") != own
+            && Coding::of(&head.fields)
+                .is_some_and(|coding| Accepted::of(client).best(&[coding]).is_none())
+    }
+
+    /// Whether an answer to be kept comes to its clients as it is, whatever codings there are here.
+    fn is_unchanged(&self, head: &ResponseHead) -> bool {
+        self.plan.kind != FetchKind::Pass
+            && !self.plan.site.semantics.forwards_as_it_is
+            && heads::forbids_change(&head.fields)
+    }
+
+    /// Whether an origin was asked for a coding that all are given something of.
+    fn is_asked_for_all(&self) -> bool {
+        let asked = self.task.request.fields.get("accept-encoding");
+        self.plan
+            .site
+            .coding_for_all(&self.plan.client.fields)
+            .is_none_or(|coding| asked == Some(coding.as_bytes()))
+    }
+
+    /// Why an answer cannot be what it says it is.
+    fn bogus(&self, head: &ResponseHead) -> Option<&'static str> {
+        let stale = self.plan.stale.as_ref();
+        let has_validator = |stored: &StoredHead| {
+            stored.fields.contains("etag") || stored.fields.contains("last-modified")
+        };
+        let is_conditional = stale.is_some_and(|stale| stale.with_head(has_validator));
+        if head.status == 304 && self.plan.kind != FetchKind::Pass && !is_conditional {
+            return Some("304 response but not conditional fetch");
+        }
+        let fields = &head.fields;
+        let says_length = fields.get("content-length").is_some_and(|length| length != b"0");
+        if head.status == 204 && (says_length || fields.contains("transfer-encoding")) {
+            return Some("Body cannot be fetched");
+        }
+        None
+    }
+
+    /// Why the connection of a response is closed whose body nobody wants. Where there is none, it goes
+    /// back as ever.
+    fn closing_unread(&self, body: &OriginBody) -> Option<Closing> {
+        if body.is_ended() { self.closing } else { Some(Closing::AsAnswered) }
+    }
+
+    /// Why an answer cannot be the part it says it is, of what was asked for before the policy of the
+    /// fetch had its say. `length` is what the answer said of its body.
+    fn misplaced_part(&self, head: &ResponseHead, length: Option<u64>) -> Option<String> {
+        let value = head.fields.get("content-range")?;
+        if !self.plan.site.serves_ranges || !value.get(..5)?.eq_ignore_ascii_case(b"bytes") {
+            return None;
+        }
+        let Some(part) = ContentRange::parse(value) else {
+            return Some("Invalid content-range header".to_owned());
+        };
+        let wanted = self.plan.client.fields.get("range");
+        let Some(wanted) = wanted.filter(|_| self.plan.kind == FetchKind::Pass) else {
+            return Some("Unexpected content-range header".to_owned());
+        };
+        let wanted = RangeRequest::parse(wanted);
+        let range = match (part.range(), part.total()) {
+            (Some(range), _) => range,
+            (None, _) if head.status == 416 => return None,
+            (None, total) => 0..total.unwrap_or(0),
+        };
+        let bytes = range.end.saturating_sub(range.start);
+        if let Some(length) = length.filter(|length| *length != bytes) {
+            return Some(format!("Expected content length {bytes}, got {length}"));
+        }
+        let (first, last) = match wanted {
+            Some(RangeRequest::One(RangeSpec::FromTo(first, last))) => (first, last),
+            Some(RangeRequest::One(RangeSpec::From(first))) => (first, VERY_LARGE),
+            _ => return None,
+        };
+        if first != range.start {
+            return Some(format!("Expected low range {}, got {first}", range.start));
+        }
+        let most = range.end.saturating_sub(1);
+        (last < most).then(|| format!("Expected minimum high range {most}, got {last}"))
+    }
+
+    /// Whether the answer may be kept, as RFC 9111 has it.
+    fn judge(&mut self, head: ResponseHead) -> Answer {
+        let now = self.task.now;
+        let received = self.received(head.status, &head.fields);
+        let storable = storability(&received, &self.freshness());
+        let is_pass = self.plan.kind == FetchKind::Pass;
+        let (freshness, uncacheable) = match storable {
+            Storability::Store(freshness) if !is_pass => (freshness, None),
+            Storability::Store(freshness)
+                if self.task.request.method == Method::Post
+                    && self.plan.site.semantics.follows_methods
+                    && !self.plan.names_client
+                    && is_for_all(&self.task, &self.plan.client) =>
+            {
+                self.ticket_for_later();
+                (freshness, None)
+            }
+            Storability::Store(freshness) => (freshness, Some(self.plan.reason)),
+            Storability::Refuse(reason) => {
+                let reason = if is_pass { self.plan.reason } else { reason };
+                (Freshness::from_policy(now, Duration::ZERO), Some(reason))
+            }
+        };
+        // What one client does not want kept says nothing of what others ask for next.
+        let is_wish = uncacheable == Some(Reason::RequestNoStore);
+        let hit_for_miss = is_wish.then_some(Duration::ZERO);
+        Answer { uncacheable, hit_for_miss, ..Answer::new(head, freshness) }
+    }
+
+    /// Rules of freshness for what is fetched.
+    pub(super) fn freshness(&self) -> freshness::Settings {
+        self.plan.site.freshness(&self.plan.client.target)
+    }
+
+    /// The answer with all that decides what it may be used for.
+    pub(super) fn received<'a>(&'a self, status: u16, response: &'a Fields) -> Received<'a> {
+        // A policy may have changed what the origin got, and judges by itself.
+        // Nor are fields that rules set the client's.
+        let site = &self.plan.site;
+        let is_as_it_is =
+            site.semantics.forwards_as_it_is || !site.settings.rules.request_fields.is_empty();
+        let asked = if is_as_it_is { &self.plan.client } else { &self.task.request };
+        Received {
+            method: &self.task.request.method,
+            request: &asked.fields,
+            status,
+            response,
+            request_time: self.asked_at(),
+            response_time: self.task.now,
+            authority: &self.plan.client.authority,
+            target: &self.plan.client.target,
+        }
+    }
+
+    /// The answer to a POST may serve later GETs (RFC 9110 §9.3.3), so it gets a ticket after all: unless it was
+    /// purged by others while it was on its way.
+    fn ticket_for_later(&mut self) {
+        let mut request = self.plan.client.clone();
+        request.method = Method::Get;
+        let cache = &self.worker.shared.cache;
+        let lookup = cache.lookup(&self.plan.key, &request, self.task.now, &mut |_| Use::Ignore);
+        if let Lookup::Miss { ticket, .. } | Lookup::HitForMiss { ticket, .. } = lookup {
+            self.plan.ticket = Some(ticket).filter(|it| Some(it.born_seq()) == self.kept_from);
+        }
+    }
+
+    /// Whether there is a stale object that may be served in place of an error.
+    fn has_stale(&self) -> bool {
+        let now = self.task.now;
+        self.plan
+            .stale
+            .as_ref()
+            .is_some_and(|object| object.with_head(|head| head.may_serve_on_error(now)))
+    }
+
+    /// What an unsafe request that succeeded makes invalid (RFC 9111 §4.4).
+    fn invalidate(&mut self, head: &ResponseHead) {
+        let shared = &self.worker.shared;
+        let client = &self.plan.client;
+        let mut place = shared.cache.purge_seq();
+        let is_current = client.method == Method::Post && {
+            let tags = entry::tags(&self.plan.site.name, &head.fields);
+            !shared.cache.was_purged_since(self.begun, &self.plan.key, &tags)
+        };
+        // Whoever sent it need not wait until a disk has noted it.
+        let mut forget = |key: &Key| {
+            place += 1;
+            drop(shared.purge(key, Purge::Hard));
+        };
+        if method::invalidates(&client.method, head.status) {
+            forget(&self.plan.key);
+        }
+        for (authority, target) in method::invalidated(client, head.status, &head.fields) {
+            let key = self.plan.site.name.key(shared.cache.secret());
+            forget(&resource(key, &self.plan.site, &authority, &target).build());
+        }
+        self.kept_from = is_current.then_some(place);
+    }
+
+    /// Ends a fetch whose answer is none to what was asked, for which its connection is closed like this.
+    async fn contradicted(mut self: Box<Self>, why: &str, closing: Option<Closing>) -> Step {
+        self.note_contradiction(why, closing);
+        self.no_answer(Cause::Contradiction.failure(why)).await
+    }
+
+    fn note_contradiction(&mut self, why: &str, closing: Option<Closing>) {
+        self.task.transcript.note(Tag::Error, format_args!("{why}"));
+        self.note_closed(closing);
+        self.worker.stats.fetches_failed.increment();
+    }
+
+    /// No origin answered.
+    pub(super) async fn no_answer(mut self: Box<Self>, failure: Failure) -> Step {
+        self.task.now = UnixMillis::now();
+        let stale_helps = self.has_stale();
+        let mut page = super::failure::page(&failure, &self.plan.site);
+        let site = self.plan.site.clone();
+        self.was_paged = true;
+        match site.policy.backend_error(&mut self.task, &mut page) {
+            BackendError::Retry => Step::Again(self),
+            BackendError::Abandon => self.abandon(),
+            BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,
+            BackendError::Page => {
+                self.fail_waiting(failure);
+                self.private_page(page, Reason::OriginError)
+            }
+            BackendError::Deliver if stale_helps || page.head.status == failure.status => {
+                self.fail(failure)
+            }
+            BackendError::Deliver => self.private_page(page, failure.reason),
+        }
+    }
+
+    /// A policy answers in the origin's place.
+    pub(super) async fn made_up(
+        mut self: Box<Self>,
+        status: u16,
+        reason: Option<Box<str>>,
+    ) -> Step {
+        let mut page = Synthetic::page(status, reason);
+        let site = self.plan.site.clone();
+        self.was_paged = true;
+        match site.policy.backend_error(&mut self.task, &mut page) {
+            BackendError::Retry => Step::Again(self),
+            BackendError::Abandon => self.abandon(),
+            BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,
+            BackendError::Deliver | BackendError::Page => {
+                self.private_page(page, Reason::Synthetic)
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What a configuration makes: its sites, with the policies they name.
+
+use freshet_config::{Mistake, Settings, SiteSettings};
+use freshet_geo::Geo;
+use freshet_policies::builtin::Builtin;
+use freshet_policies::vcl::{Files, VclPolicy, language};
+use freshet_site::semantics;
+use freshet_site::site::Site;
+use freshet_site::snapshot::{Draft, Snapshot, head_limits};
+use freshet_vcl::{Defaults, Timeouts};
+use freshet_worker::worker::Shared;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Makes the sites of a configuration. What did not change since `before` stays, with health and connections. A
+/// site that cannot be made stays as it was before, where it was, and the log says so.
+///
+/// # Errors
+/// What names the sites and what is wrong with each.
+pub fn draft(settings: Settings, before: Option<&Snapshot>) -> Result<Draft, Vec<Mistake>> {
+    let classes: Vec<_> = settings.store_classes().collect();
+    let mut sites = Vec::with_capacity(settings.served().len());
+    let mut mistakes = Vec::new();
+    let geo = crate::geo::open(&settings).unwrap_or_else(|wrong| {
+        mistakes.extend(wrong);
+        Arc::default()
+    });
+    for wanted in &settings.served() {
+        let known = before.and_then(|before| before.sites.named(&wanted.name));
+        match (site(wanted, &classes, &geo, known.map(|site| &**site)), known) {
+            (Ok(site), _) => sites.push(Arc::new(site)),
+            (Err(mistake), _) if wanted.name.is_empty() => mistakes.push(mistake),
+            (Err(mistake), Some(known)) => {
+                tracing::error!(site = wanted.name, "stays as it was: {mistake}");
+                sites.push(Arc::clone(known));
+            }
+            (Err(mistake), None) => {
+                let message = format!("site `{}`: {}", wanted.name, mistake.message);
+                mistakes.push(Mistake { message, ..mistake });
+            }
+        }
+    }
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let h1_limits = head_limits(&settings.limits);
+    Ok(Draft { geo, ..Draft::of(settings, sites, h1_limits, semantics::PLAIN) })
+}
+
+/// Lets the policies of a configuration act on what a node keeps.
+pub(crate) fn let_act(snapshot: &Snapshot, shared: &Arc<Shared>) {
+    for site in snapshot.sites.all() {
+        if let Some(vcl) = VclPolicy::of(&*site.policy) {
+            vcl.set_shared(shared, &site.name, snapshot.settings.bans);
+        }
+    }
+}
+
+/// One site, for a node with stores of these classes and these databases. Origins whose settings did not change since
+/// `before` stay the same ones, with their health and connections.
+fn site(
+    settings: &Arc<SiteSettings>,
+    store_classes: &[&str],
+    geo: &Arc<Geo>,
+    before: Option<&Site>,
+) -> Result<Site, Mistake> {
+    let Some(path) = &settings.vcl else {
+        return Site::new(settings, Arc::new(Builtin), geo, before);
+    };
+    let vcl = load(path, settings, store_classes, before)
+        .map_err(|error| Mistake::error(settings.vcl_place, error))?;
+    vcl.site(Arc::clone(settings)).after(geo, before)
+}
+
+/// Reads and loads a policy. Origins that did not change stay the same ones.
+fn load(
+    path: &Path,
+    settings: &SiteSettings,
+    store_classes: &[&str],
+    before: Option<&Site>,
+) -> Result<Arc<VclPolicy>, String> {
+    let (source, files) = Files::open(path)?;
+    let timeouts = &settings.origin_timeouts;
+    let timeouts = Timeouts {
+        connect: timeouts.connect.as_secs_f64(),
+        first_byte: timeouts.first_byte.as_secs_f64(),
+        between_bytes: timeouts.between_bytes.as_secs_f64(),
+    };
+    let defaults = Defaults { grace: settings.cache.grace.as_secs_f64(), ..Defaults::default() };
+    let language = language(store_classes.iter().copied());
+    let before = before.and_then(|before| VclPolicy::of(&*before.policy));
+    VclPolicy::load("boot", source, &files, &language, defaults, timeouts, before)
+        .map_err(|error| format!("the policy has mistakes\n{error}"))
+}

@@ -1,0 +1,229 @@
+//! The policy without a VCL file: a shared cache by RFC 9111.
+
+use crate::rules;
+use freshet_cache::{KeyBuilder, Object};
+use freshet_content::heads::{Wish, filters_for, forbids_change, vary_by_encoding};
+use freshet_http::cdn_loop::{self, CdnLoop};
+use freshet_http::coding::Coding;
+use freshet_http::fields::Fields;
+use freshet_http::hop_by_hop;
+use freshet_http::message::{Method, RequestHead, ResponseHead};
+use freshet_http::reason::Reason;
+use freshet_site::keys::resource;
+use freshet_site::policy::{
+    Answer, BackendError, BackendFetch, BackendResponse, ClientTask, Deliver, FetchKind, FetchTask,
+    Hit, Miss, Pass, Pipe, Policy, Purge, Recv, Served,
+};
+use freshet_site::site::Site;
+use freshet_site::synthetic::Synthetic;
+use freshet_site::wishes::{allows_upgrade, hops_left};
+use std::any::Any;
+
+/// Follows RFC 9111 as a shared cache. What the key does not know reaches no origin that is asked
+/// for the cache. The key is host, path and query as sent, without a `CMCD`
+/// parameter (CTA-5004 §2: it says nothing about the content). A port belongs to the key unless it
+/// is the node's own or the usual one of a scheme: HTTP and HTTPS share objects, and a port made up
+/// by a client gets an object of its own, so that it cannot spoil the others'.
+#[derive(Debug, Default)]
+pub struct Builtin;
+
+impl Policy for Builtin {
+    fn recv(&self, task: &mut ClientTask) -> Recv {
+        let fields = &task.request.fields;
+        match cdn_loop::check(fields, task.site.node().loop_id.as_bytes()) {
+            CdnLoop::New => {}
+            CdnLoop::Again => {
+                task.reason = Reason::Loop;
+                return Recv::Synth(508, None);
+            }
+            CdnLoop::Malformed => {
+                task.reason = Reason::ClientMalformed;
+                return Recv::Synth(400, None);
+            }
+        }
+        if let Some(status) = rules::receive(task) {
+            return Recv::Synth(status, None);
+        }
+        let fields = &task.request.fields;
+        // Any other wish may be ignored (RFC 9110 §7.8), and would be a way past the cache.
+        let upgrades = &task.site.settings.upgrades;
+        if task.upgrade && fields.tokens("upgrade").any(|name| allows_upgrade(upgrades, name)) {
+            return Recv::Pipe;
+        }
+        match task.request.method {
+            // Content of theirs means nothing (RFC 9110 §9.3.1) and stays here.
+            Method::Get | Method::Head => {
+                if rules::leads_past_cache(task) {
+                    task.reason = Reason::PassRequest;
+                    return Recv::Pass;
+                }
+                Recv::Hash
+            }
+            Method::Purge => purge_allowed(task),
+            // Nothing behind an edge should be reflected to clients (RFC 9110 §9.3.8), and an edge
+            // is no forward proxy.
+            Method::Trace | Method::Connect => Recv::Synth(405, None),
+            Method::Options if hops_left(&task.request) == Some(0) => Recv::Synth(204, None),
+            _ => {
+                task.reason = Reason::PassMethod;
+                Recv::Pass
+            }
+        }
+    }
+
+    fn hash<'a>(&self, task: &mut ClientTask, key: KeyBuilder<'a>) -> KeyBuilder<'a> {
+        resource(key, &task.site, &task.request.authority, &task.request.target)
+    }
+
+    fn hit(&self, _: &mut ClientTask, _: &Object) -> Hit {
+        Hit::Deliver
+    }
+
+    fn miss(&self, _: &mut ClientTask) -> Miss {
+        Miss::Fetch
+    }
+
+    fn pass(&self, _: &mut ClientTask) -> Pass {
+        Pass::Fetch
+    }
+
+    fn pipe(&self, _: &mut ClientTask) -> Pipe {
+        Pipe::Pipe
+    }
+
+    fn purge(&self, _: &mut ClientTask, objects: usize) -> Purge {
+        if objects > 0 {
+            Purge::Synth(200, Some("Purged".into()))
+        } else {
+            Purge::Synth(404, Some("Not in cache".into()))
+        }
+    }
+
+    fn deliver(
+        &self,
+        task: &mut ClientTask,
+        response: &mut ResponseHead,
+        served: Served<'_>,
+    ) -> Deliver {
+        if served.for_caches && !task.site.is_peer(&task.client) {
+            hop_by_hop::strip_for_caches(&mut response.fields);
+        }
+        rules::deliver(task, served.reason, response);
+        if task.site.error_pages.replaces(response.status) {
+            return Deliver::Dress;
+        }
+        Deliver::Deliver
+    }
+
+    fn synth(&self, task: &mut ClientTask, page: &mut Synthetic) -> Deliver {
+        rules::deliver(task, task.reason, &mut page.head);
+        Deliver::Deliver
+    }
+
+    fn begin_fetch(&self, task: &mut ClientTask, kind: FetchKind) -> Option<Box<dyn Any>> {
+        let sent = rules::begin_fetch(task, kind)?;
+        Some(Box::new(sent))
+    }
+
+    fn leads_elsewhere(&self, site: &Site, request: &RequestHead) -> bool {
+        rules::leads_elsewhere(&site.settings.rules, request)
+    }
+
+    fn writes(&self, site: &Site, name: &[u8]) -> bool {
+        rules::writes(&site.settings.rules, name)
+    }
+
+    fn write(&self, task: &ClientTask, fields: &mut Fields) {
+        rules::write(task, fields);
+    }
+
+    fn backend_fetch(&self, task: &mut FetchTask) -> BackendFetch {
+        rules::fetch(task);
+        BackendFetch::Fetch
+    }
+
+    fn backend_response(&self, task: &mut FetchTask, answer: &mut Answer) -> BackendResponse {
+        let (esi, may_code) = (task.site.settings.cache.esi, task.site.codes_gzip);
+        if esi || may_code {
+            let fields = &mut answer.head.fields;
+            let esi = esi && fields.tokens("surrogate-control").any(asks_for_esi);
+            if esi {
+                // It was for us.
+                fields.remove("surrogate-control");
+            }
+            let may_change = may_code && !forbids_change(fields);
+            let is_coded = Coding::of(fields).is_some();
+            if !esi && forbids_change(fields) {
+                // It is as its origin says, for those who take it so (RFC 9110 §7.7).
+                if is_coded {
+                    vary_by_encoding(fields);
+                }
+                return BackendResponse::Deliver;
+            }
+            // What a client gets as it asked for it is not changed for it alone.
+            let recodes = may_change && task.kind != FetchKind::Pass;
+            let gains = is_coded || (is_text(fields) && (esi || is_long(fields)));
+            let pack = Some(task.coding).filter(|_| may_change && gains);
+            let wish = Wish { esi, pack, gunzip: false, may_code, recodes };
+            answer.filters = filters_for(fields, wish);
+            answer.any_coding = may_code;
+        }
+        BackendResponse::Deliver
+    }
+
+    fn backend_error(&self, _: &mut FetchTask, _: &mut Synthetic) -> BackendError {
+        BackendError::Deliver
+    }
+}
+
+/// Whether a member of `Surrogate-Control` names the language of edge side includes (W3C Note Edge
+/// Architecture Specification §3).
+fn asks_for_esi(member: &[u8]) -> bool {
+    let Some(languages) = member.strip_prefix(b"content=") else { return false };
+    languages
+        .split(|byte| *byte == b'"' || byte.is_ascii_whitespace())
+        .any(|language| language == b"ESI/1.0")
+}
+
+/// Bodies shorter than this stay as they are: what a coding saves on them is in the same packet, and
+/// one of a few bytes becomes longer.
+const CODED_BYTES_MIN: u64 = 128;
+
+/// Whether a body is long enough for a coding to pay; one whose length is not known is.
+fn is_long(fields: &Fields) -> bool {
+    let bytes = fields.get_str("content-length").and_then(|text| text.parse::<u64>().ok());
+    bytes.is_none_or(|bytes| bytes >= CODED_BYTES_MIN)
+}
+
+/// Whether a body is of a type that becomes shorter under a coding.
+fn is_text(fields: &Fields) -> bool {
+    const TYPES: [&[u8]; 14] = [
+        b"application/json",
+        b"application/javascript",
+        b"application/x-javascript",
+        b"application/xml",
+        b"application/vnd.apple.mpegurl",
+        b"application/x-mpegurl",
+        b"application/wasm",
+        b"application/x-ndjson",
+        b"application/vnd.ms-fontobject",
+        b"font/ttf",
+        b"font/otf",
+        b"image/bmp",
+        b"image/x-icon",
+        b"image/vnd.microsoft.icon",
+    ];
+    let Some(value) = fields.get("content-type") else { return false };
+    let name = value.split(|byte| *byte == b';').next().unwrap_or(b"").trim_ascii();
+    let name = name.to_ascii_lowercase();
+    let is_of_family = name.ends_with(b"+json") || name.ends_with(b"+xml");
+    name.starts_with(b"text/") || is_of_family || TYPES.contains(&&*name)
+}
+
+fn purge_allowed(task: &ClientTask) -> Recv {
+    let from = &task.site.settings.cache.purge_from;
+    match task.client.address {
+        Some(address) if from.iter().any(|network| network.contains(address.ip())) => Recv::Purge,
+        _ => Recv::Synth(405, Some("Purging is not allowed from here".into())),
+    }
+}

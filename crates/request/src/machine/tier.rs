@@ -1,0 +1,36 @@
+//! Requests that come from caches behind this one.
+
+use super::Machine;
+use freshet_http::applied::{NAME, Position};
+use std::time::Duration;
+
+impl Machine<'_> {
+    /// How long it waits for the fetch of another, where that may wait for this one.
+    pub(super) fn circle_patience(&self) -> Option<Duration> {
+        let is_in_between = !self.task.site.settings.parents.groups.is_empty();
+        let comes_from_cache = || self.task.request.fields.contains("cdn-loop");
+        (is_in_between && comes_from_cache()).then_some(CIRCLE_WAIT_MAX)
+    }
+
+    /// Looks at what a cache behind this one has carried out. The field goes, unless it is ahead of
+    /// this node even after a moment: then it stays for the parents of this one.
+    pub(super) async fn meet_child(&mut self) {
+        let Some(value) = self.task.request.fields.get(NAME) else { return };
+        // Anybody else could have every request sent past the cache.
+        let position = Position::parse(value).filter(|_| self.task.site.is_peer(&self.task.client));
+        let is_ahead = match position {
+            Some(position) => !self.worker.shared.applied.reaches(&position).await,
+            None => false,
+        };
+        if is_ahead {
+            self.is_behind = true;
+        } else {
+            self.task.request.fields.remove(NAME);
+        }
+    }
+}
+
+/// How long a request of a cache waits for what this node asks its own parents for on behalf of another: where
+/// they are in a circle, each would wait for the other for ever. One past the cache comes back to whoever it
+/// was at, and is told so (RFC 8586).
+const CIRCLE_WAIT_MAX: Duration = Duration::from_secs(3);

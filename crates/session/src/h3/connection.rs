@@ -1,0 +1,458 @@
+//! One connection.
+
+use super::Port;
+use super::kept::Kept;
+use super::multiplexed::Piece;
+use crate::accept::{self, Open};
+use crate::refusal::Refusal;
+use crate::streams::{State, Turn, serve, take_on};
+use freshet_access::client::{Client, End, Link, Presence};
+use freshet_access::ledger::network::Network;
+use freshet_config::limits::Limits;
+use freshet_http::message::Method;
+use freshet_limits::Held;
+use freshet_net::socket::canonical;
+use freshet_net::tls::TlsInfo;
+use freshet_quic::{self as quic, Batch, Ecn, Id, Marks, Route};
+use freshet_telemetry::transcript::{Side, Transcript};
+use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
+use freshet_wire::h3::{Code, Connection, Event, Local};
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep_until};
+
+/// Batches of a connection before others have their turn.
+const BATCHES_PER_TURN: usize = 4;
+/// How often a connection is looked at that has nothing to wait for.
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+
+thread_local! {
+    /// Where all connections of a worker write to.
+    static BATCH: RefCell<Batch> = RefCell::default();
+}
+
+/// A connection, to who brings it datagrams.
+pub(super) struct Handle {
+    state: Rc<RefCell<State<Connection<Piece>>>>,
+    task: RefCell<Option<Waker>>,
+    number: u64,
+    ids: [Id; 2],
+    /// Counts the connection, until it is closed.
+    open: Cell<Option<Open>>,
+}
+
+impl Handle {
+    pub(super) fn begin(
+        port: &Port,
+        quic: quic::Connection<Piece>,
+        number: u64,
+        ids: [Id; 2],
+        open: Open,
+    ) -> Rc<Self> {
+        let limits = port.worker.snapshot().h1_limits;
+        let local = Local { limits, blocked_streams_max: BLOCKED_STREAMS_MAX };
+        let connection = Connection::new(quic, local);
+        let state = State::new(connection, port.worker.connection_memory());
+        Rc::new(Self {
+            state: Rc::new(RefCell::new(state)),
+            task: RefCell::default(),
+            number,
+            ids,
+            open: Cell::new(Some(open)),
+        })
+    }
+
+    /// The ids of clients' first packets, while the handshake is open.
+    pub(super) fn begun(&self) -> impl Iterator<Item = Id> + use<> {
+        let is_open = !self.state.borrow().connection.quic.is_established();
+        self.ids.into_iter().filter(move |_| is_open)
+    }
+
+    /// A datagram came.
+    pub(super) fn receive(&self, route: Route, ecn: Ecn, datagram: &mut [u8], now: Duration) {
+        self.state.borrow_mut().connection.quic.receive(route, ecn, datagram, now);
+        if let Some(task) = self.task.borrow_mut().take() {
+            task.wake();
+        }
+    }
+}
+
+/// Serves a connection until nothing of it has to be remembered.
+pub(super) async fn serve(port: Rc<Port>, handle: Rc<Handle>) {
+    let mut session = Session {
+        state: Rc::clone(&handle.state),
+        handle: Rc::clone(&handle),
+        client: None,
+        held: None,
+        timer: Box::pin(sleep_until(tokio::time::Instant::now())),
+        timer_at: Duration::ZERO,
+        due: Duration::ZERO,
+        since: port.now(),
+        is_shaking_hands: true,
+        is_told_to_go: false,
+        kept: Kept::default(),
+        port: Rc::clone(&port),
+    };
+    let worker = Rc::clone(&port.worker);
+    {
+        let mut drained = std::pin::pin!(worker.drained());
+        let mut is_draining = false;
+        poll_fn(|cx| {
+            if !is_draining && drained.as_mut().poll(cx).is_ready() {
+                is_draining = true;
+                session.state.borrow_mut().connection.shut_down();
+            }
+            session.poll(cx)
+        })
+        .await;
+    }
+    session.state.borrow_mut().break_all();
+    if let Some(client) = &session.client {
+        client.presence.end();
+    }
+    session.end_handshake();
+    let ids: Vec<Id> = session.state.borrow().connection.quic.ids().collect();
+    port.forget(handle.number, ids.into_iter().chain(handle.ids));
+}
+
+struct Session {
+    port: Rc<Port>,
+    handle: Rc<Handle>,
+    state: Rc<RefCell<State<Connection<Piece>>>>,
+    /// Known once the handshake is over.
+    client: Option<Rc<Client>>,
+    /// That it counts for its network.
+    held: Option<Held>,
+    timer: Pin<Box<Sleep>>,
+    /// When it goes off.
+    timer_at: Duration,
+    /// When time makes a difference to the engine.
+    due: Duration,
+    /// Since when the handshake is waited for, or there are no requests.
+    since: Duration,
+    is_shaking_hands: bool,
+    is_told_to_go: bool,
+    kept: Kept,
+}
+
+impl Session {
+    /// Does what can be done; ready when the connection is over.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = self.port.now();
+        if self.due <= now {
+            self.state.borrow_mut().connection.quic.on_timeout(now);
+        }
+        self.handle_events(now);
+        self.look_at_limits(now);
+        let has_more = self.send(now);
+        self.count_marks();
+        if self.is_closed() {
+            return Poll::Ready(());
+        }
+        self.wait(cx, now);
+        if has_more {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Lets the task be woken by datagrams, by those who serve streams, and in time.
+    fn wait(&mut self, cx: &mut Context<'_>, now: Duration) {
+        *self.handle.task.borrow_mut() = Some(cx.waker().clone());
+        let state = &mut *self.state.borrow_mut();
+        state.wait(cx);
+        self.due = state.connection.quic.timeout().unwrap_or(now + CHECK_INTERVAL);
+        let mut at = self.due.min(now + CHECK_INTERVAL);
+        // Nobody looks at limits of what is closed and only answers what still comes.
+        if state.connection.quic.closed().is_none() {
+            self.kept.wait(cx);
+            let limit = self.limit_at(state.serving(), state.connection.head_begun());
+            let kept = self.kept.due(&state.connection);
+            at = kept.into_iter().fold(at.min(limit), Duration::min);
+        }
+        // Each acknowledgement moves on what is waited for. A timer that goes off too early has it look
+        // again, once, which is less work than to move the timer on each time.
+        if at >= self.timer_at && self.timer_at > now && !self.timer.is_elapsed() {
+            return;
+        }
+        self.timer_at = at;
+        self.timer.as_mut().reset(self.port.epoch + at);
+        if self.timer.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+
+    /// Takes what datagrams brought.
+    fn handle_events(&mut self, now: Duration) {
+        let state = Rc::clone(&self.state);
+        let state = &mut *state.borrow_mut();
+        let quic = &state.connection.quic;
+        let (is_established, is_early) = (quic.is_established(), quic.is_early());
+        if self.client.is_none() && (is_established || is_early) {
+            self.note_client(state, is_early);
+        }
+        if self.is_shaking_hands && is_established {
+            self.note_established(state);
+        }
+        while let Some(event) = state.connection.next_event(now) {
+            match event {
+                Event::Request(number, request) => self.begin(state, number, *request),
+                Event::Refused { status, .. } => {
+                    let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
+                    if let Some(client) = &self.client {
+                        refusal.note(&self.port.worker, client, None);
+                    }
+                }
+                Event::Data(number, bytes) => state.receive(number, &bytes, false),
+                Event::End(number) => state.receive(number, &[], true),
+                Event::Reset { stream, .. } => state.break_off(stream, false),
+            }
+        }
+        state.wake_loose();
+    }
+
+    /// A request came.
+    fn begin(
+        &self,
+        state: &mut State<Connection<Piece>>,
+        number: u64,
+        request: freshet_wire::h3::Request,
+    ) {
+        let Some(client) = &self.client else { return };
+        let worker = &self.port.worker;
+        let Some((handle, charge)) = take_on(&self.state, state, number, &request) else {
+            Refusal::NO_ROOM.note(worker, client, Some(&request.head));
+            state.connection.turn_away(number);
+            return;
+        };
+        let (worker, client) = (Rc::clone(worker), Rc::clone(client));
+        if client.presence.is_proved() {
+            serve::spawn(serve::serve(worker, client, handle, request, charge));
+            return;
+        }
+        worker.stats.requests_early.increment();
+        // What changes nothing may go on, as far as it is not asked of others (RFC 8470 §3).
+        let is_safe = matches!(request.head.method, Method::Get | Method::Head);
+        serve::spawn(async move {
+            if is_safe || client.presence.known().await {
+                serve::serve(worker, client, handle, request, charge).await;
+            }
+        });
+    }
+
+    /// The handshake is over.
+    fn note_established(&mut self, state: &mut State<Connection<Piece>>) {
+        let worker = &self.port.worker;
+        state.connection.quic.forget_handshake();
+        worker.stats.tls_handshakes.increment();
+        if let Some(client) = &self.client {
+            let is_resumed = client.tls.as_ref().is_some_and(|tls| tls.resumed);
+            worker.stats.tls_resumed.add(u64::from(is_resumed));
+            client.presence.prove();
+        }
+        self.end_handshake();
+        self.since = self.port.now();
+    }
+
+    /// It is known who the client is, or was, where it is early.
+    fn note_client(&mut self, state: &mut State<Connection<Piece>>, is_early: bool) {
+        let worker = &self.port.worker;
+        let quic = &mut state.connection.quic;
+        let tls = quic.tls().map(TlsInfo::of_quic);
+        let route = quic.route();
+        let remote = canonical(route.remote);
+        let id = worker.next_id();
+        let scribe = worker.shared.scribe.as_ref();
+        let transcript = Transcript::begin(scribe, Side::Client, id, "sess", 0, "HTTP/3");
+        let mut local = self.port.udp.local_address();
+        if let Some(asked) = route.local {
+            local.set_ip(asked);
+        }
+        let prefixes = worker.snapshot().settings.limits.network;
+        let mut client = Client {
+            id,
+            address: Some(remote),
+            peer_address: Some(remote),
+            local_address: Some(local),
+            socket_address: Some(local),
+            path: None,
+            forwarder: None,
+            tls: None,
+            front: None,
+            shown: None,
+            network: Network::of(Some(remote.ip()), prefixes),
+            listener: self.port.name.clone(),
+            alt_svc: None,
+            controls: None,
+            link: Rc::new(Link {
+                transcript,
+                presence: if is_early { Presence::open() } else { Presence::default() },
+                ..Link::default()
+            }),
+        };
+        client.note_handshake(tls, self.port.verifies_clients);
+        client.note_opened();
+        match accept::admit(worker, &client) {
+            Ok(held) => self.held = held,
+            Err(accept::Refused) => {
+                client.end.set(End::Refused);
+                quic.close(Code::ExcessiveLoad as u64, self.port.now());
+            }
+        }
+        self.client = Some(Rc::new(client));
+    }
+
+    fn end_handshake(&mut self) {
+        if std::mem::take(&mut self.is_shaking_hands) {
+            let mut sorting = self.port.sorting.borrow_mut();
+            sorting.handshake_ended();
+            if !self.client.as_ref().is_some_and(|client| client.presence.is_proved()) {
+                self.port.worker.stats.tls_failed.increment();
+            }
+        }
+    }
+
+    /// When the client has taken too long for something.
+    fn limit_at(&self, serving: usize, head_begun: Option<Duration>) -> Duration {
+        let snapshot = self.port.worker.snapshot();
+        let limits: &Limits = &snapshot.settings.limits;
+        if self.is_shaking_hands {
+            return self.since + snapshot.settings.handshake_timeout;
+        }
+        let head = head_begun.map(|begun| begun + limits.request_timeout);
+        let idle = (serving == 0).then_some(self.since + limits.idle_timeout);
+        [head, idle].into_iter().flatten().min().unwrap_or(Duration::MAX)
+    }
+
+    fn look_at_limits(&mut self, now: Duration) {
+        let state = Rc::clone(&self.state);
+        let state = &mut *state.borrow_mut();
+        if state.take_emptied() {
+            self.since = now;
+        }
+        let connection = &mut state.connection;
+        if connection.quic.closed().is_some() {
+            return;
+        }
+        if connection.is_done() {
+            return connection.quic.close(Code::NoError as u64, now);
+        }
+        if !self.kept.look(connection, now) {
+            self.port.worker.stats.readers_ended.increment();
+            return connection.quic.close(Code::ExcessiveLoad as u64, now);
+        }
+        let head_begun = connection.head_begun();
+        if now < self.limit_at(state.serving(), head_begun) {
+            return;
+        }
+        let connection = &mut state.connection;
+        let is_late = self.is_shaking_hands || head_begun.is_some() || self.is_told_to_go;
+        if is_late {
+            self.port.worker.stats.timeouts.increment();
+            let code = if head_begun.is_some() { Code::ExcessiveLoad } else { Code::NoError };
+            return connection.quic.close(code as u64, now);
+        }
+        // Told to go first: it may be about to ask for something.
+        self.is_told_to_go = true;
+        self.since = now;
+        connection.shut_down();
+    }
+
+    /// Sends what there is to say; whether there is more.
+    fn send(&mut self, now: Duration) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let mut sorting = self.port.sorting.borrow_mut();
+        for _ in 0..state.connection.quic.ids_wanted() {
+            let (id, token) = sorting.draw_id(self.handle.number);
+            state.connection.quic.add_id(id, token);
+        }
+        for id in state.connection.quic.take_retired_ids() {
+            sorting.remove(&id);
+        }
+        drop(sorting);
+        BATCH.with_borrow_mut(|batch| {
+            for _ in 0..BATCHES_PER_TURN {
+                feed(state);
+                if state.connection.is_full()
+                    && state.connection.queued_of_all() > 0
+                    && let Some(client) = &self.client
+                {
+                    let id = Rc::as_ptr(&self.handle) as usize;
+                    let who = (&*self.port.worker, client.network, id);
+                    while state.connection.is_full()
+                        && self.kept.grow(who, &mut state.connection, now)
+                    {
+                        feed(state);
+                    }
+                }
+                batch.clear();
+                let Some(to) = state.connection.quic.fill(now, batch) else {
+                    let waits = state.connection.queued_of_all() > 0;
+                    state.set_blocked(waits);
+                    if waits {
+                        state.note_shut();
+                    }
+                    return false;
+                };
+                self.port.udp.send(to, batch.ecn(), batch.bytes(), batch.segment_bytes());
+                if state.connection.has_control_room() {
+                    state.wake_heads();
+                }
+            }
+            state.set_blocked(false);
+            true
+        })
+    }
+
+    /// Counts what became of marks of congestion, and wishes of how to acknowledge.
+    fn count_marks(&self) {
+        let marks = self.state.borrow_mut().connection.quic.take_marks();
+        if marks != Marks::default() {
+            let stats = &self.port.worker.stats;
+            stats.quic_ecn_sent.add(marks.sent);
+            stats.quic_ecn_congested.add(marks.congested);
+            stats.quic_ecn_received.add(marks.received);
+            stats.quic_ecn_failed.add(marks.failed);
+            stats.quic_ack_frequency_asked.add(marks.frequencies_asked);
+            stats.quic_ack_frequency_obeyed.add(marks.frequencies_obeyed);
+        }
+    }
+
+    /// Whether nothing of it has to be remembered. What it holds goes as soon as it is closed.
+    fn is_closed(&mut self) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        if state.connection.quic.closed().is_none() {
+            return false;
+        }
+        if let Some(open) = self.handle.open.take() {
+            state.break_all();
+            state.connection.quic.forget_streams();
+            (self.kept, self.held) = (Kept::default(), None);
+            if state.connection.has_failed() {
+                self.port.worker.stats.h3_errors.increment();
+            }
+            if let Some(client) = &self.client {
+                client.note_closed();
+            }
+            drop(open);
+        }
+        state.connection.quic.is_over()
+    }
+}
+
+/// Gives streams the pieces whose turn it is, as far as there is room.
+fn feed(state: &mut State<Connection<Piece>>) {
+    while let Some(frame) = state.connection.next_data() {
+        let turn = Turn { stream: frame.stream, bytes: frame.bytes, left: frame.left };
+        let mut pieces = Vec::new();
+        state.take_pieces(turn, |chunk| pieces.push(chunk));
+        for piece in pieces {
+            state.connection.write(frame, Piece(piece));
+        }
+        state.connection.data_done(frame);
+    }
+}

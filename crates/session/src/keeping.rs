@@ -1,0 +1,145 @@
+//! What becomes of a response that has to wait for its client: whether it may keep what it is made
+//! of in memory meanwhile.
+
+use super::pace::Pace;
+use freshet_access::client::Client;
+use freshet_access::ledger::readers::{Held, Hold, ReaderLimits};
+use freshet_request::delivery::ResponseBody;
+use freshet_site::pieces::{Holding, Without};
+use freshet_worker::worker::Worker;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How exactly it is known since when a client has taken nothing.
+const RENEWAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How much of the memory of one group responses may keep, in percent, where all that is read is there.
+const GROUP_PERCENT_MAX: u64 = 90;
+
+/// What one response keeps, and how fast its client takes it.
+#[derive(Default)]
+pub(super) struct Keeping {
+    hold: Option<Hold>,
+    renewed: Option<Instant>,
+    is_loose: bool,
+    pace: Pace,
+}
+
+/// How a response goes on while its client is waited for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Settled {
+    /// As it is.
+    Kept,
+    /// Its body is to be loosened, and what was given out of it let go.
+    Loosened,
+    /// Not at all.
+    Ended,
+}
+
+impl Keeping {
+    /// Counts what the body of a response keeps, now that its client is waited for. Cheap where it
+    /// was counted before.
+    pub(super) fn settle(
+        &mut self,
+        worker: &Worker,
+        client: &Client,
+        body: &ResponseBody,
+    ) -> Settled {
+        let is_lost = self.hold.as_ref().is_some_and(Hold::is_lost);
+        let Some(holding) = body.holding() else {
+            self.hold.take_if(|_| is_lost);
+            return Settled::Kept;
+        };
+        let held = holding.held;
+        let counted = self.hold.as_ref().map(Hold::held);
+        let passes = holding.without.least_bytes().is_some();
+        let is_counted =
+            |counted: Held| counted.id == held.id && (passes || counted.bytes >= held.bytes);
+        if !is_lost && counted.is_some_and(is_counted) {
+            return Settled::Kept;
+        }
+        // Who has lost a place does not take another's.
+        if !is_lost && self.take_place(worker, client, body, holding) {
+            return Settled::Kept;
+        }
+        self.hold = None;
+        if matches!(holding.without, Without::Ends { .. }) {
+            worker.stats.readers_ended.increment();
+            return Settled::Ended;
+        }
+        if !std::mem::replace(&mut self.is_loose, true) {
+            worker.stats.readers_loosened.increment();
+        }
+        Settled::Loosened
+    }
+
+    fn take_place(
+        &mut self,
+        worker: &Worker,
+        client: &Client,
+        body: &ResponseBody,
+        Holding { held, without }: Holding,
+    ) -> bool {
+        let limits = reader_limits(worker);
+        let readers = &worker.shared.readers;
+        if let Some(hold) = readers.hold(client.network, held, limits) {
+            self.hold = Some(hold);
+            if without.least_bytes().is_some() {
+                body.widen();
+            }
+            return true;
+        }
+        if without == Without::GoesOn {
+            return false;
+        }
+        // In transit it gets on with few bytes ahead of the client.
+        let least = Held { bytes: without.least_bytes().unwrap_or(held.bytes), ..held };
+        self.hold = readers.hold_instead(client.network, least, limits);
+        self.hold.is_some()
+    }
+
+    /// Ready once another has the place of this response, which then has to be settled anew.
+    pub(super) fn poll_lost(&self, cx: &Context<'_>) -> Poll<()> {
+        self.hold.as_ref().map_or(Poll::Pending, |hold| hold.poll_lost(cx))
+    }
+
+    /// Whether the response goes on from small copies.
+    pub(super) fn is_loose(&self) -> bool {
+        self.is_loose
+    }
+
+    /// Notes how long the client was waited for and what it took; false when it is too slow, which
+    /// is counted.
+    pub(super) fn note(
+        &mut self,
+        worker: &Worker,
+        waited: Duration,
+        bytes: u64,
+        window: Duration,
+    ) -> bool {
+        if let Some(hold) = self.hold.as_mut().filter(|_| bytes > 0) {
+            let now = Instant::now();
+            if self.renewed.is_none_or(|renewed| now - renewed >= RENEWAL_INTERVAL) {
+                hold.renew();
+                self.renewed = Some(now);
+            }
+        }
+        let rate_min = worker.snapshot().settings.limits.send_rate_min;
+        let is_slow = self.pace.note(waited, bytes, window, rate_min).is_err();
+        if is_slow {
+            worker.stats.readers_slow.increment();
+        }
+        !is_slow
+    }
+}
+
+pub(super) fn reader_limits(worker: &Worker) -> ReaderLimits {
+    let snapshot = worker.snapshot();
+    let limits = &snapshot.settings.limits;
+    // Each group has as much.
+    let group_bytes = worker.own_memory().limit_bytes();
+    let memory_bytes = group_bytes * worker.shared.layout.groups.len() as u64;
+    ReaderLimits::of(memory_bytes, limits.readers_percent, limits.readers_network_percent)
+        .within(group_bytes / 100 * GROUP_PERCENT_MAX)
+}

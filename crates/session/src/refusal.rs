@@ -1,0 +1,99 @@
+//! What is refused before it is a request: counted, logged and told alike in every protocol.
+
+use freshet_access::client::Client;
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::RequestHead;
+use freshet_http::reason::Reason;
+use freshet_net::tls::client_auth::ClientCertificate;
+use freshet_telemetry::log::Record;
+use freshet_wire::h1::request::RequestError;
+use freshet_worker::worker::Worker;
+
+/// A refusal: what its client is told, and what counters and the log say of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Refusal {
+    /// The status it is answered with, or would be where it gets none.
+    pub(super) status: u16,
+    /// Why, as logs have it.
+    pub(super) reason: Reason,
+    /// Why, in words.
+    pub(super) words: &'static str,
+    /// What is wrong with the head, where that is it.
+    pub(super) error: Option<RequestError>,
+}
+
+impl Refusal {
+    /// Declared or counted, a body over the limit.
+    pub(super) const BODY_TOO_LARGE: Self =
+        Self::new(413, Reason::ClientBodyTooLarge, "the body is larger than limits.body_bytes_max");
+    /// All that requests may hold of the memory is held.
+    pub(super) const NO_ROOM: Self =
+        Self::new(503, Reason::LocalLimit, "requests under way hold limits.requests_bytes_max");
+    /// A head that begins and does not come on.
+    pub(super) const HEAD_LATE: Self =
+        Self::new(408, Reason::ClientTimeout, "the head did not arrive in time");
+    /// Neither HTTP/1 nor HTTP/2: told nothing, as it would not understand it.
+    pub(super) const NOT_HTTP: Self = Self::new(400, Reason::ClientMalformed, "this is not HTTP");
+    /// A `Connection` that would take away what origins are to see.
+    pub(super) const CONNECTION: Self =
+        Self::new(400, Reason::ClientMalformed, "Connection names a field that is not its own");
+    /// A head that no request has, told by a reset.
+    pub(super) const MALFORMED: Self =
+        Self::new(400, Reason::ClientMalformed, "the head is malformed");
+
+    const fn new(status: u16, reason: Reason, words: &'static str) -> Self {
+        Self { status, reason, words, error: None }
+    }
+
+    /// A head that cannot be read.
+    pub(super) fn of_head(error: RequestError) -> Self {
+        let refusal = Self::of_status(error.status());
+        Self { words: error.reason(), error: Some(error), ..refusal }
+    }
+
+    /// A head that was answered with this status.
+    pub(super) fn of_status(status: u16) -> Self {
+        match status {
+            414 | 431 => Self::new(status, Reason::ClientHeadTooLarge, "the head is too large"),
+            _ => Self::new(status, Reason::ClientMalformed, "the head is malformed"),
+        }
+    }
+
+    /// Counts and logs it under a number of its own. `head` is the request's, where there is one.
+    pub(super) fn note(&self, worker: &Worker, client: &Client, head: Option<&RequestHead>) -> u64 {
+        let id = worker.next_id();
+        let stats = &worker.stats;
+        if self.reason == Reason::LocalLimit {
+            stats.requests_no_room.increment();
+        } else {
+            stats.requests_refused.increment();
+        }
+        let shown = client.certificate_for(None);
+        let field = |name: &str| head.and_then(|head| head.fields.get_str(name)).unwrap_or("");
+        worker.log(&Record {
+            time: UnixMillis::now(),
+            first_byte_us: 0,
+            total_us: 0,
+            status: self.status,
+            body_bytes: 0,
+            head_bytes: 0,
+            client: client.address.map(|address| address.ip()),
+            reason: self.reason as u16,
+            hit: false,
+            aborted: false,
+            tls: client.tls.is_some(),
+            id,
+            method: head.map_or("", |head| head.method.as_str()),
+            authority: head.map_or("", |head| &head.authority),
+            target: head.map_or("", |head| &head.target),
+            version: head.map_or("", |head| head.version.as_str()),
+            user_agent: field("user-agent"),
+            referer: field("referer"),
+            client_name: shown.map_or("", ClientCertificate::name),
+            origin: "",
+            site: "",
+            ..Record::default()
+        });
+        id
+    }
+}

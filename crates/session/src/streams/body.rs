@@ -1,0 +1,57 @@
+//! The body of a stream's request, read as the origin takes it, so that flow control reaches back to
+//! the client.
+
+use super::{BodyHandle, Multiplexed};
+use crate::patience::{Patience, Terms};
+use bytes::Bytes;
+use freshet_site::body::{Arriving, ClientBodyError};
+use std::task::{Context, Poll, ready};
+
+/// Reads a stream's DATA frames.
+pub(super) struct StreamBody<C: Multiplexed> {
+    stream: BodyHandle<C>,
+    length: Option<u64>,
+    bytes: u64,
+    bytes_max: u64,
+    patience: Patience,
+}
+
+impl<C: Multiplexed> StreamBody<C> {
+    /// The body of a stream, with its `content-length` if it has one, to be sent within `terms`.
+    pub(super) fn new(
+        stream: BodyHandle<C>,
+        length: Option<u64>,
+        bytes_max: u64,
+        terms: Terms,
+    ) -> Self {
+        Self { stream, length, bytes: 0, bytes_max, patience: Patience::new(terms) }
+    }
+}
+
+impl<C: Multiplexed> Arriving for StreamBody<C> {
+    fn length(&self) -> Option<u64> {
+        self.length
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
+        let next = match self.stream.poll_next(cx) {
+            Poll::Ready(next) => next,
+            Poll::Pending => {
+                ready!(self.patience.poll_over(cx));
+                return Poll::Ready(Some(Err(ClientBodyError::Silent)));
+            }
+        };
+        match next {
+            None => Poll::Ready(None),
+            Some(Err(_)) => Poll::Ready(Some(Err(ClientBodyError::Gone))),
+            Some(Ok(bytes)) => {
+                self.bytes += bytes.len() as u64;
+                self.patience.came(bytes.len());
+                if self.bytes > self.bytes_max {
+                    return Poll::Ready(Some(Err(ClientBodyError::TooLarge)));
+                }
+                Poll::Ready(Some(Ok(bytes)))
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Purges and bans, in memory and wherever else responses are kept.
+
+use crate::expiry::Ending;
+use crate::handover::Giving;
+use crate::keepers::Purgeable;
+use crate::worker::Shared;
+use freshet_cache::{Key, Purge};
+use freshet_config::bans::BanSettings;
+use freshet_disk::Pending;
+use freshet_site::durability::Durability;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, PoisonError};
+
+/// A purge that was carried out in memory and is being made durable.
+#[must_use]
+pub struct Purged {
+    /// Objects in memory it met; one where the resource was on a disk only.
+    pub objects: usize,
+    /// What is to be waited for before it is answered.
+    pub durability: Durability,
+}
+
+impl Shared {
+    /// Purges all variants of a resource, in memory and wherever else it is kept.
+    pub fn purge(&self, key: &Key, how: Purge) -> Purged {
+        let (what, was_kept) = (Purgeable::Key(key), self.keepers.may_have(key));
+        let pending = self.keepers.evict(&what, how);
+        let ends = match how {
+            Purge::Given(_) => self.cache.peek(key).variants.into_iter().map(Ending::of).collect(),
+            Purge::Hard | Purge::Soft(_) => Vec::new(),
+        };
+        let objects = self.cache.purge(key, how).max(was_kept.into());
+        if let Purge::Given(lifetimes) = how {
+            let scribe = self.scribe.as_ref();
+            ends.into_iter().for_each(|ending| self.expiry.rearm(ending, &lifetimes, scribe));
+        }
+        self.purged(objects, pending, &what, how)
+    }
+
+    /// Purges everything with a tag, in memory and wherever else it is kept.
+    pub fn purge_tag(&self, tag: u64, how: Purge) -> Purged {
+        let what = Purgeable::Tag(tag);
+        let pending = self.keepers.evict(&what, how);
+        self.purged(self.cache.purge_tag(tag, how), pending, &what, how)
+    }
+
+    /// Purges everything, in memory and wherever else it is kept.
+    pub fn purge_all(&self, how: Purge) -> Purged {
+        let pending = self.keepers.evict(&Purgeable::All, how);
+        self.purged(self.cache.purge_all(how), pending, &Purgeable::All, how)
+    }
+
+    /// From now on what is stored may be something that was purged elsewhere, in memory and on the disks.
+    /// Returns where the fence of the cache is to be at least, for that to be validated before it is used.
+    pub fn doubt_stored(&self) -> u64 {
+        if let Some(disks) = &self.disks {
+            self.disks_doubted_below.fetch_max(disks.born(), SeqCst);
+        }
+        self.cache.next_in_order()
+    }
+
+    /// Tells the process that takes over as well, if one does.
+    fn purged(&self, objects: usize, pending: Pending, what: &Purgeable<'_>, how: Purge) -> Purged {
+        let told = self.giving().and_then(|giving| giving.purge(what, how));
+        let durability = Durability::from(pending).and(told);
+        Purged { objects, durability }
+    }
+
+    /// Bans what a text says, in memory and on the disks; what has space in it is quoted.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn ban(&self, text: &str, settings: &BanSettings) -> Result<Durability, String> {
+        self.bans.add(&self.cache, text, settings).map(|durability| self.banned(durability))
+    }
+
+    /// Bans what these words say.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn ban_words(
+        &self,
+        words: &[String],
+        settings: &BanSettings,
+    ) -> Result<Durability, String> {
+        self.bans.add_words(&self.cache, words, settings).map(|durability| self.banned(durability))
+    }
+
+    /// Waits until the process that takes over has it as well, if one does.
+    fn banned(&self, durability: Durability) -> Durability {
+        durability.and(self.giving().and_then(|giving| giving.bans()))
+    }
+
+    fn giving(&self) -> Option<Arc<Giving>> {
+        self.giving.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
