@@ -74,6 +74,7 @@ pub(crate) async fn run(
             Some(Command::Stop) | None => break,
         }
     }
+    worker.farewell.say().await;
     worker.flush_log();
 }
 

@@ -21,6 +21,7 @@ pub mod bans;
 pub mod copies;
 pub mod disk;
 pub mod expiry;
+pub mod farewell;
 pub mod handover;
 pub mod ids;
 pub mod keepers;

@@ -4,6 +4,7 @@
 use crate::applied::Applied;
 use crate::bans::Bans;
 use crate::expiry::Expiry;
+use crate::farewell::Farewell;
 use crate::handover::{Giving, Taking};
 use crate::ids::{Ids, Share};
 use crate::keepers::Keepers;
@@ -135,6 +136,8 @@ pub struct Worker {
     log: LogBuffer,
     draining: Cell<bool>,
     drain: Notify,
+    /// What connections say that have no socket of their own, when this worker ends.
+    pub farewell: Rc<Farewell>,
     ids: Share,
     /// Fetches of what nobody has asked for yet that are under way.
     pub errands: Rc<Cell<u64>>,
@@ -157,6 +160,7 @@ impl Worker {
             shared,
             draining: Cell::new(false),
             drain: Notify::new(),
+            farewell: Rc::default(),
             ids: Share::default(),
             errands: Rc::default(),
             hints: Rc::default(),

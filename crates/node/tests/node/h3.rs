@@ -181,6 +181,27 @@ fn a_drain_lets_requests_finish_and_tells_the_client_to_go() {
     });
 }
 
+#[test]
+fn a_client_that_is_not_done_when_a_drain_ends_is_told_so() {
+    run(async {
+        let mut world = world(Origin::scripted());
+        let mut client = world.connect().await;
+        client.ask("GET", "/a", &[], None);
+        let asked = tokio::select! {
+            asked = world.origin.next() => asked,
+            () = client.until(|_| false) => unreachable!("it has no end"),
+        };
+        world.node.node.drain();
+        client.until(|client| client.control().windows(2).any(|pair| pair == [7, 8])).await;
+        assert_eq!(client.lost, None);
+        world.node.node.stop();
+        client.until(|client| client.lost.is_some()).await;
+        let (lost, said) = (client.lost.unwrap(), format!("{}", Code::NoError as u64));
+        assert!(lost.contains(&said), "{lost}");
+        drop(asked);
+    });
+}
+
 /// What ends a connection, with the code.
 async fn ends(world: &World, code: Code, bring: impl FnOnce(&mut H3Client)) {
     let mut client = world.connect().await;

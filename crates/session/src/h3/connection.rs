@@ -17,6 +17,7 @@ use freshet_quic::{self as quic, Batch, Ecn, Id, Marks, Route};
 use freshet_telemetry::transcript::{Side, Transcript};
 use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
 use freshet_wire::h3::{Code, Connection, Event, Local};
+use freshet_worker::farewell::Part;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -95,13 +96,19 @@ pub(super) async fn serve(port: Rc<Port>, handle: Rc<Handle>) {
         is_shaking_hands: true,
         is_told_to_go: false,
         kept: Kept::default(),
+        farewell: Some(port.worker.farewell.part()),
         port: Rc::clone(&port),
     };
     let worker = Rc::clone(&port.worker);
     {
         let mut drained = std::pin::pin!(worker.drained());
-        let mut is_draining = false;
+        let mut ends = std::pin::pin!(worker.farewell.due());
+        let (mut is_draining, mut is_ending) = (false, false);
         poll_fn(|cx| {
+            if !is_ending && ends.as_mut().poll(cx).is_ready() {
+                is_ending = true;
+                session.end();
+            }
             if !is_draining && drained.as_mut().poll(cx).is_ready() {
                 is_draining = true;
                 session.state.borrow_mut().connection.shut_down();
@@ -137,6 +144,8 @@ struct Session {
     is_shaking_hands: bool,
     is_told_to_go: bool,
     kept: Kept,
+    /// That its client is to be told when the worker ends.
+    farewell: Option<Part>,
 }
 
 impl Session {
@@ -328,6 +337,14 @@ impl Session {
         [head, idle].into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
+    /// Tells the client that the connection is over, as the worker ends, whatever of it was under way.
+    fn end(&mut self) {
+        let quic = &mut self.state.borrow_mut().connection.quic;
+        if quic.closed().is_none() {
+            quic.close(Code::NoError as u64, self.port.now());
+        }
+    }
+
     fn look_at_limits(&mut self, now: Duration) {
         let state = Rc::clone(&self.state);
         let state = &mut *state.borrow_mut();
@@ -431,7 +448,7 @@ impl Session {
         if let Some(open) = self.handle.open.take() {
             state.break_all();
             state.connection.quic.forget_streams();
-            (self.kept, self.held) = (Kept::default(), None);
+            (self.kept, self.held, self.farewell) = (Kept::default(), None, None);
             if state.connection.has_failed() {
                 self.port.worker.stats.h3_errors.increment();
             }
