@@ -116,6 +116,8 @@ pub struct Terms {
     pub limits: Option<freshet_wire::h1::Limits>,
     /// Whose share of the origin's connections it comes out of.
     pub party: Option<Party>,
+    /// Whether it is not sent again where the connection it went over turns out to be dead.
+    pub is_sent_once: bool,
 }
 
 impl Default for Timeouts {

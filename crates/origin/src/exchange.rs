@@ -184,7 +184,7 @@ async fn attempts(
         }
         let connected_after = started.elapsed();
         let result = Attempt::new(&mut connection, upload, request, on_interim).run().await;
-        let may_retry = reused && !retried && may_send_again(request, upload);
+        let may_retry = reused && !retried && may_send_again(request, upload, terms);
         match result {
             Ok((response, answered_after)) => {
                 // What a server says to a connection it is tired of, not to this request.
@@ -212,7 +212,7 @@ async fn attempts(
                         true => may_retry,
                         false => {
                             origin.has_another(connection.remote.as_ref())
-                                && may_send_again(request, upload)
+                                && may_send_again(request, upload, terms)
                         }
                     };
                 if !(may_retry && upload.rewind()) {
@@ -248,8 +248,8 @@ pub(crate) async fn within<T>(
 }
 
 /// Whether a request whose connection died may be sent again, as far as its meaning goes.
-pub(crate) fn may_send_again(request: &RequestHead, upload: &Upload) -> bool {
-    request.method.is_idempotent() || upload.cannot_be_whole()
+pub(crate) fn may_send_again(request: &RequestHead, upload: &Upload, terms: Terms) -> bool {
+    !terms.is_sent_once && (request.method.is_idempotent() || upload.cannot_be_whole())
 }
 
 /// The response of a head, with the connection behind it.

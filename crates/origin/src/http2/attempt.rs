@@ -111,7 +111,7 @@ pub(crate) async fn attempts(
                 let may_retry = failed.is_silent
                     && (stream.is_reused || origin.has_another(stream.ends().0.as_ref()))
                     && silent + 1 < SILENT_MAX
-                    && may_send_again(request, upload);
+                    && may_send_again(request, upload, terms);
                 if !(may_retry && upload.begin(false)) {
                     return Err(failed.error);
                 }

@@ -231,6 +231,7 @@ pub(super) fn backend_fetch(policy: &VclPolicy, task: &mut FetchTask) -> Backend
                 let (now, transcript) = (task.now, Rc::clone(&task.transcript));
                 task.origin = state.choose(policy, &mut task.request, now, &transcript);
                 task.waits = state.waits(policy, task);
+                task.is_sent_once = state.knobs.connects_once;
                 BackendFetch::Fetch
             }
             Outcome::Error(status, reason) => BackendFetch::Error(status, reason),

@@ -13,7 +13,7 @@ use freshet_site::durability::Durability;
 use freshet_site::shares::Loan;
 use freshet_telemetry::transcript::{Tag, Transcript};
 use freshet_vcl::{
-    ConnectionFacts, Control, Event, Host, Message, Purge, StorageQuestion, status_phrase,
+    ConnectionFacts, Control, Defaults, Event, Host, Message, Purge, StorageQuestion, status_phrase,
 };
 use freshet_worker::bans;
 use freshet_worker::disk::Purged;
@@ -110,6 +110,10 @@ pub(super) fn health_of(
 impl Host for NodeHost<'_> {
     fn backend_health(&self, backend: u32) -> (bool, f64) {
         health_of(&self.policy.origins, backend, self.policy.loaded, self.now)
+    }
+
+    fn lifetimes(&self) -> Defaults {
+        self.policy.defaults
     }
 
     fn random(&mut self) -> u64 {

@@ -13,6 +13,7 @@ pub(crate) mod debug;
 pub(crate) mod directors;
 mod geoip2;
 mod header;
+mod math;
 mod number;
 mod proxy;
 mod purge;
@@ -115,6 +116,7 @@ pub const MODULES: &[Module] = &[
     directors::MODULE,
     geoip2::MODULE,
     header::MODULE,
+    math::MODULE,
     access::MEC,
     proxy::MODULE,
     purge::MODULE,

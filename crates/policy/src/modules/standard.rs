@@ -3,9 +3,10 @@
 use super::standard_convert as convert;
 use super::{Arguments, Function, Module, NOTHING, fault, function, function_in};
 use crate::program::{Text, Value};
-use crate::runtime::{Control, Event, Fault, Result, Run};
+use crate::runtime::{Control, Event, Fault, Result, Run, lifetime};
 use crate::types::{State, States};
 use crate::variables::Message;
+use freshet_base::clock::UnixMillis;
 use freshet_http::message::RequestHead;
 
 pub(super) const MODULE: Module =
@@ -59,6 +60,7 @@ const FUNCTIONS: &[Function] = &[
     function("VOID late_100_continue(BOOL late)", late_continue),
     function_in(States::CLIENT, "VOID set_ip_tos(INT tos)", set_ip_tos),
     function("VOID rollback(HTTP h)", rollback),
+    function_in(States::of(&[State::BackendResponse]), "VOID rfc_ttl()", rfc_ttl),
     function("BOOL ban(STRING)", ban),
     function("STRING ban_error()", ban_error),
     function("INT real2integer(REAL r, INT fallback)", convert::real2integer),
@@ -102,6 +104,20 @@ fn collect(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let set = run.set_named_field(message, &name, joined);
     run.traced = traced;
     set.and(NOTHING)
+}
+
+/// How long what came lives by what its head says now, as it was before the policy.
+fn rfc_ttl(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
+    let (defaults, dates) = (run.host.lifetimes(), run.program.dates);
+    if let (Some(head), Some(answer)) = (run.view.beresp.as_deref(), run.view.answer.as_deref_mut())
+    {
+        let now = UnixMillis((answer.time * 1000.0).round() as u64);
+        let (said, _) = lifetime(head, now, defaults, dates);
+        (answer.ttl, answer.has_no_life, answer.age) = (said.ttl, said.has_no_life, said.age);
+        (answer.grace, answer.keep) = (said.grace, said.keep);
+    }
+    run.trace_lifetime();
+    NOTHING
 }
 
 fn querysort(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

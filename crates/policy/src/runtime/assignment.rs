@@ -165,7 +165,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn trace_lifetime(&mut self) {
+    pub(crate) fn trace_lifetime(&mut self) {
         if let (Some(answer), true) = (self.view.answer.as_deref(), self.traced) {
             let origin = self.view.now - answer.age;
             self.host.trace(Event::Lifetime { answer, origin });

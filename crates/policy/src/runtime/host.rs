@@ -1,5 +1,6 @@
 //! What a running policy asks of the node. Every question has an answer without I/O that waits.
 
+use super::lifetime::Defaults;
 use super::view::Answer;
 use crate::program::StorageFact as Fact;
 use crate::types::{Action, State};
@@ -214,6 +215,11 @@ pub trait Host {
     /// `server.identity`
     fn identity(&self) -> &str {
         self.hostname()
+    }
+
+    /// Lifetimes where a response says nothing.
+    fn lifetimes(&self) -> Defaults {
+        Defaults::default()
     }
 
     /// Adds a ban.

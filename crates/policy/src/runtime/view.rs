@@ -260,6 +260,8 @@ pub struct FetchKnobs {
     pub first_byte_timeout: Option<f64>,
     /// `bereq.between_bytes_timeout`, seconds.
     pub between_bytes_timeout: Option<f64>,
+    /// Set where `bereq.retry_connect` is false.
+    pub connects_once: bool,
     /// Whether a body of the client's goes along that was not kept for the policy.
     pub has_body: bool,
     /// Set where the request's body is not to be sent.

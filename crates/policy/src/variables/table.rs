@@ -367,6 +367,10 @@ variables! {
         set B, B = to!(fetch.between_bytes_timeout = Duration(t) => Some(t.max(0.0)));
         unset B = no!(fetch.between_bytes_timeout);
     }
+    BereqRetryConnect "bereq.retry_connect" Bool Any {
+        get B = of!(fetch => Bool(!fetch.connects_once));
+        set B, B = to!(fetch.connects_once = Bool(truth) => !truth);
+    }
     BereqBody "bereq.body" Body Any {
         unset FETCH = |run| run.unset_bereq_body();
     }
@@ -553,7 +557,7 @@ const _: () = {
     let mut row = 0;
     while row < VARIABLES.len() {
         let one = &VARIABLES[row];
-        assert!(one.variable as usize == row && row < 128, "rows are found by their numbers");
+        assert!(one.variable as usize == row && row < 256, "rows are found by their numbers");
         assert!(
             one.get.is_some() || one.set.is_some() || one.reset.is_some(),
             "a variable that nothing can be done with"

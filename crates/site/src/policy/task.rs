@@ -224,6 +224,8 @@ pub struct FetchTask {
     pub server_address: Option<SocketAddr>,
     /// How long the origin is waited for, where that is not what its settings say.
     pub waits: Waits,
+    /// Whether it is not sent again where the connection it went over turns out to be dead.
+    pub is_sent_once: bool,
     /// The configuration this request began with.
     pub site: SiteRef,
     /// What a policy keeps from state to state.
@@ -254,6 +256,7 @@ impl FetchTask {
             is_uncacheable: kind == FetchKind::Pass,
             server_address: None,
             waits: Waits::default(),
+            is_sent_once: false,
             site: site.clone(),
             state: None,
         }
@@ -266,7 +269,8 @@ impl FetchTask {
         let network = Network::of(self.client_address.map(|address| address.ip()), prefixes);
         let party = network.party(self.site.settings.limits.origin_network_percent);
         let limits = self.site.response_limits;
-        Terms { waits: self.waits, ends, limits, party: Some(party) }
+        let is_sent_once = self.is_sent_once;
+        Terms { waits: self.waits, ends, limits, party: Some(party), is_sent_once }
     }
 }
 

@@ -669,3 +669,47 @@ fn the_host_is_a_field_as_others_and_a_text_of_nothing_is_none() {
     let field = |name| scene.req.fields.get_str(name);
     assert_eq!([field("A"), field("B"), field("F")], [Some("h.example"), Some("h.example"), None]);
 }
+
+#[test]
+fn numbers_of_math() {
+    for (expression, expected) in [
+        ("math.strfromd(\"%.17f\", math.sin(math.constant(M_PI)))", "0.00000000000000012"),
+        ("\"\" + math.approx(math.sin(math.constant(M_PI)), 0.0)", "true"),
+        ("\"\" + (math.fpclassify(0.0) == math.fpclass(FP_ZERO))", "true"),
+        ("\"\" + math.pow(2.0, 10.0)", "1024.000"),
+        ("\"\" + math.lround(math.sqrt(2.0) * 100.0)", "141"),
+        ("\"\" + math.fmod(7.5, 2.0)", "1.500"),
+        ("\"\" + math.floor(-1.5)", "-2.000"),
+        ("math.strfromd(\"%g\", math.log(0.0))", "-inf"),
+        ("math.strfromd(\"%5f\", 1.0)", "failed: math.strfromd(\"%5f\", ...): Invalid format"),
+    ] {
+        assert_eq!(shown("import math;", expression), expected, "{expression}");
+    }
+}
+
+#[test]
+fn lifetimes_are_told_from_the_head_as_it_is_by_now() {
+    let (_, scene) = after(
+        State::BackendResponse,
+        "import std;",
+        "set beresp.ttl = 1s; set beresp.grace = 2s; set beresp.keep = 3s; set beresp.uncacheable = true; \
+         set beresp.http.Cache-Control = \"max-age=60, stale-while-revalidate=30\"; \
+         set beresp.http.Age = \"20\"; std.rfc_ttl();",
+    );
+    let answer = &scene.answer;
+    assert_eq!((answer.ttl, answer.grace, answer.keep), (40.0, 30.0, 0.0));
+    assert!(answer.uncacheable);
+    let (_, scene) = after(
+        State::BackendResponse,
+        "import std;",
+        "set beresp.status = 500; std.rfc_ttl(); return (deliver);",
+    );
+    assert!(scene.answer.has_no_life);
+}
+
+#[test]
+fn a_policy_says_whether_a_connection_is_tried_again() {
+    let set = "set bereq.retry_connect = !bereq.retry_connect;";
+    let (_, scene) = after(State::BackendFetch, "", set);
+    assert!(scene.fetch.connects_once);
+}

@@ -73,6 +73,7 @@ const VALUES: &[(&str, &str)] = &[
     ("bereq.is_bgfetch", "false"),
     ("bereq.media_ahead", "false"),
     ("bereq.is_hitmiss", "false"),
+    ("bereq.retry_connect", "true"),
     ("bereq.is_hitpass", "false"),
     ("bereq.retries", "0"),
     ("bereq.time", "Fri, 20 Nov 2026 12:00:00 GMT"),

@@ -86,7 +86,12 @@ impl Grammar {
     fn import(&mut self, module: &'static str) {
         self.line(&format!("import {module};"));
         self.modules.push(module);
-        self.functions.extend(freshet_vcl::signatures().filter(|(of, _)| *of == module));
+        let is_later = |name| (module, name) == ("std", "rfc_ttl");
+        let signatures = freshet_vcl::signatures().filter(|(of, signature)| {
+            // What Varnish 7.1 has not is left out.
+            *of == module && !is_later(freshet_vcl::Signature::name_of(signature))
+        });
+        self.functions.extend(signatures);
     }
 
     fn top(&mut self) {
