@@ -49,6 +49,8 @@ pub struct StoredHead {
     pub fetch_id: u64,
     /// How the body is kept.
     pub form: Form,
+    /// How often it had been used when it was confirmed last.
+    pub hits_before: u32,
 }
 
 impl StoredHead {
@@ -66,6 +68,7 @@ impl StoredHead {
             partial: false,
             fetch_id: 0,
             form: Form::default(),
+            hits_before: 0,
         }
     }
 

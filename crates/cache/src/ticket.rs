@@ -81,6 +81,15 @@ impl Ticket {
         indexed
     }
 
+    /// As [`Ticket::refresh`], of what is good for those that have it now and is not to be shared from then on, as
+    /// [`Ticket::hit_for_miss`] has it.
+    pub fn refresh_for_one(mut self, object: &Arc<Object>, head: StoredHead, marker: Marker) {
+        self.cache.refresh(self.pending.as_ref(), self.born_seq, object, head);
+        self.cache.forget(object);
+        self.cache.shard(&self.key).mark(self.key.hash(), marker);
+        self.end(WaitOutcome::TryAgain);
+    }
+
     /// Notes that the response was not fit to be shared: requests it would have been for fetch side by
     /// side for a while. Wakes those that wait. A marker does not survive the insertion of an object
     /// that answers such requests, and there may be fewer than wanted where very many are set.

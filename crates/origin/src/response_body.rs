@@ -239,25 +239,32 @@ impl OriginBody {
 
     /// Throws the rest away so that the connection can be used again, where that is little and
     /// comes at once; otherwise closes it.
-    pub async fn discard(mut self) {
+    pub async fn discard(self) {
+        self.discard_within(DISCARD_BYTES_MAX, DISCARD_TIME_MAX).await;
+    }
+
+    /// The same where that is as much as this, and comes in this time; how many content bytes came in all, where
+    /// it came to its end.
+    pub async fn discard_within(mut self, bytes_max: u64, time_max: Duration) -> Option<u64> {
         let rest = match self.source {
-            Source::Ended => return,
+            Source::Ended => return Some(self.received),
             Source::UntilClose => u64::MAX,
             Source::Length(left) => left,
             Source::Chunked(_) => 0,
             Source::Stream(_) => self.declared.map_or(0, |all| all.saturating_sub(self.received)),
         };
-        if rest > DISCARD_BYTES_MAX || !self.keep_alive {
-            return;
+        if rest > bytes_max || !self.keep_alive {
+            return None;
         }
         let mut thrown_away = [0; 4096];
         let reading = async {
-            let end = self.received.saturating_add(DISCARD_BYTES_MAX);
+            let end = self.received.saturating_add(bytes_max);
             while self.received < end
                 && !matches!(self.read(&mut thrown_away).await, Ok(0) | Err(_))
             {}
         };
-        timeout(DISCARD_TIME_MAX, reading).await.ok();
+        timeout(time_max, reading).await.ok();
+        self.is_ended().then_some(self.received)
     }
 
     /// Lets the connection go where no byte is to come.

@@ -36,6 +36,9 @@ pub struct Semantics {
     pub trusts_any_304: bool,
     /// What is stale is served in place of an error before the policy is asked (RFC 5861 §4).
     pub serves_stale_on_error: bool,
+    /// Any answer that is not kept ends what is stored in its place; otherwise one that is for nobody else, and no error
+    /// that passes.
+    pub ends_stored_by_all_not_kept: bool,
     /// Unsafe methods invalidate, and answers to POST may be kept (RFC 9111 §4.4, RFC 9110 §9.3.3).
     pub follows_methods: bool,
     /// A refusal of a range is not kept: it is asked again without one.
@@ -70,6 +73,7 @@ pub const RFC_9111: Semantics = Semantics {
     speaks_of_connections: false,
     trusts_any_304: false,
     serves_stale_on_error: true,
+    ends_stored_by_all_not_kept: false,
     follows_methods: true,
     asks_again_without_range: true,
     keeps_fresh_over_stale: false,
@@ -94,6 +98,7 @@ pub const VCL: Semantics = Semantics {
     speaks_of_connections: true,
     trusts_any_304: true,
     serves_stale_on_error: false,
+    ends_stored_by_all_not_kept: true,
     follows_methods: false,
     asks_again_without_range: false,
     keeps_fresh_over_stale: true,

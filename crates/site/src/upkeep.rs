@@ -14,6 +14,8 @@ use std::time::Duration;
 /// the memory lends for it, and how far it has come where it is a channel's manifest.
 pub struct Upkeep {
     keep_ms: AtomicU64,
+    /// When the object leaves at the latest, whatever lifetimes it was given since, until it is confirmed.
+    latest: AtomicU64,
     loan: Option<Arc<Loan>>,
     reached: OnceLock<Reached>,
     /// Who is told of its end, and by which number it is known.
@@ -30,7 +32,8 @@ impl Upkeep {
     ) -> Self {
         let watcher = scribe.map(|scribe| (Arc::clone(scribe), id));
         let reached = OnceLock::new();
-        let new = Self { keep_ms: AtomicU64::new(0), loan, reached, watcher };
+        let latest = AtomicU64::new(u64::MAX);
+        let new = Self { keep_ms: AtomicU64::new(0), latest, loan, reached, watcher };
         new.set_keep(keep);
         new
     }
@@ -38,6 +41,22 @@ impl Upkeep {
     /// Keeps it for this long beyond its grace from now on.
     pub fn set_keep(&self, keep: Duration) {
         self.keep_ms.store(u64::try_from(keep.as_millis()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// The same of one that was confirmed, which leaves by what it says now.
+    pub fn renew(&self, keep: Duration) {
+        self.set_keep(keep);
+        self.latest.store(u64::MAX, Relaxed);
+    }
+
+    /// Has the object leave at this time at the latest.
+    pub fn limit(&self, latest: UnixMillis) {
+        self.latest.fetch_min(latest.0, Relaxed);
+    }
+
+    /// When the object leaves at the latest.
+    pub fn latest(&self) -> UnixMillis {
+        UnixMillis(self.latest.load(Relaxed))
     }
 
     /// Says how far it has come, which is said once.

@@ -53,7 +53,8 @@ fn end_of(object: &Object, keep: Duration) -> UnixMillis {
     let freshness = object.freshness();
     let left = freshness.lifetime().saturating_sub(freshness.initial_age());
     let stale = freshness.received.plus(left);
-    stale.plus(freshness.stale_while_revalidate().saturating_add(keep))
+    let end = stale.plus(freshness.stale_while_revalidate().saturating_add(keep));
+    upkeep_of(object.body()).map_or(end, |upkeep| end.min(upkeep.latest()))
 }
 
 /// An object whose lifetimes are about to change, and when it leaves by those it has.
@@ -84,6 +85,10 @@ impl Expiry {
                 object.body().attach(Arc::new(Upkeep::new(keep, None, None, id)));
             }
             (_, None) => {}
+        }
+        if let Some(upkeep) = upkeep_of(object.body()) {
+            // Others make it stale or leave earlier, and do not have it stay longer.
+            upkeep.limit(at);
         }
         let keep = keep_of(&object);
         let end = end_of(&object, keep);

@@ -63,6 +63,17 @@ impl Source {
         }
     }
 
+    /// The origin's body, where it is from one.
+    pub(super) fn into_origin(self) -> Option<OriginBody> {
+        match self {
+            Self::Plain(body) => Some(body),
+            Self::Coded(coded) => match coded.from {
+                From::Origin(body) => Some(body),
+                From::Stored(_) => None,
+            },
+        }
+    }
+
     /// How many bytes have come.
     pub(super) fn received(&self) -> u64 {
         match self {

@@ -150,6 +150,7 @@ impl Asked {
             status,
             freshness,
             form: Form::default(),
+            hits_before: 0,
         }
     }
 }

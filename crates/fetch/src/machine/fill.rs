@@ -12,9 +12,16 @@ use freshet_worker::keepers::Passing;
 use freshet_worker::worker::Worker;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Room asked for at a time where the length is not known; the writer starts smaller by itself.
 const READ_BYTES: usize = 1 << 20;
+
+/// How much of a body is read to its end that was fetched for nobody and is not kept: more costs an origin more than
+/// a new connection does.
+const UNREAD_BYTES_MAX: u64 = 1 << 20;
+/// How long that may take.
+const UNREAD_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Why a fill ended early.
 #[derive(Debug)]
@@ -193,6 +200,13 @@ impl Flow {
     /// Tells those who read it that no more comes.
     pub(super) fn fail(self, error: BodyError) {
         self.writer.fail(error);
+    }
+
+    /// Nobody reads it any more, and nobody waits: what is left of it is thrown away where that is not much, so
+    /// that its connection can be used again. How much came in all, where it came to its end.
+    pub(super) async fn throw_away(self, error: BodyError) -> Option<u64> {
+        self.writer.fail(error);
+        self.source.into_origin()?.discard_within(UNREAD_BYTES_MAX, UNREAD_TIME_MAX).await
     }
 
     /// Moves some of it; whether that was all. `is_read`: somebody reads along, so what the origin

@@ -6,15 +6,15 @@ use super::asked::{Asked, Step};
 use super::coded::Incoming;
 use super::entry;
 use super::failure::Cause;
-use super::fill::Flow;
+use super::fill::{Broken, Flow};
 use super::stored::StoredBody;
 use freshet_cache::{LeftBy, Marker};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
-use freshet_site::policy::{Answer, FetchKind, Made};
+use freshet_site::policy::{FetchKind, Made};
 use freshet_site::synthetic::Synthetic;
-use freshet_store::Body;
+use freshet_store::{Body, BodyError};
 use freshet_telemetry::decisions::{NotStored, deciding_field};
 use freshet_wire::h1::Framing;
 use freshet_worker::keepers::Passing;
@@ -71,8 +71,10 @@ impl Answered {
             }
         }
         if let Some(ticket) = asked.plan.ticket.take() {
-            if let Some(stored) = asked.plan.stale.as_ref().filter(|_| asked.ends_stored(&answer)) {
-                asked.worker.shared.cache.forget(stored);
+            if let Some(stored) = asked.plan.stale.as_ref()
+                && asked.ends_stored(reason, answer.head.status)
+            {
+                asked.worker.shared.end(stored, asked.born);
             }
             let span = asked.plan.site.settings.cache.hit_for_miss;
             let span = answer.hit_for_miss.unwrap_or(span);
@@ -125,14 +127,16 @@ impl Answered {
 }
 
 impl Asked {
-    /// Whether what is stored is over, as its origin or policy gave an answer in its place that is for nobody else
-    /// (RFC 9111 §4.3.3). What only this request may not keep, and an error that passes, says nothing of it.
-    fn ends_stored(&self, answer: &Answer) -> bool {
-        use Reason::{NoStore, PassPolicy, Private, SetCookie};
-        let is_for_one =
-            matches!(answer.uncacheable, Some(NoStore | PassPolicy | Private | SetCookie));
-        let passes = answer.head.status >= 500 && self.plan.site.semantics.serves_stale_on_error;
-        is_for_one && !passes
+    /// Whether what is stored is over, as an answer came in its place that is not kept for this reason (RFC 9111 §4.3.3).
+    fn ends_stored(&self, reason: Reason, status: u16) -> bool {
+        use Reason::{NoRoom, NoStore, PassPolicy, Private, RequestNoStore, SetCookie};
+        match reason {
+            // It says nothing of what others may have.
+            RequestNoStore | NoRoom => false,
+            _ if self.plan.site.semantics.ends_stored_by_all_not_kept => true,
+            NoStore | PassPolicy | Private | SetCookie => status < 500,
+            _ => false,
+        }
     }
 }
 
@@ -148,6 +152,15 @@ impl Given {
             Ok(()) => {
                 flow.finish();
                 asked.note_body_ended(received, stored);
+            }
+            Err(Broken::Local(error @ BodyError::NoReaders))
+                if asked.plan.kind == FetchKind::Background =>
+            {
+                let broken = Broken::Local(error.clone());
+                match flow.throw_away(error).await {
+                    Some(received) => asked.note_body_ended(received, received),
+                    None => asked.note_body_broken(&broken, received),
+                }
             }
             Err(broken) => {
                 // What nobody waits for any more was given up, whether that was noticed or not.

@@ -104,8 +104,8 @@ impl Answered {
             false => asked.worker.shared.keepers.admit(&candidate, &memory),
         };
         let objective = objective_of(&asked.plan.site.settings, &asked.plan.key);
-        let object =
-            asked.insert(ticket, ObjectSpec { head, body: memory, variation, tags, objective });
+        let spec = ObjectSpec { head, body: memory, variation, tags, objective };
+        let object = asked.insert(ticket, spec, &admitted);
         if let Some(keep) = answer.keep {
             asked.worker.shared.expiry.watch(&object, keep);
         }
@@ -152,8 +152,8 @@ impl Asked {
         let hold = memory.reader(..);
         let tags = self.plan.site.name.tag_of_all().into_iter().collect();
         let objective = objective_of(&self.plan.site.settings, &self.plan.key);
-        let object =
-            ticket.insert(ObjectSpec { head, body: memory, variation: None, tags, objective });
+        let spec = ObjectSpec { head, body: memory, variation: None, tags, objective };
+        let object = self.insert(ticket, spec, &Admitted::by_nobody());
         self.worker.shared.expiry.watch(&object, keep);
         let fetched = Fetched::Object {
             stored: object.is_indexed(),
@@ -174,11 +174,15 @@ impl Asked {
     }
 
     /// Puts an object into the index. What was asked about is over, also where the new one varies otherwise and does
-    /// not take its place (RFC 9111 §4.3.3).
-    fn insert(&self, ticket: Ticket, spec: ObjectSpec) -> Arc<Object> {
+    /// not take its place, or not in all that keep the old one (RFC 9111 §4.3.3).
+    fn insert(&self, ticket: Ticket, spec: ObjectSpec, admitted: &Admitted) -> Arc<Object> {
         let object = ticket.insert(spec);
         if let Some(stale) = self.plan.stale.as_ref().filter(|_| object.is_indexed()) {
-            self.worker.shared.cache.forget(stale);
+            if admitted.is_by_nobody() || stale.variation() != object.variation() {
+                self.worker.shared.end(stale, self.born);
+            } else {
+                self.worker.shared.cache.forget(stale);
+            }
         }
         if self.worker.shared.cache.tell_crowded() {
             let url = String::from_utf8_lossy(self.plan.key.text()).into_owned();

@@ -3,7 +3,7 @@
 use super::asked::{Asked, Step};
 use super::failure::Cause;
 use super::{Fetched, entry};
-use freshet_cache::{Object, StoredHead, Ticket};
+use freshet_cache::{LeftBy, Marker, Object, StoredHead, Ticket};
 use freshet_content::heads;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Storability};
@@ -80,11 +80,18 @@ impl Asked {
             return self.fail(Cause::Contradiction.failure("what a 304 confirmed broke off"));
         }
         if let Some((upkeep, keep)) = upkeep_of(object.body()).zip(answer.keep) {
-            upkeep.set_keep(keep);
+            upkeep.renew(keep);
         }
+        let passes = match reason {
+            Reason::HitRevalidated => None,
+            // It says nothing of what others may have.
+            Reason::RequestNoStore => Some(Duration::ZERO),
+            _ => answer.hit_for_miss.or(Some(site.settings.cache.hit_for_miss)),
+        };
         entry::renew_head(&mut stored, answer, self.task.id);
+        stored.hits_before = u32::try_from(object.hits()).unwrap_or(u32::MAX);
         self.note_renewed(&object);
-        self.reply_renewed(object, ticket, stored, reason)
+        self.reply_renewed(object, ticket, stored, (reason, passes))
     }
 
     /// Waits until all of a body has come that is still on its way; whether it did.
@@ -128,28 +135,39 @@ impl Asked {
         stored.fields =
             update::stored_fields(&self.received(stored.status, &stored.fields), &rules);
         (stored.freshness, stored.fetch_id) = (answer.freshness, self.task.id);
-        self.reply_renewed(object, ticket, stored, Reason::MediaBehind)
+        self.reply_renewed(object, ticket, stored, (Reason::MediaBehind, None))
     }
 
-    /// Gives those that wait what was stored before, with a new head; `reason` says whether it is kept on.
+    /// Gives those that wait what was stored before, with a new head. Where it is not kept on, requests for it do not
+    /// wait for one another for the time that comes with the reason.
     fn reply_renewed(
         &mut self,
         object: Arc<Object>,
         ticket: Ticket,
         stored: StoredHead,
-        reason: Reason,
+        (reason, passes): (Reason, Option<Duration>),
     ) -> Step {
         let was_fresh = object.with_head(|head| head.freshness.is_fresh(self.task.now));
         let hold = Some(object.body().reader(..));
         if !entry::is_for_same(&stored, object.variation()) {
             // Where it is found is for other requests than it says now (RFC 9111 §4.1). It is good for the
             // one that asked, and those that wait look for one of theirs.
-            self.worker.shared.cache.forget(&object);
+            self.worker.shared.end(&object, self.born);
         }
-        let kept = ticket.refresh(&object, stored);
-        if !matches!(reason, Reason::HitRevalidated | Reason::MediaBehind) {
-            self.worker.shared.cache.forget(&object);
-        } else if kept {
+        let mut kept = false;
+        if let Some(span) = passes {
+            let fresh_until = stored.freshness.fresh_until();
+            let marker = Marker {
+                variation: object.variation().cloned(),
+                until: self.task.now.plus(span),
+                left_by: LeftBy { fetch_id: self.task.id, fresh_until },
+            };
+            ticket.refresh_for_one(&object, stored, marker);
+            self.worker.shared.end(&object, self.born);
+        } else {
+            kept = ticket.refresh(&object, stored);
+        }
+        if kept {
             let (site, request, born) = (&self.plan.site, self.plan.selecting(), self.born);
             let renewed = Renewed { site, object: &object, request, born, was_fresh };
             self.worker.shared.keepers.renewed(renewed);

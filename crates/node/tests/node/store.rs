@@ -2,10 +2,11 @@
 
 use crate::client::{Answer, Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, run_within, until};
-use crate::origin::{Origin, fresh, head, ranged, response};
+use crate::origin::{Origin, Request, fresh, head, ranged, response};
 use freshet_cache::Cache;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use tokio::task::spawn_local;
 use tokio::time::{Duration, sleep};
@@ -337,6 +338,69 @@ fn what_a_validation_said_outlives_the_process() {
                 assert_eq!((answer.field("x-words"), answer.body.len()), (Some("new"), 5000));
                 assert_eq!((again.count("disk_hits"), origin.count()), (1, 2));
             }
+        });
+    }
+}
+
+/// A node with a disk that has what the first answer was, `"old"`, which is stale and served for its grace.
+async fn stale_on_a_disk(setup: &Setup) -> TestNode {
+    let node = setup.start();
+    assert_eq!(get(&node, "/a").await.text(), "old");
+    until(|| written(&node) == 1).await;
+    node
+}
+
+/// An origin whose first answer is stale when it comes, and kept by disks; `then` gives the others.
+fn replaced(then: fn(&Request) -> Vec<u8>) -> Origin {
+    let is_first = AtomicBool::new(true);
+    Origin::serve(move |asked| {
+        if !is_first.swap(false, SeqCst) {
+            return then(asked);
+        }
+        let control = "Cache-Control: max-age=3600, stale-while-revalidate=3600";
+        response("200 OK", &["ETag: \"1\"", "Age: 4000", control], "old")
+    })
+}
+
+#[test]
+fn what_is_over_does_not_come_back_from_a_disk() {
+    type Then = fn(&Request) -> Vec<u8>;
+    let private: Then = |_| response("200 OK", &["Cache-Control: private"], "new");
+    let refused: Then = |asked| match asked.field("if-none-match") {
+        Some(_) => head("304 Same", &["ETag: \"1\"", "Cache-Control: no-store"], None),
+        None => response("200 OK", &["Cache-Control: no-store"], "new"),
+    };
+    // It leaves memory before it is asked for again.
+    let shortly: Then = |_| response("200 OK", &["Cache-Control: max-age=1"], "new");
+    let varies: Then = |_| {
+        let fields = ["Vary: Accept-Language", "Cache-Control: max-age=3600"];
+        response("200 OK", &fields, "new")
+    };
+    for (what, then) in
+        [("private", private), ("304", refused), ("short", shortly), ("varies", varies)]
+    {
+        run(async {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let store = format!("[[store]]\npath = \"{}\"\nsize = \"48MiB\"\n", path.display());
+            let origin = replaced(then);
+            let setup = Setup::of(&origin).and(&store);
+            let node = stale_on_a_disk(&setup).await;
+            let language = ["Accept-Language: is"];
+            assert_eq!(get_with(&node, "/a", &language).await.text(), "old");
+            let shared = &node.node.shared;
+            let key = shared.cache.key(crate::client::HOST, "/a");
+            until(|| node.count("fetches") == 2 && shared.cache.peek(&key).fetches == 0).await;
+            if what == "short" {
+                shared.cache.peek(&key).variants.iter().for_each(|object| {
+                    shared.cache.forget(object);
+                });
+            }
+            for _ in 0..2 {
+                let answer = get_with(&node, "/a", &["Accept-Language: da"]).await;
+                assert_eq!(answer.text(), "new", "{what}: {}", answer.cache());
+            }
+            assert_eq!(node.count("disk_hits"), 0, "{what}");
         });
     }
 }

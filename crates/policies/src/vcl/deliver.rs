@@ -39,7 +39,7 @@ pub(super) fn object_view<'a>(
         grace: freshness.stale_while_revalidate().as_secs_f64(),
         keep: keep_of(object).as_secs_f64(),
         time: received,
-        hits: object.hits(),
+        hits: object.hits().saturating_sub(head.hits_before.into()),
         uncacheable: false,
         can_esi: head.form.parts,
         storage: loan_of(object.body()).and_then(|loan| policy.storage_index(loan.share().name())),

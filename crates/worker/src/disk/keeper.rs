@@ -5,9 +5,10 @@ use super::meta::millis;
 use super::promote;
 use crate::keepers::{Admission, Candidate, Keeper, Purgeable, Renewed, Restoring, Used, Wanted};
 use crate::worker::Worker;
-use freshet_cache::{Key, Purge};
+use freshet_cache::{Key, Object, Purge};
 use freshet_disk::purges::{Soft, Target};
 use freshet_disk::{Disks, Pending};
+use freshet_store::Standing;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +26,14 @@ impl Keeper for DiskKeeper {
 
     fn renewed(&self, renewed: &Renewed<'_>) {
         renew(&self.0, renewed);
+    }
+
+    fn ended(&self, object: &Object, born: u64) {
+        let key = object.key().hash();
+        if self.0.may_have(key) || object.body().standing() == Standing::Waits {
+            // Whoever has the answer need not wait until a disk has noted it.
+            drop(self.0.supersede(key, born));
+        }
     }
 
     fn may_have(&self, key: &Key) -> bool {

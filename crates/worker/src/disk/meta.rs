@@ -133,6 +133,7 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
         partial: false,
         fetch_id: 0,
         form,
+        hits_before: 0,
     };
     Some(Meta { key, head, variation })
 }

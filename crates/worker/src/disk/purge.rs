@@ -4,7 +4,7 @@ use crate::expiry::Ending;
 use crate::handover::Giving;
 use crate::keepers::Purgeable;
 use crate::worker::Shared;
-use freshet_cache::{Key, Purge};
+use freshet_cache::{Key, Object, Purge};
 use freshet_config::bans::BanSettings;
 use freshet_disk::Pending;
 use freshet_site::durability::Durability;
@@ -48,6 +48,13 @@ impl Shared {
     pub fn purge_all(&self, how: Purge) -> Purged {
         let pending = self.keepers.evict(&Purgeable::All, how);
         self.purged(self.cache.purge_all(how), pending, &Purgeable::All, how)
+    }
+
+    /// Ends an object in whose place a fetch that was `born` then, in the order of purges on disks, brought something else:
+    /// in memory and wherever else it is kept.
+    pub fn end(&self, object: &Arc<Object>, born: u64) {
+        self.keepers.ended(object.original(), born);
+        self.cache.forget(object);
     }
 
     /// From now on what is stored may be something that was purged elsewhere, in memory and on the disks.

@@ -12,6 +12,7 @@
 //! | a look-up found nothing in memory | [`Keepers::restore`] |
 //! | an object was used again | [`Keepers::used`] |
 //! | an origin said that one is still good | [`Keepers::renewed`] |
+//! | an origin gave something else in the place of one | [`Keepers::ended`] |
 //! | something is purged | [`Keepers::evict`] |
 
 use crate::worker::Worker;
@@ -45,6 +46,13 @@ pub trait Keeper: Send + Sync {
     /// An origin said that an object that memory has is still good.
     fn renewed(&self, renewed: &Renewed<'_>) {
         let _ = renewed;
+    }
+
+    /// An object that memory has is over, by an answer to a fetch that was `born` then in the order of purges on
+    /// disks. It lets go what it has of the resource from before that: at least what it would give in the
+    /// object's place.
+    fn ended(&self, object: &Object, born: u64) {
+        let _ = (object, born);
     }
 
     /// Whether it may have responses of a resource. It looks at memory only.
@@ -214,6 +222,11 @@ impl Keepers {
         self.0.iter().for_each(|keeper| keeper.renewed(&renewed));
     }
 
+    /// Tells all that an object is over, by an answer to a fetch that was `born` then in the order of purges on disks.
+    pub fn ended(&self, object: &Object, born: u64) {
+        self.0.iter().for_each(|keeper| keeper.ended(object, born));
+    }
+
     /// Whether one may have responses of a resource. It looks at memory only.
     pub fn may_have(&self, key: &Key) -> bool {
         self.0.iter().any(|keeper| keeper.may_have(key))
@@ -255,6 +268,11 @@ impl Keepers {
 }
 
 impl Admitted {
+    /// Whether nobody else is to have it.
+    pub fn is_by_nobody(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// A response that nobody else is to have.
     pub fn by_nobody() -> Self {
         Self(Vec::new())
