@@ -2,6 +2,7 @@
 //! far it has come.
 
 use crate::shares::Loan;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::Object;
 use freshet_channels::Reached;
 use freshet_store::Body;

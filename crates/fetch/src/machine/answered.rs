@@ -132,6 +132,16 @@ impl Asked {
         self.no_answer(failure).await
     }
 
+    /// A body broke off that nobody waited for, and whose answer was told to nobody: what it was to take over
+    /// from stays.
+    pub(super) fn body_given_up(mut self: Box<Self>, broken: Broken, flow: Flow) -> Step {
+        self.worker.stats.fetches_failed.increment();
+        self.note_body_broken(&broken, flow.received());
+        let failure = broken.failure();
+        flow.fail(broken.into_body_error());
+        self.fail(failure)
+    }
+
     /// Whether the answer is of no use to others and would take the place of an object that still
     /// is, as a policy sees it.
     fn would_spoil(&self, answer: &Answer) -> bool {

@@ -9,10 +9,11 @@ use super::road::Road;
 use super::{Fetched, SentPart};
 use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
 use freshet_http::fields::Fields;
-use freshet_http::freshness::Freshness;
+use freshet_http::freshness::{Freshness, Reuse};
 use freshet_http::reason::Reason;
 use freshet_http::update;
 use freshet_origin::response_body::OriginBody;
+use freshet_site::policy::FetchKind;
 use freshet_site::shares::{Loan, loan_of};
 use freshet_site::synthetic::Synthetic;
 use freshet_site::upkeep::Upkeep;
@@ -24,6 +25,8 @@ use std::time::Duration;
 
 /// Times a broken fill is taken up again from where it broke.
 const RESUMES_MAX: usize = 3;
+/// Bytes up to which what is fetched behind what is stale takes its place when it is whole, and not when it begins.
+const TAKEN_OVER_BYTES_MAX: u64 = 1 << 20;
 
 /// An object whose body is to come, or came. Whoever waited for it was told.
 pub(super) struct Kept {
@@ -76,11 +79,18 @@ impl Answered {
         let mut flow = flow.kept_to(end.map_or(bytes_max, |_| u64::MAX));
         let hold = memory.reader(..);
         let mut is_whole = false;
-        if !answer.stream {
-            match flow.ahead(asked.ahead_bytes_max(&answer)).await {
+        let takes_over = end.is_none_or(|end| end <= TAKEN_OVER_BYTES_MAX)
+            && asked.takes_over_whole()
+            && answer.stream;
+        if !answer.stream || takes_over {
+            let bytes_max = if takes_over { TAKEN_OVER_BYTES_MAX } else { u64::MAX };
+            match flow.ahead(asked.ahead_bytes_max(&answer).min(bytes_max)).await {
                 Ok(all) => is_whole = all,
                 Err(broken) => {
                     asked.plan.ticket = Some(ticket);
+                    if takes_over {
+                        return asked.body_given_up(broken, flow);
+                    }
                     return asked.body_failed(broken, Some(flow)).await;
                 }
             }
@@ -166,6 +176,15 @@ impl Asked {
         };
         self.reply(fetched);
         Step::Over
+    }
+
+    /// Whether nobody waits for what comes, and something is served in its place until it is whole: what breaks off
+    /// is to take no page away that can still be served.
+    fn takes_over_whole(&self) -> bool {
+        let serves = |stale: &Arc<Object>| {
+            stale.is_indexed() && stale.reuse(self.task.now) == Reuse::StaleWhileRevalidate
+        };
+        self.plan.kind == FetchKind::Background && self.plan.stale.as_ref().is_some_and(serves)
     }
 
     /// The memory what is fetched is kept in.

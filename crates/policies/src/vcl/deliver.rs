@@ -9,7 +9,7 @@ use freshet_content::chain::accepts_gzip;
 use freshet_content::heads::weaken_etag;
 use freshet_http::fields::Fields;
 use freshet_http::message::{ResponseHead, Version, reason_phrase};
-use freshet_http::reason::Reason;
+use freshet_http::reason::{Group, Reason};
 use freshet_site::policy::{ClientTask, Deliver, Made, Served, Shaping};
 use freshet_site::shares::{TRANSIENT, loan_of};
 use freshet_site::snapshot::Snapshot;
@@ -44,6 +44,11 @@ pub(super) fn object_view<'a>(
         can_esi: head.form.parts,
         storage: loan_of(object.body()).and_then(|loan| policy.storage_index(loan.share().name())),
     }
+}
+
+/// Whether an object is not kept on, for a reason that its origin or the policy gave.
+fn is_passed(served: Served<'_>) -> bool {
+    served.object.is_some() && served.reason.group() == Group::Storage
 }
 
 /// What a policy sees of a response that was not kept.
@@ -139,8 +144,12 @@ pub(super) fn deliver(
                 .map(|(made, fields, status)| passed_view(made, fields, *status, served, task)),
         };
         // A hit was counted when it was found; what is delivered to the first is its zeroth.
-        let object = object
-            .map(|object| ObjectView { hits: if served.hit { object.hits } else { 0 }, ..object });
+        let object = object.map(|object| ObjectView {
+            hits: if served.hit { object.hits } else { 0 },
+            // What a 304 confirmed and forbade to keep is this request's alone.
+            uncacheable: object.uncacheable || is_passed(served),
+            ..object
+        });
         let streams = served.object.is_none_or(|object| !object.body().is_complete());
         let mut delivery = Delivery {
             time: seconds(task.now),
