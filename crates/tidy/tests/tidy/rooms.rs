@@ -181,7 +181,7 @@ fn largest_knot<'a>(arrows: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<&'a st
             |other: &&&str| ends[*module].contains(**other) && ends[**other].contains(*module);
         arrows.keys().filter(is_mutual).copied().collect()
     };
-    arrows.keys().map(|module| knot(&module)).max_by_key(Vec::len).unwrap_or_default()
+    arrows.keys().map(knot).max_by_key(Vec::len).unwrap_or_default()
 }
 
 #[test]
