@@ -5,11 +5,11 @@
 //! template as a range is drawn for each request.
 //!
 //! ```
-//! use freshet_lab::load::workload::Workload;
+//! use freshet_load::workload::Workload;
 //!
 //! let workload = Workload::single("1MB", "/1MB/.file?live={1-140400}")?;
 //! assert_eq!(workload.classes(), ["1MB"]);
-//! # Ok::<(), freshet_lab::LabError>(())
+//! # Ok::<(), freshet_load::LabError>(())
 //! ```
 
 use super::random::Random;
