@@ -1,6 +1,6 @@
 //! The policy language: VCL 4.0 and 4.1, compiled in process and run in bounded time.
 //!
-//! Here a text becomes a [`Program`]: [`compile`] makes it and says all that is wrong with it, [`format`]
+//! Here a text becomes a [`Program`]: [`compile`] makes it and says all that is wrong with it, [`format()`]
 //! lays it out, [`explain()`] says what it does, [`trials`] tries it without a network. How a program runs is
 //! the business of `freshet_policy`, the room below: [`Policy::load`] gives a program a name and makes its
 //! objects; [`Policy::run`] runs one state of a request or of a fetch over a [`View`] of its messages and
