@@ -85,6 +85,9 @@ pub struct TcpFigures {
     pub round_trip_us: u64,
 }
 
+/// From this share of a processor on, waiting for one included, a thread of the generator is taken for the limit.
+pub const GENERATOR_BUSY_MAX: f64 = 0.9;
+
 /// What the generator itself cost.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ClientFigures {

@@ -2,8 +2,8 @@
 
 use super::limits::{CONNECT_MAX, SILENCE_MAX, SPARE_DESCRIPTORS};
 use super::measurement::{
-    ClassFigures, ClientFigures, HitSource, Latency, Measurement, OriginFigures, PowerFigures,
-    Series, ServerFigures,
+    ClassFigures, ClientFigures, GENERATOR_BUSY_MAX, HitSource, Latency, Measurement,
+    OriginFigures, PowerFigures, Series, ServerFigures,
 };
 use super::meter::{Interval, Meter, histogram};
 use super::thread::{Beat, Report, Thread, clock};
@@ -20,9 +20,6 @@ use std::time::Duration;
 
 /// How often the watching thread looks around.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// From this share of a processor on, waiting for one included, a thread is taken for the limit.
-const BUSY_LIMIT: f64 = 0.9;
 
 /// How long a server may take to accept the first connection.
 const FIRST_CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -394,7 +391,7 @@ impl<'a> Watch<'a> {
             cpu_seconds_per_gb: cpu_ns as f64 / meter.received_bytes.max(1) as f64,
             busiest,
             waited,
-            is_limit: busiest + waited > BUSY_LIMIT,
+            is_limit: busiest + waited > GENERATOR_BUSY_MAX,
         };
         let goodput_bps = meter.received_bytes as f64 * 8.0 / seconds;
         // The kernel's counts are over the lives of the connections: their ratio to what was

@@ -20,6 +20,9 @@ const DOWNLOAD_BYTES_MAX: u64 = 1 << 40;
 /// How long playlists of a channel may be kept. A playlist lives for a segment; one second of age costs
 /// a viewer nothing, since players start three segments behind the newest.
 const PLAYLIST_MAX_AGE_S: u64 = 1;
+/// Target durations that what was waited for stays the answer to what named it: who comes late gets it from a cache
+/// (Apple, "Reduce latency with HLS Blocking Playlist Reload", WWDC 2020).
+const TARGETS_OF_WAITED_FOR: u64 = 6;
 
 /// How long the page may be kept: browsers keep it too, and the next program may have another one.
 const PAGE_MAX_AGE_S: u64 = 10;
@@ -178,7 +181,11 @@ impl Place<'_> {
             Kind::OnDemand => self.manifest(content, HLS_TYPE, STATIC_MAX_AGE_S),
             Kind::Live => {
                 let end = self.schedule.listed(kind, self.now).end;
-                let mut resource = self.manifest(content, HLS_TYPE, PLAYLIST_MAX_AGE_S);
+                let max_age_s = match growth::is_news(PLAYLIST, self.query) {
+                    true => TARGETS_OF_WAITED_FOR * self.schedule.segment_ms.div_ceil(1000),
+                    false => PLAYLIST_MAX_AGE_S,
+                };
+                let mut resource = self.manifest(content, HLS_TYPE, max_age_s);
                 resource.modified = match self.schedule.edge(self.now) {
                     Some(edge) => self.schedule.parts_end(edge.parts),
                     None => self.schedule.live_start(end),
@@ -366,8 +373,11 @@ mod tests {
         let path = "/channel-4/variant01/hlsha/405KB/playlist.m3u8";
         let settings = Settings::default();
         let schedule = settings.schedule().unwrap();
-        let at = |ms| find(&settings, &schedule, path, "", UnixMillis(NOW.0 + ms)).unwrap();
+        let asked =
+            |query, ms| find(&settings, &schedule, path, query, UnixMillis(NOW.0 + ms)).unwrap();
+        let at = |ms| asked("", ms);
         assert_eq!(at(0).max_age_s, 1);
+        assert_eq!(asked("_HLS_msn=9&_HLS_part=1", 0).max_age_s, 36);
         assert_eq!(at(0).etag, at(5999).etag);
         assert_ne!(at(0).etag, at(6000).etag);
         assert_eq!(at(6000).modified, UnixMillis(NOW.0 + 6000));

@@ -23,7 +23,7 @@ pub use result::{ExtraPlot, ExtraTable, Kpi, Machine, Outcome, SCHEMA, Step, Ver
 use crate::origin::{self, Origin};
 use freshet_base::clock::UnixMillis;
 use freshet_load::error::{LabError, require};
-use freshet_load::measurement::Measurement;
+use freshet_load::measurement::{ClientFigures, Measurement};
 use freshet_load::observe::{Observer, Power, PowerSource, Server};
 use freshet_load::target::Target;
 use freshet_load::workload::{Draw, Workload};
@@ -295,16 +295,7 @@ impl<'a> Bench<'a> {
         if let Some(why) = &measured.cut_short {
             self.outcome.cut_short = Some(format!("{name}: {why}"));
         }
-        if measured.client.is_limit {
-            let (busy, waited) = (measured.client.busiest, measured.client.waited);
-            self.warn(format!(
-                "{name}: the generator was busy for {:.0} % of the time and waited for a processor for \
-                 {:.0} %: it, not the server, may be the limit. Give it more threads or processors of \
-                 its own (--threads, --cpus)",
-                busy * 100.0,
-                waited * 100.0
-            ));
-        }
+        self.warn_of_generator(name, &measured.client);
         if let Some(rule) = &measured.violation {
             self.warn(format!("{name}: the server broke HTTP: {rule}"));
         }
@@ -314,6 +305,19 @@ impl<'a> Bench<'a> {
         let run = 1 + self.outcome.steps.iter().filter(|step| step.name == name).count() as u32;
         self.outcome.steps.push(Step { name: name.to_owned(), run, x, measured });
         Ok(self.outcome.steps.last().expect("it was pushed"))
+    }
+
+    /// Says where the generator, not the server, may have been the limit.
+    pub(super) fn warn_of_generator(&mut self, name: &str, client: &ClientFigures) {
+        if client.is_limit {
+            self.warn(format!(
+                "{name}: the generator was busy for {:.0} % of the time and waited for a processor for \
+                 {:.0} %: it, not the server, may be the limit. Give it more threads or processors of \
+                 its own (--threads, --cpus)",
+                client.busiest * 100.0,
+                client.waited * 100.0
+            ));
+        }
     }
 
     /// Asks for each thing once, so that it is in the cache; `workload` has a sequence and `count` are

@@ -7,7 +7,8 @@ use super::{Bench, ExtraTable, Kpi, Moment, Outcome, Setup, Step};
 use crate::viewers::{self, Figures, Pace, Quality, Target, Tls, Viewers, Viewing};
 use freshet_load::error::{LabError, require};
 use freshet_load::measurement::{
-    ClientFigures, Latency, Measurement, OriginFigures, PowerFigures, Series, ServerFigures,
+    ClientFigures, GENERATOR_BUSY_MAX, Latency, Measurement, OriginFigures, PowerFigures, Series,
+    ServerFigures,
 };
 use freshet_load::observe::Reading;
 use freshet_load::{Errors, Progress};
@@ -233,14 +234,17 @@ fn watch(
     let figures = group.stop();
     let cpu = process_cpu_seconds() - cpu_before;
     let cut_short = bench.is_over().then(|| "it was interrupted".to_owned());
+    let threads = bench.setup.threads.min(players);
+    let busiest = busiest_half(&watch.series.client_busy) / threads as f64;
     let mut measured = measurement(&figures, seconds, watch.series);
     measured.connections = players;
     measured.client = ClientFigures {
-        threads: bench.setup.threads.min(players),
+        threads,
         cpu_seconds: cpu,
         cpu_us_per_request: cpu * 1e6 / figures.responses.max(1) as f64,
         cpu_seconds_per_gb: cpu * 1e9 / figures.body_bytes.max(1) as f64,
-        busiest: cpu / seconds / bench.setup.threads.min(players) as f64,
+        busiest,
+        is_limit: busiest > GENERATOR_BUSY_MAX,
         ..ClientFigures::default()
     };
     measured.cut_short = cut_short;
@@ -267,8 +271,17 @@ fn watch(
         let watts = (end.joules? - first.joules?) / seconds;
         Some(PowerFigures { source: power.describe(), watts })
     });
+    bench.warn_of_generator(&name, &measured.client);
     bench.outcome.steps.push(Step { name, run: 1, x: players as f64, measured });
     Ok(figures)
+}
+
+/// The mean of the greater half: players that are still coming leave a generator idle at first.
+fn busiest_half(busy: &[f64]) -> f64 {
+    let mut busy = busy.to_vec();
+    busy.sort_by(f64::total_cmp);
+    let half = &busy[busy.len() / 2..];
+    half.iter().sum::<f64>() / half.len().max(1) as f64
 }
 
 /// What is seen of a group interval by interval.
@@ -380,4 +393,17 @@ fn process_cpu_seconds() -> f64 {
 pub fn audience(channels: u32, titles: u32) -> Vec<Viewing> {
     let offer = crate::origin::Settings { channels, titles, ..crate::origin::Settings::default() };
     Viewing::all(&offer, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_is_busy_as_in_its_busier_half() {
+        let ramp_then_full = [0.1, 0.5, 0.98, 0.96, 0.97, 0.3];
+        assert!(busiest_half(&ramp_then_full) > GENERATOR_BUSY_MAX);
+        assert!(busiest_half(&[0.2, 0.8, 0.85]) < GENERATOR_BUSY_MAX);
+        assert_eq!(busiest_half(&[]), 0.0);
+    }
 }
