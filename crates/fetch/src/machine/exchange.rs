@@ -10,7 +10,7 @@ use freshet_cache::{Failure, Key, Ticket};
 use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
-use freshet_origin::{Origin, OriginError, OriginId, OriginResponse, exchange_within};
+use freshet_origin::{HttpVersion, Origin, OriginError, OriginId, OriginResponse, exchange_within};
 use freshet_site::body::{ClientBodyError, RequestBody};
 use freshet_site::policy::{FetchKind, OriginChoice};
 use freshet_site::site::Site;
@@ -97,6 +97,12 @@ impl Asked {
         !self.body_sent && (error.not_sent() || is_failed_over(of, error))
     }
 
+    /// Whether the one client an answer is for gets its trailers: servers of gRPC ask for this word, and what is for
+    /// all is asked for without regard to who was first.
+    fn takes_trailers(&self) -> bool {
+        self.plan.kind == FetchKind::Pass && self.plan.client.fields.has_token("te", "trailers")
+    }
+
     async fn ask_one(
         &mut self,
         origin: &Arc<Origin>,
@@ -121,6 +127,9 @@ impl Asked {
         let is_parent = self.task.site.upstreams.is_parent(origin.id);
         self.worker.shared.applied.put_into(&mut self.task.request.fields, is_parent);
         super::prepare::without_spaces(&mut self.task.request);
+        if origin.settings.http != HttpVersion::Http1 && self.takes_trailers() {
+            self.task.request.fields.set("TE", "trailers");
+        }
         let of_client = is_parent.then(|| super::prepare::name_as_in_key(&mut self.task)).flatten();
         let (request, terms) = (&self.task.request, self.task.terms());
         let asking = exchange_within(&pool, origin, request, body, &mut on_interim, terms);

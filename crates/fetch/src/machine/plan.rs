@@ -36,6 +36,8 @@ pub struct Plan {
     selecting: Option<Fields>,
     /// Whether the origin hears of who the client is, so that its answer is nothing for others.
     pub(super) names_client: bool,
+    /// Whether the origin does not hear of the port that the client came to.
+    pub(super) hides_port: bool,
     pub(super) client_address: Option<SocketAddr>,
     /// Where the client reached the node.
     pub(super) server_address: Option<SocketAddr>,
@@ -143,16 +145,18 @@ impl Plan {
     fn begin(task: &mut ClientTask, key: Arc<Key>, kind: FetchKind) -> Self {
         let site = task.site.clone();
         let state = site.policy.begin_fetch(task, kind);
+        let client = match kind {
+            FetchKind::Pass => task.request.clone(),
+            FetchKind::Miss | FetchKind::Background => prepare::for_all(task),
+        };
         Self {
             parent: task.id,
             transcript: Rc::clone(&task.transcript),
             kind,
             state,
             request: RequestHead::default(),
-            client: match kind {
-                FetchKind::Pass => task.request.clone(),
-                FetchKind::Miss | FetchKind::Background => prepare::for_all(task),
-            },
+            hides_port: client.authority != task.request.authority,
+            client,
             selecting: (kind != FetchKind::Pass && !site.semantics.forwards_as_it_is)
                 .then(|| selecting::sent(task)),
             names_client: kind == FetchKind::Pass && prepare::names_client(task),

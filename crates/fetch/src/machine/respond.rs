@@ -5,7 +5,7 @@ use super::asked::{Asked, Step};
 use super::failure::Cause;
 use super::prepare::is_for_all;
 use super::records::{self, Closing};
-use super::{Fetched, entry};
+use super::{Fetched, entry, places};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
 use freshet_content::heads;
@@ -63,6 +63,9 @@ impl Asked {
         // A policy sees what concerned the connection, and may add to it.
         if !semantics.speaks_of_connections || head.status == 304 {
             hop_by_hop::strip(&mut head.fields);
+        }
+        if self.plan.hides_port {
+            places::of_any_port(&self.plan.client, &mut head.fields);
         }
         if let (304, Some(stale)) = (head.status, &self.plan.stale) {
             body.discard().await;

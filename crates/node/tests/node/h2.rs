@@ -513,6 +513,8 @@ async fn echo(listener: TcpListener) {
     let (socket, _) = listener.accept().await.unwrap();
     let mut connection = h2::server::handshake(socket).await.unwrap();
     while let Some(Ok((call, mut respond))) = connection.accept().await {
+        // Servers of gRPC end the call of who does not say that trailers reach it.
+        assert_eq!(call.headers().get("te").map(HeaderValue::as_bytes), Some(&b"trailers"[..]));
         let mut send = respond.send_response(Response::new(()), false).unwrap();
         let mut heard = call.into_body();
         spawn_local(async move {

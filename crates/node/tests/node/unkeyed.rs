@@ -175,6 +175,34 @@ fn an_answer_to_post_is_kept_only_where_a_get_would_bring_it() {
 }
 
 #[test]
+fn a_redirection_leads_to_the_port_a_client_came_to() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let place = format!("Location: http://{}/new", asked.field("host").unwrap());
+            let elsewhere = "Location: http://other.example/new".to_owned();
+            let place = if asked.target() == "/elsewhere" { elsewhere } else { place };
+            response("301 Moved Permanently", &[&place, "Cache-Control: max-age=60"], "")
+        });
+        let node = TestNode::before(&origin);
+        let port = node.address().port();
+        for (target, place) in [
+            ("/a", "/new"),
+            // A hit.
+            ("/a", "/new"),
+            ("/elsewhere", "http://other.example/new"),
+        ] {
+            let mut client = Client::to(&node).await;
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: {HOST}:{port}\r\n\r\n")).await;
+            assert_eq!(client.answer("GET").await.field("location"), Some(place), "{target}");
+        }
+        // Who came to the scheme's own port is told what the origin said.
+        let place = format!("http://{HOST}/new");
+        assert_eq!(get(&node, "/b").await.field("location"), Some(&*place));
+        assert_eq!(origin.count(), 3);
+    });
+}
+
+#[test]
 fn a_selecting_field_that_was_named_away_selects_nothing() {
     run(async {
         let origin = Origin::serve(|asked| {

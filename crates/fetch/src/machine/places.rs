@@ -1,0 +1,60 @@
+//! Places that an answer names, where its origin was not told of the port that the client came to.
+
+use freshet_http::fields::Fields;
+use freshet_http::message::RequestHead;
+
+/// Fields of a response that name places of the origin (RFC 9110 §§ 8.7, 10.2.2).
+const PLACES: [&str; 2] = ["location", "content-location"];
+
+/// Has places of the site that was `asked` leave its name out: they are then of whatever port a client came to,
+/// and without it a redirection to `http://host/a` leads clients of `http://host:8080` to another server.
+pub(super) fn of_any_port(asked: &RequestHead, fields: &mut Fields) {
+    for name in PLACES {
+        let path = fields.get_str(name).and_then(|place| path_at(asked, place)).map(str::to_owned);
+        if let Some(path) = path {
+            fields.set(name, path);
+        }
+    }
+}
+
+/// The path and what follows it of a `place` at the scheme and authority that were `asked`, unless it is elsewhere.
+fn path_at<'a>(asked: &RequestHead, place: &'a str) -> Option<&'a str> {
+    let (scheme, rest) = place.split_once("://")?;
+    let path = rest.get(asked.authority.len()..)?;
+    let authority = rest.get(..asked.authority.len())?;
+    let is_here = scheme.eq_ignore_ascii_case(asked.scheme.as_str())
+        && authority.eq_ignore_ascii_case(&asked.authority);
+    // A path that begins with two slashes would be read as an authority (RFC 3986 §4.2).
+    let is_path = path.starts_with('/') && !path.starts_with("//");
+    match path {
+        "" if is_here => Some("/"),
+        _ => Some(path).filter(|_| is_here && is_path),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_the_site_lose_its_name_and_others_stay() {
+        let asked = RequestHead { authority: "tv.example".into(), ..RequestHead::default() };
+        for (place, expected) in [
+            ("http://tv.example/a?b#c", "/a?b#c"),
+            ("HTTP://TV.example", "/"),
+            ("http://tv.example:8080/a", "http://tv.example:8080/a"),
+            ("https://tv.example/a", "https://tv.example/a"),
+            ("http://tv.example.org/a", "http://tv.example.org/a"),
+            ("http://tv.example//evil.example/a", "http://tv.example//evil.example/a"),
+            ("http://tv.example?a", "http://tv.example?a"),
+            ("http://tv.ex\u{e4}mple/a", "http://tv.ex\u{e4}mple/a"),
+            ("//tv.example/a", "//tv.example/a"),
+            ("/a", "/a"),
+            ("a", "a"),
+        ] {
+            let mut fields: Fields = [("Location", place)].into_iter().collect();
+            of_any_port(&asked, &mut fields);
+            assert_eq!(fields.get_str("location"), Some(expected), "{place}");
+        }
+    }
+}
