@@ -1,7 +1,7 @@
 //! Where notifications may go. A client that could aim them at this machine, or at what only this
 //! machine reaches, would have the platform ask in its place (server-side request forgery).
 
-use crate::problem::Problem;
+use freshet_documents::problem::Problem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Which addresses are not asked, besides those that no callback should have.

@@ -2,13 +2,13 @@
 //! ETSI GS MEC 011.
 
 use crate::platform::Answer;
-use crate::problem::Problem;
-use crate::query::decode_form;
 use crate::token::{Claims, Issuer, thumbprint};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use freshet_documents::problem::Problem;
+use freshet_documents::query::decode_form;
 use freshet_limits::Rate;
 use serde_json::json;
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@
 //! renamed.
 
 use crate::limits::RECORD_BYTES_MAX;
-use crate::tree::{Change, Tree};
+use freshet_documents::tree::{Change, Tree};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};

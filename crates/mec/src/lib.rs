@@ -42,17 +42,11 @@ pub mod notify;
 pub mod objective;
 mod platform;
 pub mod position;
-pub mod problem;
-mod query;
 pub mod radio;
 mod random;
 mod runtime;
 pub mod serve;
-mod shape;
-mod table;
-mod time;
 pub mod token;
-mod tree;
 
 pub use callback::CallbackPolicy;
 pub use client::Client;
@@ -62,5 +56,4 @@ pub use platform::{
     Access, Answer, App, Call, Decision, DeviceApp, Host, Identified, Neighbour, NeighbourApp,
     PacketPath, Platform, Resolved, Setup, Technology,
 };
-pub use problem::Problem;
 pub use token::Issuer;

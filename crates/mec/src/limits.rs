@@ -20,10 +20,6 @@ pub const PACKAGE_BYTES_MAX: usize = 2 << 30;
 pub const PACKAGE_SILENCE_MS_MAX: u64 = 10_000;
 /// Packages that are received or checked at a time.
 pub const UPLOADS_MAX: usize = 4;
-/// Deepest JSON, in objects and lists within each other. The standard's own types have ten.
-pub const DEPTH_MAX: usize = 32;
-/// Mistakes of a body that are named.
-pub const MISTAKES_MAX: usize = 16;
 /// Documents the platform holds, of all clients and interfaces.
 pub const DOCUMENTS_MAX: usize = 65_536;
 /// Documents one client may have made and not removed: services, rules, registrations.
@@ -34,14 +30,8 @@ pub const SUBSCRIPTIONS_PER_CLIENT_MAX: usize = 256;
 pub const BYTES_PER_CLIENT_MAX: usize = 16 << 20;
 /// Bytes of all documents, written out as JSON; in memory they are some times as large.
 pub const BYTES_MAX: usize = 128 << 20;
-/// Documents in one answer; the rest is on the next page.
-pub const PAGE_MAX: usize = 256;
 /// Bytes of documents in one answer, unless one alone has more; the rest is on the next page.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Longest value of a filter, and longest query, in bytes.
-pub const QUERY_BYTES_MAX: usize = 8192;
-/// Conditions of one filter.
-pub const CONDITIONS_MAX: usize = 32;
 /// Notifications that wait, of all subscriptions.
 pub const NOTICES_MAX: usize = 16_384;
 /// Notifications that wait for one host: a slow one costs itself its newest.

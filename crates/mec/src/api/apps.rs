@@ -4,10 +4,10 @@
 use super::services::PLATFORM;
 use super::{Stage, dns, identity, rules};
 use crate::platform::{Answer, App, Decision, Event, Setup};
-use crate::problem::Problem;
-use crate::shape::{Direction, Shape};
-use crate::table::Table;
-use crate::tree::{Change, Changed, Document, Tree, escape};
+use freshet_documents::problem::Problem;
+use freshet_documents::shape::{Direction, Shape};
+use freshet_documents::table::Table;
+use freshet_documents::tree::{Change, Changed, Document, Tree, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 

@@ -4,8 +4,8 @@
 use super::{Stage, radio};
 use crate::platform::{Decision, Told};
 use crate::position::{CLAIMS_MAX, Claim, Judged, Verdict};
-use crate::problem::Problem;
-use crate::time;
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 

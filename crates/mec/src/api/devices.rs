@@ -2,8 +2,8 @@
 
 use super::{Stage, apps};
 use crate::platform::{Answer, Decision, DeviceApp, Event, Host};
-use crate::problem::Problem;
-use crate::tree::{Change, Tree};
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::{Change, Tree};
 use serde_json::{Value, json};
 
 const CONTEXTS: &str = "/dev_app/v1/app_contexts/";

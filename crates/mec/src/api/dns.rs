@@ -2,9 +2,9 @@
 
 use super::{Stage, apps};
 use crate::platform::Resolved;
-use crate::problem::Problem;
-use crate::table::Segment;
-use crate::tree::{Document, Tree};
+use freshet_documents::problem::Problem;
+use freshet_documents::table::Segment;
+use freshet_documents::tree::{Document, Tree};
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -42,7 +42,7 @@ pub(crate) fn resolve(tree: &Tree, name: &str, is_v6: bool) -> Option<Resolved> 
     let of_name = tree.matching(ROOT, &pattern, &[]).filter(|(path, document)| {
         let rule = &document.value;
         let known = rule["domainName"].as_str().unwrap_or_default().trim_end_matches('.');
-        let app = path.rsplit('/').nth(2).map(crate::query::decode).unwrap_or_default();
+        let app = path.rsplit('/').nth(2).map(freshet_documents::query::decode).unwrap_or_default();
         rule["state"] == "ACTIVE"
             && known.eq_ignore_ascii_case(name)
             && apps::is_in_force(tree, &app)

@@ -3,9 +3,9 @@
 
 use super::{Stage, fixed, vehicles, wlan};
 use crate::platform::{Answer, Decision, Event, Told};
-use crate::problem::Problem;
-use crate::shape::Direction;
-use crate::table::{Method, Table};
+use freshet_documents::problem::Problem;
+use freshet_documents::shape::Direction;
+use freshet_documents::table::{Method, Table};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ pub(crate) fn mistakes_of_report(
 
 /// What changed from one report to the next.
 pub(super) fn events(
-    tree: &crate::tree::Tree,
+    tree: &freshet_documents::tree::Tree,
     feed: &str,
     old: Option<&Value>,
     new: &Value,

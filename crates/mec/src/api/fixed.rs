@@ -3,7 +3,7 @@
 use super::defaults::ALL_ALARMS;
 use super::feeds::each;
 use crate::platform::Event;
-use crate::time;
+use freshet_documents::time;
 use serde_json::{Value, json};
 
 const ROOT: &str = "/fai/v1";

@@ -3,8 +3,8 @@
 
 use super::Stage;
 use crate::platform::{Answer, Decision};
-use crate::problem::Problem;
-use crate::tree::{Change, Tree, escape};
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

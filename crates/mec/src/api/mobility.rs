@@ -3,10 +3,10 @@
 
 use super::{Stage, apps};
 use crate::platform::{Answer, Decision, Event, Host};
-use crate::problem::Problem;
 use crate::radio::{Client, Radio};
-use crate::time;
-use crate::tree::{Change, Changed, Tree};
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
+use freshet_documents::tree::{Change, Changed, Tree};
 use serde_json::{Value, json};
 
 const ROOT: &str = "/amsi/v1";
@@ -63,7 +63,7 @@ pub(super) fn due(tree: &Tree, now_ms: u64) -> Vec<Change> {
 /// An app takes its registration back (§8.4.3.4).
 pub(super) fn deregister(stage: &Stage<'_>) -> Result<Decision, Problem> {
     let id = stage.route.name("appMobilityServiceId").unwrap_or_default();
-    let path = format!("{SERVICES}{}", crate::tree::escape(id));
+    let path = format!("{SERVICES}{}", freshet_documents::tree::escape(id));
     let document = stage.tree.get(&path).ok_or_else(|| Problem::not_found(&path))?;
     if !stage.caller.owns(document.owner.as_deref()) {
         return Err(Problem::forbidden("this belongs to another client"));

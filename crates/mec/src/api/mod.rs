@@ -33,11 +33,11 @@ pub(crate) use services::{is_service, offer, registered};
 use crate::client::Caller;
 use crate::platform::{Answer, Decision, Event, Setup, Told};
 use crate::position::Positions;
-use crate::problem::Problem;
-use crate::query::Selection;
 use crate::radio::Radio;
-use crate::table::{Route, Table, read};
-use crate::tree::{Change, Changed, Tree};
+use freshet_documents::problem::Problem;
+use freshet_documents::query::Selection;
+use freshet_documents::table::{Route, Table, read};
+use freshet_documents::tree::{Change, Changed, Tree};
 use serde_json::Value;
 
 /// The tables, in the order of their standards' numbers, then those that are not ETSI's.
@@ -108,8 +108,8 @@ impl Stage<'_> {
     fn place(&self) -> (&str, &str) {
         let words = self.route.resource.segments.iter().rev();
         let word = words.filter_map(|segment| match segment {
-            crate::table::Segment::Word(word) => Some(word.as_str()),
-            crate::table::Segment::Name(_) => None,
+            freshet_documents::table::Segment::Word(word) => Some(word.as_str()),
+            freshet_documents::table::Segment::Name(_) => None,
         });
         (&self.route.api.name, word.into_iter().next().unwrap_or_default())
     }

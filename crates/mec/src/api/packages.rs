@@ -3,10 +3,10 @@
 
 use super::{Stage, dns, rules};
 use crate::platform::{Answer, Decision, Event};
-use crate::problem::Problem;
-use crate::shape::{Direction, Shape, Types};
-use crate::time;
-use crate::tree::{Change, Changed, Document, Tree, escape};
+use freshet_documents::problem::Problem;
+use freshet_documents::shape::{Direction, Shape, Types};
+use freshet_documents::time;
+use freshet_documents::tree::{Change, Changed, Document, Tree, escape};
 use serde_json::{Value, json};
 
 const ROOT: &str = "/app_pkgm/v1";

@@ -2,9 +2,9 @@
 
 use super::Stage;
 use crate::platform::{Answer, Decision, Event, Told};
-use crate::problem::Problem;
 use crate::radio::{Client, Neighbour, Radio, is_of_nr};
-use crate::time;
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 //! router.
 
 use super::{Stage, apps};
-use crate::problem::Problem;
-use crate::table::Segment;
-use crate::tree::Tree;
+use freshet_documents::problem::Problem;
+use freshet_documents::table::Segment;
+use freshet_documents::tree::Tree;
 use freshet_router::app::Apps;
 use freshet_router::rule::check::{self, Mistake};
 use freshet_router::rule::name::Names;
@@ -36,7 +36,7 @@ pub(crate) fn traffic_rules(tree: &Tree) -> Value {
     let pattern = pattern();
     let rules = tree.matching(ROOT, &pattern, &[]).map(|(path, document)| {
         let mut rule = document.value.clone();
-        let mut parts = path.rsplit('/').map(crate::query::decode);
+        let mut parts = path.rsplit('/').map(freshet_documents::query::decode);
         let (id, app) = (parts.next().unwrap_or_default(), parts.nth(1).unwrap_or_default());
         if !apps::is_in_force(tree, &app) {
             rule["state"] = "INACTIVE".into();
@@ -55,7 +55,8 @@ pub(crate) fn limits(tree: &Tree) -> Value {
     let of_app = |app: String| {
         let own = [("appInstanceId", app.clone())];
         let ids = tree.matching(ROOT, &pattern, &own).map(|(path, _)| {
-            let id = path.rsplit('/').next().map(crate::query::decode).unwrap_or_default();
+            let id =
+                path.rsplit('/').next().map(freshet_documents::query::decode).unwrap_or_default();
             id_at_router(&app, &id)
         });
         let rules: Vec<String> = ids.collect();

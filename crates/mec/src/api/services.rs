@@ -3,10 +3,10 @@
 
 use super::Stage;
 use crate::platform::{Answer, Decision, Event, Offer, Place, Setup};
-use crate::problem::Problem;
-use crate::table::Table;
-use crate::time;
-use crate::tree::{Change, Changed, Tree};
+use freshet_documents::problem::Problem;
+use freshet_documents::table::Table;
+use freshet_documents::time;
+use freshet_documents::tree::{Change, Changed, Tree};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
@@ -133,7 +133,9 @@ pub(super) fn admit(
 ) -> Result<Vec<Change>, Problem> {
     let transport = match (value["transportId"].as_str(), value.get("transportInfo")) {
         (Some(id), None) => {
-            let known = stage.tree.get(&format!("{ROOT}/transports/{}", crate::tree::escape(id)));
+            let known = stage
+                .tree
+                .get(&format!("{ROOT}/transports/{}", freshet_documents::tree::escape(id)));
             let known = known.ok_or_else(|| {
                 Problem::bad_request(format!("/transportId: there is no transport {id}"))
             })?;
@@ -173,8 +175,8 @@ fn service<'a>(stage: &Stage<'a>) -> Result<(String, &'a Value, u64), Problem> {
     let id = stage.route.name("serviceId").unwrap_or_default();
     let path = format!(
         "{ROOT}/applications/{}/services/{}",
-        crate::tree::escape(stage.app()),
-        crate::tree::escape(id)
+        freshet_documents::tree::escape(stage.app()),
+        freshet_documents::tree::escape(id)
     );
     let document = stage.tree.get(&path).ok_or_else(|| Problem::not_found(&path))?;
     match document.value["livenessInterval"].as_u64() {

@@ -2,7 +2,7 @@
 
 use super::{Stage, apps};
 use crate::platform::{Answer, Decision};
-use crate::problem::Problem;
+use freshet_documents::problem::Problem;
 use serde_json::{Value, json};
 
 /// Acts of the interface's own.
@@ -18,13 +18,13 @@ pub(super) fn own(name: &str, stage: &Stage<'_>, body: &Value) -> Result<Decisio
 /// What is known of the machine's time: it follows no source that we could name, so that the lists are
 /// empty.
 pub(super) fn timing_caps(stage: &Stage<'_>) -> Decision {
-    let stamp = crate::time::stamp(stage.now_ms);
+    let stamp = freshet_documents::time::stamp(stage.now_ms);
     Answer::ok(json!({ "timeStamp": stamp, "ntpServers": [], "ptpMasters": [] })).into()
 }
 
 /// The machine's clock. Whether it is synchronised is the operator's to say.
 pub(super) fn current_time(stage: &Stage<'_>) -> Decision {
-    let mut time = crate::time::stamp(stage.now_ms);
+    let mut time = freshet_documents::time::stamp(stage.now_ms);
     time["timeSourceStatus"] = "NONTRACEABLE".into();
     Answer::ok(time).into()
 }

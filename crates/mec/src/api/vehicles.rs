@@ -4,9 +4,9 @@
 use super::Stage;
 use super::feeds::{answer, each, last};
 use crate::platform::{Answer, Decision, Event};
-use crate::problem::Problem;
 use crate::radio::distance_m;
-use crate::time;
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
 use serde_json::{Value, json};
 
 const ROOT: &str = "/vis/v2";

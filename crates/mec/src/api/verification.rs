@@ -4,9 +4,9 @@
 use super::{Stage, location, radio};
 use crate::platform::Decision;
 use crate::position::{CONFIDENCE, Overlap, overlap};
-use crate::problem::Problem;
 use crate::radio::distance_m;
-use crate::time;
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 

@@ -4,8 +4,8 @@
 use super::Stage;
 use super::feeds::each;
 use crate::platform::{Answer, Decision, Event};
-use crate::time;
-use crate::tree::Tree;
+use freshet_documents::time;
+use freshet_documents::tree::Tree;
 use serde_json::{Value, json};
 
 const ROOT: &str = "/wai/v2";

@@ -8,7 +8,7 @@ use crate::limits::{
 };
 use crate::platform::Setup;
 use crate::runtime::Spec;
-use crate::tree::{Change, Tree};
+use freshet_documents::tree::{Change, Tree};
 
 /// Something to do for an instance.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ pub(crate) use machine::{worked, works};
 pub use place::{Place, Reach, Room};
 pub(crate) use place::{Wish, disk_mib_max, place};
 
-use crate::tree::{Change, Tree, escape};
+use freshet_documents::tree::{Change, Tree, escape};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -248,7 +248,7 @@ impl Life {
     /// All of them, by their instances.
     pub(crate) fn all(tree: &Tree) -> impl Iterator<Item = (String, Self)> {
         tree.below(ROOT).map(|(path, document)| {
-            (crate::query::decode(&path[ROOT.len()..]), read(&document.value))
+            (freshet_documents::query::decode(&path[ROOT.len()..]), read(&document.value))
         })
     }
 

@@ -1,8 +1,8 @@
 //! What an instance asks for and what the host has.
 
 use super::{Granted, Life};
-use crate::problem::Problem;
-use crate::tree::Tree;
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::Tree;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

@@ -2,9 +2,9 @@
 
 use super::event::Event;
 use crate::position::Claim;
-use crate::problem::Problem;
 use crate::radio::Radio;
-use crate::tree::Change;
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::Change;
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -78,7 +78,7 @@ impl Answer {
     pub fn media_type(&self) -> &'static str {
         let is_problem =
             self.status >= 400 && self.body.as_ref().is_some_and(|body| body["title"].is_string());
-        if is_problem { crate::problem::MEDIA_TYPE } else { "application/json" }
+        if is_problem { freshet_documents::problem::MEDIA_TYPE } else { "application/json" }
     }
 }
 

@@ -4,11 +4,12 @@ use super::request::Request;
 use super::{Answer, Call, Decision, Platform};
 use crate::api::{self, Stage};
 use crate::client::{self, Caller};
-use crate::limits::{BODY_BYTES_MAX, DEPTH_MAX};
-use crate::problem::Problem;
-use crate::query::Selection;
-use crate::shape::Direction;
-use crate::table::{Act, Method, Operation, Route};
+use crate::limits::BODY_BYTES_MAX;
+use freshet_documents::limits::DEPTH_MAX;
+use freshet_documents::problem::Problem;
+use freshet_documents::query::Selection;
+use freshet_documents::shape::Direction;
+use freshet_documents::table::{Act, Method, Operation, Route};
 use serde_json::Value;
 
 /// Decides what becomes of a request with a token that holds.

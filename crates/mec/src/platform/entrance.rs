@@ -3,7 +3,7 @@
 use super::{Answer, Call, Platform};
 use crate::api;
 use crate::client::{self, Caller, Client, Given};
-use crate::problem::Problem;
+use freshet_documents::problem::Problem;
 use serde_json::{Value, json};
 use std::sync::PoisonError;
 

@@ -3,9 +3,9 @@
 use crate::api;
 use crate::callback::Target;
 use crate::notify::Notice;
-use crate::table::Table;
-use crate::time;
-use crate::tree::{Change, Changed, Document, Tree};
+use freshet_documents::table::Table;
+use freshet_documents::time;
+use freshet_documents::tree::{Change, Changed, Document, Tree};
 use serde_json::{Value, json};
 
 /// Something that happened.

@@ -7,8 +7,8 @@
 use super::{Answer, Call, Offer, Place, Platform};
 use crate::client::{self, Caller};
 use crate::limits::INSTANCES_MAX;
-use crate::problem::Problem;
-use crate::query::decode;
+use freshet_documents::problem::Problem;
+use freshet_documents::query::decode;
 use freshet_limits::policy_field;
 
 /// Where it is asked.

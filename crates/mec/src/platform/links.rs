@@ -1,6 +1,6 @@
 //! Links between resources.
 
-use crate::shape::{Shape, Types};
+use freshet_documents::shape::{Shape, Types};
 use serde_json::{Map, Value, json};
 
 /// A link to a subscription.

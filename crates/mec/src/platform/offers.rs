@@ -3,8 +3,8 @@
 
 use super::Setup;
 use crate::api;
-use crate::tree::{Changed, Tree};
 use freshet_base::{hexadecimal, random};
+use freshet_documents::tree::{Changed, Tree};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashMap};
 

@@ -3,7 +3,7 @@
 
 use crate::api;
 use crate::notify::Notice;
-use crate::tree::{Change, Tree, escape};
+use freshet_documents::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::{Decision, Platform};
 use crate::api;
 use crate::life;
-use crate::tree::{Change, Tree};
+use freshet_documents::tree::{Change, Tree};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

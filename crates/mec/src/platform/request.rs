@@ -7,12 +7,12 @@ use crate::limits::{
     BYTES_MAX, BYTES_PER_CLIENT_MAX, DOCUMENTS_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_BYTES_MAX,
     SUBSCRIPTIONS_PER_CLIENT_MAX,
 };
-use crate::problem::Problem;
-use crate::shape::Direction;
-use crate::table::{Method, Operation, View};
-use crate::tree::{Change, Document, Held, Tree, escape, length};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use freshet_documents::problem::Problem;
+use freshet_documents::shape::Direction;
+use freshet_documents::table::{Method, Operation, View};
+use freshet_documents::tree::{Change, Document, Held, Tree, escape, length};
 use serde_json::Value;
 
 /// A request that may be done, if what it is about is as it says.

@@ -1,7 +1,8 @@
 //! What there is, for whoever serves it.
 
 use super::{Platform, gateway};
-use crate::{api, table};
+use crate::api;
+use freshet_documents::table;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,12 +4,12 @@ use super::door::PlaceOf;
 use super::{METRICS, Shared, console, metrics};
 use crate::limits::BODY_BYTES_MAX;
 use crate::platform::{Answer, Call, GATEWAY_CHANGES};
-use crate::problem::Problem;
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use freshet_base::hexadecimal;
+use freshet_documents::problem::Problem;
 use std::net::IpAddr;
 use std::sync::Arc;
 

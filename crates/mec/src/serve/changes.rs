@@ -3,7 +3,7 @@
 use super::Shared;
 use crate::limits::WATCH_MAX;
 use crate::platform::Answer;
-use crate::problem::Problem;
+use freshet_documents::problem::Problem;
 use std::time::Duration;
 use tokio::time::timeout;
 

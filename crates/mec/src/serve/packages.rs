@@ -4,12 +4,12 @@
 use super::Shared;
 use crate::limits::{PACKAGE_BYTES_MAX, PACKAGE_SILENCE_MS_MAX, UPLOADS_MAX};
 use crate::platform::{Answer, Call};
-use crate::problem::Problem;
 use crate::runtime::Package;
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
 use freshet_base::clock::UnixMillis;
 use freshet_base::hexadecimal;
+use freshet_documents::problem::Problem;
 use freshet_net::places::Place;
 use freshet_package::{PackageError, Trust, unpack};
 use futures_util::StreamExt;

@@ -1,9 +1,10 @@
 //! Documents, as every interface has them: made, read, listed, replaced and removed.
 
 use crate::support::{SERVICES, SUPPORT, URL, World, location, service, setup};
+use freshet_documents::limits::{DEPTH_MAX, PAGE_MAX};
 use freshet_mec::limits::{
-    BODY_BYTES_MAX, BYTES_PER_CLIENT_MAX, DEPTH_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_BYTES_MAX,
-    PAGE_MAX, SUBSCRIPTIONS_PER_CLIENT_MAX,
+    BODY_BYTES_MAX, BYTES_PER_CLIENT_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_BYTES_MAX,
+    SUBSCRIPTIONS_PER_CLIENT_MAX,
 };
 use freshet_mec::{Call, Platform};
 use serde_json::{Value, json};

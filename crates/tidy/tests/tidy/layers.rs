@@ -5,7 +5,7 @@ use freshet_tidy::{crates, expect_none, root};
 /// The floors from the ground up. Rooms on one floor do not know each other.
 const FLOORS: [&[&str]; 18] = [
     &["base"],
-    &["http", "report", "fleet", "package", "limits", "geo"],
+    &["http", "report", "fleet", "package", "limits", "geo", "documents"],
     &["quic", "store", "tokens", "policy"],
     &["wire", "disk"],
     &["net"],
@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 18] = [
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 42] = [
+const ALLOWED: [(&str, &[&str]); 43] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -235,9 +235,10 @@ const ALLOWED: [(&str, &[&str]); 42] = [
             "limits", "config", "node", "acme",
         ],
     ),
+    ("documents", &[]),
     (
         "mec",
-        &["base", "http", "wire", "net", "origin", "node", "router", "package", "limits", "fleet"],
+        &["base", "http", "net", "origin", "router", "package", "limits", "fleet", "documents"],
     ),
     ("router", &["base"]),
     ("route", &["base", "net", "origin", "config", "geo", "limits"]),
@@ -261,9 +262,9 @@ const ALLOWED: [(&str, &[&str]); 42] = [
 ];
 
 /// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
-pub(crate) const SANS_IO: [&str; 12] = [
+pub(crate) const SANS_IO: [&str; 13] = [
     "tokens", "limits", "http", "quic", "wire", "policy", "vcl", "media", "cache", "content",
-    "plan", "report",
+    "plan", "report", "documents",
 ];
 
 /// Crates that bring sockets, files or a runtime.

@@ -7,9 +7,9 @@ pub(crate) use sessions::{Share, shares};
 
 use super::{Stage, apps};
 use crate::platform::{Answer, Decision};
-use crate::problem::Problem;
-use crate::time;
-use crate::tree::Tree;
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
+use freshet_documents::tree::Tree;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,8 +2,8 @@
 
 use super::{OF_SOME, ROOT, bits, directions};
 use crate::limits::{SESSION_FILTERS_PER_APP_MAX, SESSION_PORTS_MAX};
-use crate::problem::Problem;
-use crate::tree::Tree;
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::Tree;
 use freshet_router::rule::check::{self, Mistake};
 use freshet_router::rule::wire::TrafficFilter;
 use serde_json::Value;

@@ -6,10 +6,10 @@ use crate::api::{Share, apps, bounds, packages, shares};
 use crate::client::Client;
 use crate::life::{Kind, Life, Place, Run, disk_mib_max};
 use crate::platform::Setup;
-use crate::problem::Problem;
 use crate::runtime::{Network, Package, SendsApart, Spec};
-use crate::table::Table;
-use crate::tree::{Change, Tree, escape};
+use freshet_documents::problem::Problem;
+use freshet_documents::table::Table;
+use freshet_documents::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 

@@ -2,9 +2,9 @@
 
 use super::apply::rules;
 use crate::life::{Life, Place, Reach};
-use crate::problem::Problem;
 use crate::runtime::{End, device, mac};
-use crate::tree::{Tree, escape};
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::{Tree, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -4,8 +4,8 @@ use super::{GRANTS, INSTANCES, OCCURRENCES};
 use crate::api::Stage;
 use crate::life::{Granted, Wish, place};
 use crate::platform::{Answer, Decision, check_room};
-use crate::problem::Problem;
-use crate::tree::{Change, Tree, escape};
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
 
 /// Somebody asks for a grant (§7.5.1): what is granted for an instance that is not there yet is kept for it

@@ -22,9 +22,9 @@ use super::Stage;
 use crate::life::{Granted, Kind, Life, Operation, Place, Run, Way, Wish, place};
 use crate::limits::{DOCUMENTS_MAX, DOCUMENTS_PER_CLIENT_MAX, OCCURRENCES_MAX};
 use crate::platform::{Answer, Decision, check_room};
-use crate::problem::Problem;
-use crate::time;
-use crate::tree::{Change, Tree, escape};
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
+use freshet_documents::tree::{Change, Tree, escape};
 use serde_json::{Value, json};
 
 pub(super) const ROOT: &str = "/app_lcm/v1";

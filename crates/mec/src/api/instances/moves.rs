@@ -3,10 +3,10 @@
 use super::{GRANTS, INSTANCES, OCCURRENCES, apply, grants, occurrence};
 use crate::life::{Granted, Kind, Life, Operation, place};
 use crate::platform::Setup;
-use crate::problem::Problem;
-use crate::tree::{Change, Tree, escape};
 use aws_lc_rs::digest::{SHA256, digest};
 use freshet_base::hexadecimal;
+use freshet_documents::problem::Problem;
+use freshet_documents::tree::{Change, Tree, escape};
 use serde_json::json;
 
 /// Digits of the name of an operation.

@@ -2,9 +2,9 @@
 
 use super::{INSTANCES, OCCURRENCES, ROOT, SUBSCRIPTIONS};
 use crate::platform::{Answer, Decision, Event};
-use crate::problem::Problem;
-use crate::time;
-use crate::tree::{Changed, Tree};
+use freshet_documents::problem::Problem;
+use freshet_documents::time;
+use freshet_documents::tree::{Changed, Tree};
 use serde_json::{Value, json};
 
 const STATE: &str = "AppInstanceStateChangeSubscription";

@@ -2,7 +2,7 @@
 //! homes, and what vehicles are told.
 
 use super::{POWER_DBM, cell_id, position};
-use crate::time;
+use freshet_documents::time;
 use serde_json::{Value, json};
 
 /// Who says so.

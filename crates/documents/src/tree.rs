@@ -9,56 +9,63 @@ use std::sync::Arc;
 
 /// A document.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Document {
-    pub(crate) value: Value,
+pub struct Document {
+    /// What it says.
+    pub value: Value,
     /// Which version of it this is: another one for each change, also after it was removed.
-    pub(crate) version: u64,
+    pub version: u64,
     /// The client that made it; nobody where the platform did.
-    pub(crate) owner: Option<String>,
+    pub owner: Option<String>,
     /// Its length, written out as JSON.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 impl Document {
     /// Its entity tag (RFC 9110 §8.8.3).
-    pub(crate) fn etag(&self) -> String {
+    pub fn etag(&self) -> String {
         format!("\"{:x}\"", self.version)
     }
 }
 
 /// A change of a document: there is none any more, or this one.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Change {
-    pub(crate) path: String,
+pub struct Change {
+    /// Where.
+    pub path: String,
+    /// The document; none where there is none any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) value: Option<Value>,
+    pub value: Option<Value>,
+    /// The client that makes it; nobody where the platform does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) owner: Option<String>,
+    pub owner: Option<String>,
 }
 
 impl Change {
     /// Has a document there.
-    pub(crate) fn put(path: impl Into<String>, value: Value, owner: Option<String>) -> Self {
+    pub fn put(path: impl Into<String>, value: Value, owner: Option<String>) -> Self {
         Self { path: path.into(), value: Some(value), owner }
     }
 
     /// Has none there.
-    pub(crate) fn remove(path: impl Into<String>) -> Self {
+    pub fn remove(path: impl Into<String>) -> Self {
         Self { path: path.into(), value: None, owner: None }
     }
 }
 
 /// What a change did.
 #[derive(Clone, Debug)]
-pub(crate) struct Changed {
-    pub(crate) path: String,
-    pub(crate) old: Option<Document>,
-    pub(crate) new: Option<Value>,
+pub struct Changed {
+    /// Where.
+    pub path: String,
+    /// What was there.
+    pub old: Option<Document>,
+    /// What is there now.
+    pub new: Option<Value>,
 }
 
 /// Documents by their paths. A copy, in which is seen what would be after a change, shares them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tree {
+pub struct Tree {
     documents: BTreeMap<String, Arc<Document>>,
     version: u64,
     /// What each owner has.
@@ -69,36 +76,38 @@ pub(crate) struct Tree {
 
 /// How much there is of something.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Held {
-    pub(crate) documents: usize,
+pub struct Held {
+    /// How many.
+    pub documents: usize,
     /// Of documents, written out as JSON.
-    pub(crate) bytes: usize,
+    pub bytes: usize,
 }
 
 impl Held {
     /// With another document of so many bytes.
-    pub(crate) fn and(self, bytes: usize) -> Self {
+    pub fn and(self, bytes: usize) -> Self {
         Self { documents: self.documents + 1, bytes: self.bytes.saturating_add(bytes) }
     }
 
     /// Without a document of so many bytes that it has.
-    pub(crate) fn without(self, bytes: usize) -> Self {
+    pub fn without(self, bytes: usize) -> Self {
         Self { documents: self.documents - 1, bytes: self.bytes - bytes }
     }
 }
 
 impl Tree {
     /// Has versions go on where another process left them.
-    pub(crate) fn resume(&mut self, version: u64) {
+    pub fn resume(&mut self, version: u64) {
         self.version = self.version.max(version);
     }
 
     /// The last version that was given.
-    pub(crate) fn version(&self) -> u64 {
+    pub fn version(&self) -> u64 {
         self.version
     }
 
-    pub(crate) fn apply(&mut self, change: Change) -> Changed {
+    /// Makes a change, and says what it did.
+    pub fn apply(&mut self, change: Change) -> Changed {
         self.version += 1;
         let old = self.documents.remove(&change.path);
         if let Some(old) = &old {
@@ -126,25 +135,23 @@ impl Tree {
         Changed { path, old: old.map(Arc::unwrap_or_clone), new: change.value }
     }
 
-    pub(crate) fn get(&self, path: &str) -> Option<&Document> {
+    /// The document at a path.
+    pub fn get(&self, path: &str) -> Option<&Document> {
         self.documents.get(path).map(|document| &**document)
     }
 
     /// What all have.
-    pub(crate) fn held(&self) -> Held {
+    pub fn held(&self) -> Held {
         self.held
     }
 
     /// What an owner has.
-    pub(crate) fn owned(&self, owner: &str) -> Held {
+    pub fn owned(&self, owner: &str) -> Held {
         self.owned.get(owner).copied().unwrap_or_default()
     }
 
     /// Documents whose path begins so, in the order of their paths.
-    pub(crate) fn below<'a>(
-        &'a self,
-        prefix: &'a str,
-    ) -> impl Iterator<Item = (&'a str, &'a Document)> {
+    pub fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a Document)> {
         self.documents
             .range(prefix.to_owned()..)
             .take_while(move |(path, _)| path.starts_with(prefix))
@@ -152,7 +159,7 @@ impl Tree {
     }
 
     /// Documents of a pattern of paths below `root`, with what is known of its names.
-    pub(crate) fn matching<'a>(
+    pub fn matching<'a>(
         &'a self,
         root: &str,
         pattern: &'a [Segment],
@@ -190,7 +197,7 @@ impl Tree {
     }
 
     /// Everything, as changes that make it anew.
-    pub(crate) fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
+    pub fn snapshot(&self) -> impl Iterator<Item = Change> + '_ {
         self.documents.iter().map(|(path, document)| Change {
             path: path.clone(),
             value: Some(document.value.clone()),
@@ -200,7 +207,7 @@ impl Tree {
 }
 
 /// How long a value is, written out as JSON, in bytes.
-pub(crate) fn length(value: &Value) -> usize {
+pub fn length(value: &Value) -> usize {
     struct Counted(usize);
     impl io::Write for Counted {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -218,7 +225,7 @@ pub(crate) fn length(value: &Value) -> usize {
 }
 
 /// A segment of a path, with what may not stand in one as `%XX`.
-pub(crate) fn escape(segment: &str) -> String {
+pub fn escape(segment: &str) -> String {
     let mut out = String::with_capacity(segment.len());
     for byte in segment.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@".contains(&byte) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Who made a document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Direction {
+pub enum Direction {
     /// A client: what the platform gives need not be there.
     Request,
     /// The platform: all of it is there.
@@ -16,7 +16,7 @@ pub(crate) enum Direction {
 impl Types {
     /// What is wrong with a value, each with its place; nothing where it is of the shape. No more
     /// than [`MISTAKES_MAX`] are named.
-    pub(crate) fn mistakes(&self, shape: &Shape, value: &Value, of: Direction) -> Vec<String> {
+    pub fn mistakes(&self, shape: &Shape, value: &Value, of: Direction) -> Vec<String> {
         let mut check = Check { types: self, of, place: String::new(), mistakes: Vec::new() };
         check.value(shape, value, 0);
         check.mistakes

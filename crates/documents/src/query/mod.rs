@@ -14,22 +14,22 @@ use serde_json::Value;
 
 /// What a query asks for.
 #[derive(Debug, Default)]
-pub(crate) struct Selection {
+pub struct Selection {
     /// All must hold.
     conditions: Vec<Condition>,
     members: Members,
     /// Documents go on after this path.
-    pub(crate) after: Option<String>,
+    pub after: Option<String>,
     /// Documents on a page.
-    pub(crate) page: usize,
+    pub page: usize,
     /// Parameters of the operation as they were sent.
-    pub(crate) parameters: Vec<(String, String)>,
+    pub parameters: Vec<(String, String)>,
 }
 
 impl Selection {
     /// Reads a query. Parameters of the operation are conditions on the attributes they stand for;
     /// any other name is wrong, as a client that misspells one would get everything.
-    pub(crate) fn read(query: &str, operation: &Operation) -> Result<Self, Problem> {
+    pub fn read(query: &str, operation: &Operation) -> Result<Self, Problem> {
         if query.len() > QUERY_BYTES_MAX {
             return Err(Problem::new(
                 414,
@@ -101,7 +101,7 @@ impl Selection {
     }
 
     /// What is wrong with attributes of a filter, or of a choice of members, of documents of this shape.
-    pub(crate) fn mistake(&self, types: &Types, shape: &Shape) -> Option<String> {
+    pub fn mistake(&self, types: &Types, shape: &Shape) -> Option<String> {
         let of_filter = self.conditions.iter().map(|condition| condition.attribute.clone());
         let mut all = of_filter.chain(self.members.named().iter().map(|name| steps(name)));
         if let Some(unknown) = all.find(|steps| !types.has(shape, steps)) {
@@ -112,12 +112,12 @@ impl Selection {
     }
 
     /// Whether a document is asked for.
-    pub(crate) fn wants(&self, document: &Value) -> bool {
+    pub fn wants(&self, document: &Value) -> bool {
         self.conditions.iter().all(|condition| condition.holds(document))
     }
 
     /// A document of a shape with the members that are asked for.
-    pub(crate) fn project(&self, types: &Types, shape: Option<&Shape>, document: &Value) -> Value {
+    pub fn project(&self, types: &Types, shape: Option<&Shape>, document: &Value) -> Value {
         self.members.project(types, shape, document)
     }
 }
@@ -137,7 +137,7 @@ fn steps(attribute: &str) -> Vec<String> {
 }
 
 /// Percent-decoding; what is not a complete sequence stays as it is.
-pub(crate) fn decode(text: &str) -> String {
+pub fn decode(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -155,7 +155,7 @@ pub(crate) fn decode(text: &str) -> String {
 }
 
 /// As [`decode`], of forms and queries, where `+` is a space.
-pub(crate) fn decode_form(text: &str) -> String {
+pub fn decode_form(text: &str) -> String {
     decode(&text.replace('+', " "))
 }
 

@@ -36,28 +36,28 @@ impl Problem {
     }
 
     /// The request is wrong.
-    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+    pub fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(400, detail)
     }
 
     /// What is named is not there.
-    pub(crate) fn not_found(path: &str) -> Self {
+    pub fn not_found(path: &str) -> Self {
         Self::new(404, format!("there is no {path}"))
     }
 
     /// The client may not do this.
-    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+    pub fn forbidden(detail: impl Into<String>) -> Self {
         Self::new(403, detail)
     }
 
     /// What is at `place` takes other methods.
-    pub(crate) fn not_allowed(place: &str, allowed: String) -> Self {
+    pub fn not_allowed(place: &str, allowed: String) -> Self {
         let detail = format!("{place} takes {allowed}");
         Self { allowed: Some(allowed), ..Self::new(405, detail) }
     }
 
     /// With a word for programs.
-    pub(crate) fn coded(self, code: &'static str) -> Self {
+    pub fn coded(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
     }
 

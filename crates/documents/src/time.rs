@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 /// The `TimeStamp` of a time in milliseconds since 1970.
-pub(crate) fn stamp(now_ms: u64) -> Value {
+pub fn stamp(now_ms: u64) -> Value {
     json!({ "seconds": now_ms / 1000, "nanoSeconds": now_ms % 1000 * 1_000_000 })
 }
 
 /// The time of a `TimeStamp`, in milliseconds since 1970.
-pub(crate) fn of_stamp(stamp: &Value) -> Option<u64> {
+pub fn of_stamp(stamp: &Value) -> Option<u64> {
     let seconds = stamp.get("seconds")?.as_u64()?;
     let nanos = stamp.get("nanoSeconds").and_then(Value::as_u64).unwrap_or(0);
     seconds.checked_mul(1000)?.checked_add(nanos / 1_000_000)
 }
 
 /// Writes a time of milliseconds since 1970 by RFC 3339 §5.6, in UTC.
-pub(crate) fn write(now_ms: u64) -> String {
+pub fn write(now_ms: u64) -> String {
     let (mut days, ms) = (now_ms / 86_400_000, now_ms % 86_400_000);
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
@@ -33,7 +33,7 @@ pub(crate) fn write(now_ms: u64) -> String {
 }
 
 /// Reads a time of RFC 3339 §5.6 from 1970 on, in milliseconds since then.
-pub(crate) fn read(text: &str) -> Option<u64> {
+pub fn read(text: &str) -> Option<u64> {
     let bytes = text.as_bytes();
     let signs = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
     if bytes.len() < 20 || !text.is_ascii() || signs.iter().any(|(at, sign)| bytes[*at] != *sign) {

@@ -1,4 +1,4 @@
-//! What documents look like: types as the tables in `api/` write them, and whether a document is of
+//! What documents look like: types as the tables of interfaces write them, and whether a document is of
 //! one.
 //!
 //! A type is a record of fields or a name for a shape. A field is written `name shape`: `name?` may be
@@ -9,7 +9,7 @@ mod document;
 mod read;
 mod settle;
 
-pub(crate) use check::Direction;
+pub use check::Direction;
 pub(crate) use read::shape;
 
 use serde_json::Value;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 /// What a value is.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shape {
+pub enum Shape {
     /// Anything.
     Any,
     /// An object, with any members.
@@ -48,8 +48,10 @@ pub(crate) enum Shape {
 
 /// Whether a field has to be there.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Presence {
+pub enum Presence {
+    /// It has to be there.
     Required,
+    /// It may be left out.
     Optional,
     /// The platform sets it.
     Given,
@@ -57,26 +59,31 @@ pub(crate) enum Presence {
 
 /// A member of a record.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Field {
-    pub(crate) name: String,
-    pub(crate) presence: Presence,
-    pub(crate) shape: Shape,
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Whether it has to be there.
+    pub presence: Presence,
+    /// What it is.
+    pub shape: Shape,
 }
 
 /// A named type.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Type {
+pub enum Type {
+    /// An object with these members.
     Record(Vec<Field>),
+    /// Another name for a shape.
     Alias(Shape),
 }
 
 /// The types of one interface.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Types(pub(crate) BTreeMap<String, Type>);
+pub struct Types(pub(crate) BTreeMap<String, Type>);
 
 impl Types {
     /// What a shape is behind names for other shapes.
-    pub(crate) fn plain<'a>(&'a self, shape: &'a Shape) -> &'a Shape {
+    pub fn plain<'a>(&'a self, shape: &'a Shape) -> &'a Shape {
         match shape {
             Shape::Named(name) => match self.0.get(name) {
                 Some(Type::Alias(shape)) => self.plain(shape),
@@ -87,7 +94,7 @@ impl Types {
     }
 
     /// The fields of a record, through names.
-    pub(crate) fn fields<'a>(&'a self, shape: &'a Shape) -> Option<&'a [Field]> {
+    pub fn fields<'a>(&'a self, shape: &'a Shape) -> Option<&'a [Field]> {
         match self.plain(shape) {
             Shape::Named(name) => match self.0.get(name)? {
                 Type::Record(fields) => Some(fields),
@@ -98,7 +105,7 @@ impl Types {
     }
 
     /// A member of a value that a record of this shape has not.
-    pub(crate) fn unknown<'a>(&self, shape: &Shape, value: &'a Value) -> Option<&'a str> {
+    pub fn unknown<'a>(&self, shape: &Shape, value: &'a Value) -> Option<&'a str> {
         let fields = self.fields(shape)?;
         let mut members = value.as_object()?.keys();
         members.find(|name| !fields.iter().any(|field| field.name == **name)).map(String::as_str)
@@ -106,7 +113,7 @@ impl Types {
 
     /// Whether what is of a shape may have an attribute: a path through records, where lists are gone
     /// through and objects may have any members.
-    pub(crate) fn has(&self, shape: &Shape, steps: &[String]) -> bool {
+    pub fn has(&self, shape: &Shape, steps: &[String]) -> bool {
         let Some((first, rest)) = steps.split_first() else { return true };
         match self.plain(shape) {
             Shape::Any | Shape::Object => true,
@@ -119,12 +126,12 @@ impl Types {
     }
 
     /// Names of all types.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
     /// Names that are used and not there.
-    pub(crate) fn missing(&self) -> Vec<String> {
+    pub fn missing(&self) -> Vec<String> {
         let mut used = Vec::new();
         for one in self.0.values() {
             match one {

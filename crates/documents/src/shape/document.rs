@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 impl Types {
     /// The schema of each type, by its name.
-    pub(crate) fn schemas(&self) -> Map<String, Value> {
+    pub fn schemas(&self) -> Map<String, Value> {
         self.0.iter().map(|(name, one)| (name.clone(), one.schema())).collect()
     }
 }

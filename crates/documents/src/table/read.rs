@@ -1,4 +1,4 @@
-//! Reads the tables in `api/`. They are part of the program: a mistake in one is found by its tests.
+//! Reads the tables of interfaces. They are part of the program: a mistake in one is found by its tests.
 //!
 //! ```text
 //! api rni v2 Radio network information, ETSI GS MEC 012 V2.2.1
@@ -30,7 +30,7 @@ use crate::shape::{Field, Presence, Shape, Type, Types, shape};
 ///
 /// # Errors
 /// The first mistake, with its place.
-pub(crate) fn read(texts: &[(&str, &str)]) -> Result<Table, String> {
+pub fn read(texts: &[(&str, &str)]) -> Result<Table, String> {
     let mut table = Table::default();
     for (name, text) in texts {
         let mut reading = Reading::default();
@@ -236,7 +236,7 @@ fn field(line: &str) -> Result<Field, String> {
 
 impl Operation {
     /// The shape of what one document of a list is, or of the answer.
-    pub(crate) fn document(&self) -> Option<&Shape> {
+    pub fn document(&self) -> Option<&Shape> {
         match self.answer.as_ref()? {
             Shape::List(of, ..) => Some(of),
             other => Some(other),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 impl Api {
     /// The document; `url` is where the platform is reached.
-    pub(crate) fn document(&self, url: &str) -> Value {
+    pub fn document(&self, url: &str) -> Value {
         let paths: Map<String, Value> = self
             .resources
             .iter()

@@ -4,14 +4,14 @@
 mod document;
 mod read;
 
-pub(crate) use read::read;
+pub use read::read;
 
 use crate::shape::{Shape, Types};
 use crate::tree::escape;
 
 /// A part of a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Segment {
+pub enum Segment {
     /// These characters.
     Word(String),
     /// Anything, by this name.
@@ -20,7 +20,7 @@ pub(crate) enum Segment {
 
 /// What a method does.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Act {
+pub enum Act {
     /// Gives the documents of a collection.
     List(View),
     /// Gives the documents of a list that is not kept here: what a feed told, or the configuration.
@@ -43,16 +43,16 @@ pub(crate) enum Act {
 
 /// Which documents are looked at.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct View {
+pub struct View {
     /// Their paths.
-    pub(crate) pattern: Vec<Segment>,
+    pub pattern: Vec<Segment>,
     /// Whether clients see those of others.
-    pub(crate) is_public: bool,
+    pub is_public: bool,
 }
 
 impl Act {
     /// Whether it changes nothing: decides the scope.
-    pub(crate) fn is_reading(&self, method: Method) -> bool {
+    pub fn is_reading(&self, method: Method) -> bool {
         matches!(self, Self::List(_) | Self::Told(_) | Self::Links | Self::Read(_))
             || method == Method::Get
     }
@@ -60,23 +60,28 @@ impl Act {
 
 /// A method.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Method {
+pub enum Method {
+    /// Asks for it.
     Get,
+    /// Makes one, or does something.
     Post,
+    /// Puts another in its place.
     Put,
+    /// Changes some of it.
     Patch,
+    /// Removes it.
     Delete,
 }
 
 impl Method {
     /// By its name in the table or on the wire.
-    pub(crate) fn of(name: &str) -> Option<Self> {
+    pub fn of(name: &str) -> Option<Self> {
         let all = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
         all.into_iter().find(|method| method.name().eq_ignore_ascii_case(name))
     }
 
     /// As on the wire.
-    pub(crate) const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Get => "GET",
             Self::Post => "POST",
@@ -90,43 +95,53 @@ impl Method {
 /// A parameter of a query, and the attribute it stands for: a path through the document, or `-` where
 /// it selects none.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) struct Parameter {
-    pub(crate) name: String,
-    pub(crate) attribute: String,
-    pub(crate) is_required: bool,
+pub struct Parameter {
+    /// Its name in the query.
+    pub name: String,
+    /// The attribute, its steps with `/` between them.
+    pub attribute: String,
+    /// Whether a query without it is wrong.
+    pub is_required: bool,
 }
 
 /// What can be done with a resource.
 #[derive(Clone, Debug)]
-pub(crate) struct Operation {
-    pub(crate) method: Method,
-    pub(crate) act: Act,
-    pub(crate) body: Option<Shape>,
-    pub(crate) answer: Option<Shape>,
-    pub(crate) parameters: Vec<Parameter>,
+pub struct Operation {
+    /// By which method.
+    pub method: Method,
+    /// What it does.
+    pub act: Act,
+    /// What a request has.
+    pub body: Option<Shape>,
+    /// What an answer has.
+    pub answer: Option<Shape>,
+    /// What its query may have besides what each list takes.
+    pub parameters: Vec<Parameter>,
     /// `interface:noun:read` or `:write`; a token needs it or its beginning.
-    pub(crate) scope: String,
+    pub scope: String,
 }
 
 impl Operation {
     /// Whether it gives several documents, of which a query may choose.
-    pub(crate) fn is_list(&self) -> bool {
+    pub fn is_list(&self) -> bool {
         matches!(self.act, Act::List(_) | Act::Told(_))
     }
 }
 
 /// A path and what it takes.
 #[derive(Clone, Debug)]
-pub(crate) struct Resource {
-    pub(crate) segments: Vec<Segment>,
+pub struct Resource {
+    /// Its path, behind that of its interface.
+    pub segments: Vec<Segment>,
     /// The attribute of a document that says the last name of its path.
-    pub(crate) id: Option<String>,
-    pub(crate) operations: Vec<Operation>,
+    pub id: Option<String>,
+    /// What it takes.
+    pub operations: Vec<Operation>,
 }
 
 impl Resource {
     /// As in the table: `/applications/{appInstanceId}/services`.
-    pub(crate) fn template(&self) -> String {
+    pub fn template(&self) -> String {
         let segment = |segment: &Segment| match segment {
             Segment::Word(word) => format!("/{word}"),
             Segment::Name(name) => format!("/{{{name}}}"),
@@ -137,27 +152,29 @@ impl Resource {
 
 /// An interface.
 #[derive(Clone, Debug)]
-pub(crate) struct Api {
+pub struct Api {
     /// Its first segment.
-    pub(crate) name: String,
+    pub name: String,
     /// Its second segment.
-    pub(crate) version: String,
+    pub version: String,
     /// What it is, and by which standard.
-    pub(crate) title: String,
-    pub(crate) types: Types,
-    pub(crate) resources: Vec<Resource>,
+    pub title: String,
+    /// What its documents are.
+    pub types: Types,
+    /// Its paths.
+    pub resources: Vec<Resource>,
     /// First words of paths in earlier versions of its standard, and what they are now.
-    pub(crate) renamed: Vec<(String, String)>,
+    pub renamed: Vec<(String, String)>,
 }
 
 impl Api {
     /// What all its paths begin with.
-    pub(crate) fn root(&self) -> String {
+    pub fn root(&self) -> String {
         format!("/{}/{}", self.name, self.version)
     }
 
     /// The collection that makes what `resource` is one of: its path without the last segment.
-    pub(crate) fn item_of(&self, collection: &Resource) -> Option<&Resource> {
+    pub fn item_of(&self, collection: &Resource) -> Option<&Resource> {
         let length = collection.segments.len() + 1;
         self.resources.iter().find(|one| {
             one.segments.len() == length
@@ -169,21 +186,23 @@ impl Api {
 
 /// Where a request goes.
 #[derive(Clone, Debug)]
-pub(crate) struct Route<'a> {
-    pub(crate) api: &'a Api,
-    pub(crate) resource: &'a Resource,
+pub struct Route<'a> {
+    /// The interface.
+    pub api: &'a Api,
+    /// Of that, what is at the path.
+    pub resource: &'a Resource,
     /// Names of the path with what is there.
-    pub(crate) names: Vec<(&'a str, String)>,
+    pub names: Vec<(&'a str, String)>,
 }
 
 impl Route<'_> {
     /// The path in the one form documents have.
-    pub(crate) fn path(&self) -> String {
+    pub fn path(&self) -> String {
         self.path_of(&self.resource.segments)
     }
 
     /// The path of the document that an act of the last word is done to, where there is one that can be read.
-    pub(crate) fn document_above(&self) -> Option<String> {
+    pub fn document_above(&self) -> Option<String> {
         let (Segment::Word(_), above) = self.resource.segments.split_last()? else { return None };
         let resource = self.api.resources.iter().find(|one| one.segments == above)?;
         let is_document =
@@ -207,23 +226,23 @@ impl Route<'_> {
     }
 
     /// Whether the path has a word.
-    pub(crate) fn template_has(&self, word: &str) -> bool {
+    pub fn template_has(&self, word: &str) -> bool {
         self.resource.segments.iter().any(|segment| *segment == Segment::Word(word.to_owned()))
     }
 
     /// What is in the path under a name.
-    pub(crate) fn name(&self, name: &str) -> Option<&str> {
+    pub fn name(&self, name: &str) -> Option<&str> {
         self.names.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 }
 
 /// All interfaces.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table(pub(crate) Vec<Api>);
+pub struct Table(pub Vec<Api>);
 
 impl Table {
     /// The resource of a path, without its query, percent-decoded by segment.
-    pub(crate) fn route(&self, path: &str) -> Option<Route<'_>> {
+    pub fn route(&self, path: &str) -> Option<Route<'_>> {
         let mut parts: Vec<String> =
             path.strip_prefix('/')?.split('/').map(crate::query::decode).collect();
         let (name, version) = (parts.first()?, parts.get(1)?);
@@ -243,7 +262,7 @@ impl Table {
 }
 
 /// What a path has for the names of a pattern, if it is of the pattern.
-pub(crate) fn names<'a>(
+pub fn names<'a>(
     pattern: &'a [Segment],
     parts: &[impl AsRef<str>],
 ) -> Option<Vec<(&'a str, String)>> {

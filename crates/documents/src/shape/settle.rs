@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 impl Types {
     /// Has a client's value of a shape say it in one way: a whole number has no fraction (`1.0`), and a body that is
     /// around one object has no other member, which would be nobody's.
-    pub(crate) fn settle(&self, shape: &Shape, value: &mut Value) {
+    pub fn settle(&self, shape: &Shape, value: &mut Value) {
         match (self.plain(shape), value) {
             (Shape::Integer(..) | Shape::Code(_), value) => {
                 let number = whole(value).and_then(|number| i64::try_from(number).ok());
