@@ -7,8 +7,6 @@
 //!   checks and OpenAPI documents follow;
 //! - [`Platform`]: documents in one tree, and what requests make of them. It knows no clock and no sockets: a
 //!   request, the time and a random name go in, an [`Answer`] and changes come out;
-//! - [`radio`]: what a radio network tells, and a simulator of one;
-//! - [`position`]: where clients are by what the radio network measures, and whether they say so;
 //! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
 //! - [`objective`]: what is promised of services, as rules of Prometheus;
 //! - `life`, `runtime`: what is done to app instances, step by step, and the containers they run in;
@@ -41,9 +39,6 @@ pub mod limits;
 pub mod notify;
 pub mod objective;
 mod platform;
-pub mod position;
-pub mod radio;
-mod random;
 mod runtime;
 pub mod serve;
 pub mod token;

@@ -3,7 +3,7 @@
 use super::NOT_MET;
 use anyhow::Result;
 use clap::Args;
-use freshet_mec::position::study::{
+use freshet_radio::position::study::{
     self, DRIFT_S, Kind, PARTICLES_MAX, Settings, Study, TRACE_S, TRACES_MAX,
 };
 use freshet_report::{Cell, Column, Document, KeyFigure, Section, Table, Verdict};

@@ -3,9 +3,9 @@
 
 use super::{Stage, radio};
 use crate::platform::{Decision, Told};
-use crate::position::{CLAIMS_MAX, Claim, Judged, Verdict};
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
+use freshet_radio::position::{CLAIMS_MAX, Claim, Judged, Verdict};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 

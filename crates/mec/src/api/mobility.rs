@@ -3,10 +3,10 @@
 
 use super::{Stage, apps};
 use crate::platform::{Answer, Decision, Event, Host};
-use crate::radio::{Client, Radio};
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
 use freshet_documents::tree::{Change, Changed, Tree};
+use freshet_radio::{Client, Radio};
 use serde_json::{Value, json};
 
 const ROOT: &str = "/amsi/v1";

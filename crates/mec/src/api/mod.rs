@@ -32,12 +32,12 @@ pub(crate) use services::{is_service, offer, registered};
 
 use crate::client::Caller;
 use crate::platform::{Answer, Decision, Event, Setup, Told};
-use crate::position::Positions;
-use crate::radio::Radio;
 use freshet_documents::problem::Problem;
 use freshet_documents::query::Selection;
 use freshet_documents::table::{Route, Table, read};
 use freshet_documents::tree::{Change, Changed, Tree};
+use freshet_radio::Radio;
+use freshet_radio::position::Positions;
 use serde_json::Value;
 
 /// The tables, in the order of their standards' numbers, then those that are not ETSI's.

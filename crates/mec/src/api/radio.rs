@@ -2,9 +2,9 @@
 
 use super::Stage;
 use crate::platform::{Answer, Decision, Event, Told};
-use crate::radio::{Client, Neighbour, Radio, is_of_nr};
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
+use freshet_radio::{Client, Neighbour, Radio, is_of_nr};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

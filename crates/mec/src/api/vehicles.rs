@@ -4,9 +4,9 @@
 use super::Stage;
 use super::feeds::{answer, each, last};
 use crate::platform::{Answer, Decision, Event};
-use crate::radio::distance_m;
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
+use freshet_radio::distance_m;
 use serde_json::{Value, json};
 
 const ROOT: &str = "/vis/v2";

@@ -3,10 +3,10 @@
 
 use super::{Stage, location, radio};
 use crate::platform::Decision;
-use crate::position::{CONFIDENCE, Overlap, overlap};
-use crate::radio::distance_m;
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
+use freshet_radio::distance_m;
+use freshet_radio::position::{CONFIDENCE, Overlap, overlap};
 use serde_json::{Value, json};
 use std::net::IpAddr;
 

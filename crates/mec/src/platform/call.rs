@@ -1,10 +1,10 @@
 //! Requests, responses, and what is to be done for one.
 
 use super::event::Event;
-use crate::position::Claim;
-use crate::radio::Radio;
 use freshet_documents::problem::Problem;
 use freshet_documents::tree::Change;
+use freshet_radio::Radio;
+use freshet_radio::position::Claim;
 use serde_json::Value;
 use std::net::IpAddr;
 

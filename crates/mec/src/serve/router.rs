@@ -1,8 +1,8 @@
 //! The edge router, at its socket: a line of JSON there, one back.
 
 use crate::platform::PacketPath;
-use crate::radio::CLIENTS_MAX;
 use freshet_documents::problem::Problem;
+use freshet_radio::CLIENTS_MAX;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use crate::radio::{network, tell};
 use crate::support::{URL, World, location};
 use freshet_mec::notify::Notice;
-use freshet_mec::radio::{Cell, Radio};
+use freshet_radio::{Cell, Radio};
 use serde_json::{Value, json};
 
 const ROOT: &str = "/location/v2/subscriptions";

@@ -2,7 +2,7 @@
 //! the published files and their list of corrections.
 
 use crate::support::{SERVICES, SUPPORT, World, location, name, rule, service};
-use freshet_mec::radio::simulator::Simulator;
+use freshet_radio::simulator::Simulator;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Command;

@@ -5,7 +5,7 @@ use crate::support::{NOW_MS, World, location, setup};
 use freshet_mec::Platform;
 use freshet_mec::notify::Notice;
 
-use freshet_mec::radio::simulator::Simulator;
+use freshet_radio::simulator::Simulator;
 use serde_json::{Value, json};
 
 const CALLBACK: &str = "http://192.0.2.7/events";

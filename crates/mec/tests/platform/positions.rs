@@ -4,8 +4,8 @@
 use crate::radio::{network, tell};
 use crate::support::World;
 use freshet_mec::Call;
-use freshet_mec::radio::simulator::Simulator;
-use freshet_mec::radio::{Ellipse, Radio};
+use freshet_radio::simulator::Simulator;
+use freshet_radio::{Ellipse, Radio};
 use serde_json::{Value, json};
 
 const VERIFY: &str = "/location-verification/v1/verify";

@@ -2,8 +2,8 @@
 
 use crate::support::{World, location};
 use freshet_mec::notify::Notice;
-use freshet_mec::radio::simulator::Simulator;
-use freshet_mec::radio::{Bearer, Cell, Client, Neighbour, Radio};
+use freshet_radio::simulator::Simulator;
+use freshet_radio::{Bearer, Cell, Client, Neighbour, Radio};
 use serde_json::{Value, json};
 
 /// Two cells in two zones, and a client in the first.

@@ -6,7 +6,7 @@ use freshet_tidy::{crates, expect_none, root};
 const FLOORS: [&[&str]; 18] = [
     &["base"],
     &["http", "report", "fleet", "package", "limits", "geo", "documents"],
-    &["quic", "store", "tokens", "policy"],
+    &["quic", "store", "tokens", "policy", "radio"],
     &["wire", "disk"],
     &["net"],
     &["origin", "cache", "vcl", "media", "load"],
@@ -26,7 +26,7 @@ const FLOORS: [&[&str]; 18] = [
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 43] = [
+const ALLOWED: [(&str, &[&str]); 44] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -236,9 +236,13 @@ const ALLOWED: [(&str, &[&str]); 43] = [
         ],
     ),
     ("documents", &[]),
+    ("radio", &["documents"]),
     (
         "mec",
-        &["base", "http", "net", "origin", "router", "package", "limits", "fleet", "documents"],
+        &[
+            "base", "http", "net", "origin", "router", "package", "limits", "fleet", "documents",
+            "radio",
+        ],
     ),
     ("router", &["base"]),
     ("route", &["base", "net", "origin", "config", "geo", "limits"]),
@@ -247,7 +251,7 @@ const ALLOWED: [(&str, &[&str]); 43] = [
         &[
             "base", "http", "wire", "store", "disk", "net", "cache", "origin", "vcl", "media",
             "config", "node", "load", "lab", "plan", "admin", "mec", "router", "report", "fleet",
-            "acme", "route", "traces",
+            "acme", "route", "traces", "radio",
         ],
     ),
     (
@@ -262,9 +266,9 @@ const ALLOWED: [(&str, &[&str]); 43] = [
 ];
 
 /// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
-pub(crate) const SANS_IO: [&str; 13] = [
+pub(crate) const SANS_IO: [&str; 14] = [
     "tokens", "limits", "http", "quic", "wire", "policy", "vcl", "media", "cache", "content",
-    "plan", "report", "documents",
+    "plan", "report", "documents", "radio",
 ];
 
 /// Crates that bring sockets, files or a runtime.

@@ -9,10 +9,10 @@ use super::subscriptions::{CIRCLE, clients, crossings, distance, filled, is_with
 use super::{Act, Move, address_of, client_of, location_value, position_of};
 use crate::api::Stage;
 use crate::platform::{Answer, Decision, Event};
-use crate::radio::{Client, Radio};
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
 use freshet_documents::tree::Tree;
+use freshet_radio::{Client, Radio};
 use serde_json::{Value, json};
 
 const ROOT: &str = "/location/v2";

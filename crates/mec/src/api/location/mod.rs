@@ -6,11 +6,11 @@ mod subscriptions;
 
 use super::{Stage, radio};
 use crate::platform::{Decision, Event};
-use crate::radio::{Cell, Client, Ellipse, Radio, distance_m};
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
 use freshet_documents::tree::Tree;
 use freshet_documents::tree::escape;
+use freshet_radio::{Cell, Client, Ellipse, Radio, distance_m};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -4,10 +4,10 @@
 use super::{ROOT, address_of, client_of, position_of, user_value};
 use crate::api::inner;
 use crate::platform::Event;
-use crate::radio::{Cell, Client, Radio, distance_m};
 use freshet_documents::problem::Problem;
 use freshet_documents::time;
 use freshet_documents::tree::Tree;
+use freshet_radio::{Cell, Client, Radio, distance_m};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! What the edge router sees of clients: whose bearer ends at which base station. Which cell that is, and
 //! where, the operator says; nothing is known of what only the radio network measures.
 
-use super::{Bearer, CLIENTS_MAX, Cell, Client, Radio};
+use crate::{Bearer, CLIENTS_MAX, Cell, Client, Radio};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ const LAST_BEARER: u8 = 15;
 /// Base stations, as the operator describes them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Stations {
+pub struct Stations {
     /// Mobile country and network code.
     plmn: [String; 2],
     /// The class of bearers: packets do not say one.
@@ -37,7 +37,7 @@ struct Station {
 
 impl Stations {
     /// What is wrong with them.
-    pub(crate) fn mistake(&self) -> Option<String> {
+    pub fn mistake(&self) -> Option<String> {
         if self.qci == 0 {
             return Some("/qci must be 1 to 255".to_owned());
         }
@@ -46,7 +46,7 @@ impl Stations {
 
     /// The report of the sessions that the router lists. Clients behind base stations that nobody has described
     /// are not in it.
-    pub(crate) fn report(&self, sessions: &Value) -> Radio {
+    pub fn report(&self, sessions: &Value) -> Radio {
         let mut radio =
             Radio { source: SOURCE.to_owned(), plmn: self.plmn.clone(), ..Radio::default() };
         for station in self.station.values() {

@@ -4,7 +4,7 @@
 use super::{Advance, CONFIDENCE, Claims, Filter, Heard, Measurement, PARTICLES, Plane};
 use super::{SPEED_MAX_M_S, Verdict};
 use crate::position::propagation::{ADVANCE_STEP_NR_M, FREQUENCY_GHZ, first_metre_dbm};
-use crate::radio::{Cell, Client, Place, Radio, distance_m};
+use crate::{Cell, Client, Place, Radio, distance_m};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ const KEPT_MAX: usize = 8192;
 /// Clients an estimate may move away from where it began, in metres, before its plane is another.
 const PLANE_M: f64 = 50_000.0;
 /// Claims that are followed, of all clients of the platform.
-pub(crate) const CLAIMS_MAX: usize = 1024;
+pub const CLAIMS_MAX: usize = 1024;
 /// How long a claim counts for, in milliseconds; a series of claims has one at least so often.
 const CLAIM_MS: u64 = 2_500;
 /// How long what speaks against claims is known after the last one, in milliseconds.
@@ -30,23 +30,26 @@ const CELL_M: f64 = 1000.0;
 
 /// Where a device claims to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Claim {
+pub struct Claim {
     /// Latitude and longitude, in degrees.
-    pub(crate) position: [f64; 2],
+    pub position: [f64; 2],
     /// How far off that may be by its own word, in metres.
-    pub(crate) accuracy_m: f64,
-    pub(crate) at_ms: u64,
+    pub accuracy_m: f64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
 }
 
 /// What became of claims.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Judged {
-    pub(crate) verdict: Verdict,
+pub struct Judged {
+    /// Whether it is believed.
+    pub verdict: Verdict,
     /// What speaks against a series of claims, where 1 is enough to doubt it.
-    pub(crate) evidence: f64,
+    pub evidence: f64,
     /// How far the claim is from the network's position, in metres.
-    pub(crate) apart_m: f64,
-    pub(crate) place: Place,
+    pub apart_m: f64,
+    /// Where the network has the device.
+    pub place: Place,
 }
 
 #[derive(Clone, Debug)]
@@ -68,14 +71,14 @@ struct Series {
 
 /// All of it.
 #[derive(Debug, Default)]
-pub(crate) struct Positions {
+pub struct Positions {
     clients: BTreeMap<IpAddr, Known>,
     series: BTreeMap<(String, IpAddr), Series>,
 }
 
 impl Positions {
     /// Takes a report in: its clients have places afterwards.
-    pub(crate) fn take(&mut self, radio: &mut Radio, now_ms: u64) {
+    pub fn take(&mut self, radio: &mut Radio, now_ms: u64) {
         self.series.retain(|_, one| now_ms.saturating_sub(one.last.at_ms) <= CLAIM_KEPT_MS);
         let claimed: BTreeSet<IpAddr> = self.series.keys().map(|(_, address)| *address).collect();
         let cells: BTreeMap<&str, &Cell> =
@@ -135,17 +138,17 @@ impl Positions {
     }
 
     /// Where a client was last, and when, in milliseconds since 1970.
-    pub(crate) fn last(&self, address: IpAddr) -> Option<(Place, u64)> {
+    pub fn last(&self, address: IpAddr) -> Option<(Place, u64)> {
         self.clients.get(&address).map(|known| (known.place, known.at_ms))
     }
 
     /// Whether there is room for claims of one more device.
-    pub(crate) fn has_room(&self, who: &str, address: IpAddr) -> bool {
+    pub fn has_room(&self, who: &str, address: IpAddr) -> bool {
         self.series.len() < CLAIMS_MAX || self.series.contains_key(&(who.to_owned(), address))
     }
 
     /// A client of the platform says where a device claims to be.
-    pub(crate) fn claim(&mut self, who: &str, address: IpAddr, claim: Claim) {
+    pub fn claim(&mut self, who: &str, address: IpAddr, claim: Claim) {
         let series = self.series.entry((who.to_owned(), address)).or_insert_with(|| Series {
             last: claim,
             is_too_fast: false,
@@ -157,7 +160,7 @@ impl Positions {
     }
 
     /// What became of a device's claims. With `claim`, as if it had been taken in.
-    pub(crate) fn judge(&self, who: &str, address: IpAddr, claim: Option<Claim>) -> Option<Judged> {
+    pub fn judge(&self, who: &str, address: IpAddr, claim: Option<Claim>) -> Option<Judged> {
         let series = self.series.get(&(who.to_owned(), address));
         let last = claim.or_else(|| series.map(|series| series.last))?;
         let place = self.clients.get(&address)?.place;
@@ -288,7 +291,7 @@ impl Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::radio::simulator::Simulator;
+    use crate::simulator::Simulator;
 
     #[test]
     fn the_platforms_estimates_are_as_good_as_they_say() {

@@ -6,7 +6,7 @@ const PARTS: u32 = 72;
 
 /// What an area and an estimate have in common.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Overlap {
+pub enum Overlap {
     /// The estimate is in the area.
     Whole,
     /// They do not meet.
@@ -17,7 +17,7 @@ pub(crate) enum Overlap {
 
 /// Compares a circle with an estimate. Around the estimate's middle, so much of the probability, above 0 and below 1,
 /// is within a radius; it is taken to be normally distributed, alike in all directions. `apart_m` is how far the two middles are apart.
-pub(crate) fn overlap(apart_m: f64, area_m: f64, estimate_m: f64, confidence: f64) -> Overlap {
+pub fn overlap(apart_m: f64, area_m: f64, estimate_m: f64, confidence: f64) -> Overlap {
     if apart_m + estimate_m <= area_m {
         return Overlap::Whole;
     }

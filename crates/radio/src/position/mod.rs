@@ -19,10 +19,10 @@ pub mod study;
 mod tracks;
 pub(crate) mod world;
 
-pub(crate) use circle::{Overlap, overlap};
-pub(crate) use claim::Verdict;
-pub(crate) use filter::CONFIDENCE;
-pub(crate) use live::{CLAIMS_MAX, Claim, Judged, Positions};
+pub use circle::{Overlap, overlap};
+pub use claim::Verdict;
+pub use filter::CONFIDENCE;
+pub use live::{CLAIMS_MAX, Claim, Judged, Positions};
 pub(crate) use plane::Plane;
 
 use claim::{Claims, SPEED_MAX_M_S};

@@ -1,8 +1,5 @@
-//! What a radio network tells the platform: cells, and clients in them with their bearers and what is
-//! measured of them. It comes through a feed, whole each time; [`simulator`] is one.
-
-pub(crate) mod observed;
-pub mod simulator;
+//! What a radio network tells: cells, and clients in them with their bearers and what is measured of them.
+//! It is told as a whole each time; [`crate::simulator`] is one.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -120,20 +117,20 @@ pub struct Ellipse {
 
 /// Where a client is, of a report that the platform has taken in.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Place {
+pub struct Place {
     /// Latitude and longitude, in degrees of WGS 84.
-    pub(crate) position: [f64; 2],
+    pub position: [f64; 2],
     /// How far off that may be, in metres.
-    pub(crate) accuracy_m: f64,
+    pub accuracy_m: f64,
     /// How likely it is no further off, in percent, where that is known.
-    pub(crate) confidence_percent: Option<u8>,
+    pub confidence_percent: Option<u8>,
     /// The ellipse that it is as likely in, where that is known.
-    pub(crate) ellipse: Option<Ellipse>,
+    pub ellipse: Option<Ellipse>,
 }
 
 impl Client {
     /// Where it is. A client of a report has no place before the platform has taken the report in.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<Place> {
         let (position, accuracy_m) = self.position.zip(self.accuracy_m)?;
         let Self { confidence_percent, ellipse, .. } = *self;
         Some(Place { position, accuracy_m, confidence_percent, ellipse })
@@ -156,17 +153,17 @@ pub struct Bearer {
 
 impl Radio {
     /// The cell of an identity.
-    pub(crate) fn cell(&self, id: &str) -> Option<&Cell> {
+    pub fn cell(&self, id: &str) -> Option<&Cell> {
         self.cells.iter().find(|cell| cell.id == id)
     }
 
     /// The zone a client is in.
-    pub(crate) fn zone(&self, client: &Client) -> &str {
+    pub fn zone(&self, client: &Client) -> &str {
         self.cell(&client.cell).map_or("", |cell| &cell.zone)
     }
 
     /// How many clients each cell has, where it has any: one look at all of them, for whoever asks for many cells.
-    pub(crate) fn crowds(&self) -> HashMap<&str, u64> {
+    pub fn crowds(&self) -> HashMap<&str, u64> {
         let mut crowds = HashMap::new();
         for client in &self.clients {
             *crowds.entry(client.cell.as_str()).or_default() += 1;
@@ -175,27 +172,27 @@ impl Radio {
     }
 
     /// The client of an address.
-    pub(crate) fn client(&self, address: std::net::IpAddr) -> Option<&Client> {
+    pub fn client(&self, address: std::net::IpAddr) -> Option<&Client> {
         self.clients.iter().find(|client| client.address == address)
     }
 
     /// The cell's global identity, as ETSI GS MEC 012 writes it.
-    pub(crate) fn ecgi(&self, cell: &str) -> Value {
+    pub fn ecgi(&self, cell: &str) -> Value {
         json!({ "plmn": self.plmn_value(), "cellId": cell })
     }
 
     /// The same of a cell of NR.
-    pub(crate) fn nrcgi(&self, cell: &str) -> Value {
+    pub fn nrcgi(&self, cell: &str) -> Value {
         json!({ "plmn": self.plmn_value(), "nrCellId": cell })
     }
 
     /// The network's identity.
-    pub(crate) fn plmn_value(&self) -> Value {
+    pub fn plmn_value(&self) -> Value {
         json!({ "mcc": self.plmn[0], "mnc": self.plmn[1] })
     }
 
     /// What is wrong with a report.
-    pub(crate) fn mistake(&self) -> Option<String> {
+    pub fn mistake(&self) -> Option<String> {
         if self.cells.len() > CELLS_MAX || self.clients.len() > CLIENTS_MAX {
             return Some(format!("{CELLS_MAX} cells and {CLIENTS_MAX} clients are the most"));
         }
@@ -223,7 +220,7 @@ impl Radio {
 }
 
 /// Whether a cell is one of NR, by its identity.
-pub(crate) fn is_of_nr(cell: &str) -> bool {
+pub fn is_of_nr(cell: &str) -> bool {
     cell.len() == NR_DIGITS
 }
 
@@ -295,7 +292,7 @@ impl Client {
 }
 
 /// Metres between two positions, over a sphere.
-pub(crate) fn distance_m(one: [f64; 2], other: [f64; 2]) -> f64 {
+pub fn distance_m(one: [f64; 2], other: [f64; 2]) -> f64 {
     const EARTH_M: f64 = 6_371_000.0;
     let [[a, b], [c, d]] = [one, other].map(|[lat, lon]| [lat.to_radians(), lon.to_radians()]);
     let half = |angle: f64| (angle / 2.0).sin().powi(2);

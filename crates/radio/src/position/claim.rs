@@ -36,7 +36,7 @@ struct Explanation {
 
 /// What a claim is found to be.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
     /// Nothing speaks against it.
     Consistent,
     /// The network's measurements do.

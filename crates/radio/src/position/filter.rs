@@ -6,13 +6,13 @@
 
 use super::propagation::{EXCESS_M, EXPECTED, SHADOWING_DB, distance_m};
 use super::tracks::{Measurement, Tracks};
-use crate::radio::Ellipse;
+use crate::Ellipse;
 use crate::random::Random;
 
 /// Particles of a client of the platform: less than half of what a study takes, and hardly worse.
 pub(crate) const PARTICLES: usize = 400;
 /// The share of an estimate's radius: so much of the probability is within it.
-pub(crate) const CONFIDENCE: f64 = 0.95;
+pub const CONFIDENCE: f64 = 0.95;
 /// Speeds at the beginning, from nothing to this, in metres a second.
 const SPEED_MAX_M_S: f64 = 20.0;
 /// How much a velocity changes in a second, on each axis, in metres a second.

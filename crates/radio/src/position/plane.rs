@@ -37,7 +37,7 @@ impl Plane {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::radio::distance_m;
+    use crate::distance_m;
 
     #[test]
     fn a_plane_has_the_distances_of_the_earth() {

@@ -6,10 +6,10 @@
 
 mod others;
 
-use super::{Bearer, Cell, Client, Neighbour, Radio};
 use crate::position::Plane;
 use crate::position::propagation::ADVANCE_STEP_NR_M;
 use crate::position::world::{Layout, POWER_DBM, Walker, World};
+use crate::{Bearer, Cell, Client, Neighbour, Radio};
 use serde_json::Value;
 
 /// Where it is said to be.
