@@ -5,7 +5,7 @@ mod demo;
 use crate::stop::told_to_end;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use freshet_mec::HostConfig;
+use freshet_apps::hosts::{self, HostConfig};
 use freshet_mec::objective;
 use freshet_mec::serve::{self, Config};
 use std::cell::Cell;
@@ -121,8 +121,7 @@ fn host(config: HostConfig) -> Result<()> {
     crate::serve::log();
     sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     // Signals are heard once there is a runtime.
-    freshet_mec::run_host(config, watched(), async { told_to_end().await })
-        .map_err(anyhow::Error::msg)
+    hosts::run(config, watched(), async { told_to_end().await }).map_err(anyhow::Error::msg)
 }
 
 /// Tells systemd that this process goes on, where that ends one that does not (`WatchdogSec`): some times within the

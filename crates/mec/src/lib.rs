@@ -9,8 +9,7 @@
 //!   request, the time and a random name go in, an [`Answer`] and changes come out;
 //! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
 //! - [`objective`]: what is promised of services, as rules of Prometheus;
-//! - `life`, `runtime`: what is done to app instances, step by step, and the containers they run in;
-//! - `hosts`: hosts of their own that run them, what they are told and what they say;
+//! - `life`: what is done to app instances, step by step;
 //! - [`token`], [`client`]: OAuth 2.0 client credentials and access tokens of RFC 9068.
 //!
 //! What it must never know: how packets are forwarded. Traffic rules are handed to the edge router as a
@@ -32,20 +31,17 @@
 mod api;
 pub mod callback;
 pub mod client;
-mod hosts;
 mod journal;
 mod life;
 pub mod limits;
 pub mod notify;
 pub mod objective;
 mod platform;
-mod runtime;
 pub mod serve;
 pub mod token;
 
 pub use callback::CallbackPolicy;
 pub use client::Client;
-pub use hosts::{HostConfig, run as run_host};
 pub use life::{Found, Place, Reach, Room, Step, Task, Work};
 pub use platform::{
     Access, Answer, App, Call, Decision, DeviceApp, Host, Identified, Neighbour, NeighbourApp,

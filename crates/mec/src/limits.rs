@@ -14,8 +14,6 @@ pub const PATIENCE: Patience = Patience {
 };
 /// Longest body of a request, in bytes: a full list of services fits many times.
 pub const BODY_BYTES_MAX: usize = 256 << 10;
-/// Longest archive of a package, in bytes.
-pub const PACKAGE_BYTES_MAX: usize = 2 << 30;
 /// How long the next bytes of a package may take, in milliseconds.
 pub const PACKAGE_SILENCE_MS_MAX: u64 = 10_000;
 /// Packages that are received or checked at a time.
@@ -63,11 +61,6 @@ pub const INSTANCES_MAX: usize = 16;
 pub const WATCHERS_MAX: usize = 64;
 /// How long one waits at most before it is told that nothing has changed.
 pub const WATCH_MAX: Duration = Duration::from_secs(30);
-/// Filters that the allocations for some of an app's traffic may have together: each may divide each rule of the app,
-/// and rules of all apps have 256 parts.
-pub const SESSION_FILTERS_PER_APP_MAX: usize = 16;
-/// Ports on one side of such a filter.
-pub const SESSION_PORTS_MAX: usize = 4;
 /// Longest record of the journal, in bytes: all documents there may be, which may fall due in one moment, with
 /// their places and owners.
 pub const RECORD_BYTES_MAX: usize = 2 * BYTES_MAX;
@@ -76,8 +69,6 @@ pub const ANSWER_MS_MAX: u64 = 30_000;
 /// How long an app may take to run where somebody else has to make room for it and fetch its image, in
 /// milliseconds: a gigabyte over a slow line.
 pub const FETCH_MS_MAX: u64 = 600_000;
-/// How long is waited for who cannot be asked now, in milliseconds, before a step counts as failed.
-pub const AWAY_MS_MAX: u64 = 60_000;
 /// How long an app may take to end after it was asked to by a signal, in milliseconds, where it is not
 /// to end at once.
 pub const STOP_MS: u64 = 10_000;
@@ -100,5 +91,3 @@ pub const RESTART_MS_MAX: u64 = 60_000;
 pub const HEALTHY_MS: u64 = 60_000;
 /// Occurrences of operations that are kept after they ended, of all instances.
 pub const OCCURRENCES_MAX: usize = 1024;
-/// Longest output of an app that is kept, in bytes; what is beyond begins anew.
-pub const LOG_BYTES_MAX: u64 = 8 << 20;

@@ -7,7 +7,7 @@ use crate::limits::{
     TRIES_MAX,
 };
 use crate::platform::Setup;
-use crate::runtime::Spec;
+use freshet_apps::Spec;
 use freshet_documents::tree::{Change, Tree};
 
 /// Something to do for an instance.

@@ -7,7 +7,7 @@ use crate::life::{Place, Reach};
 use crate::objective::{Objective, ServiceFile};
 use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE, Setup};
 use crate::token::Issuer;
-use freshet_base::file::read_text;
+use freshet_apps::hosts::PackagesFile;
 use freshet_base::hexadecimal;
 use freshet_limits::Rate;
 use freshet_net::address::Address;
@@ -19,9 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::take;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-
-/// Longest file of a certificate, in bytes.
-const CERTIFICATE_BYTES_MAX: u64 = 64 << 10;
 
 /// A platform's configuration.
 #[derive(Debug)]
@@ -163,39 +160,6 @@ struct File {
     runtime: Option<RuntimeFile>,
     #[serde(default)]
     service: BTreeMap<String, ServiceFile>,
-}
-
-/// Whose packages are taken.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PackagesFile {
-    /// Files of certificates.
-    #[serde(default)]
-    signers: Vec<PathBuf>,
-    /// Instead of any: packages are taken from whoever may upload them.
-    #[serde(default)]
-    unsigned: bool,
-}
-
-impl PackagesFile {
-    /// # Errors
-    /// What is wrong, and where.
-    pub(crate) fn trust(&self) -> Result<Trust, String> {
-        if self.unsigned != self.signers.is_empty() {
-            return Err(
-                "packages: either name `signers`, or say `unsigned = true` with none".to_owned()
-            );
-        }
-        if self.unsigned {
-            return Ok(Trust::anybody());
-        }
-        let texts = self.signers.iter().map(|path| {
-            read_text(path, CERTIFICATE_BYTES_MAX)
-                .map_err(|error| format!("packages.signers: {}: {error}", path.display()))
-        });
-        let texts = texts.collect::<Result<Vec<_>, _>>()?;
-        Trust::signers(&texts).map_err(|error| format!("packages.signers: {error}"))
-    }
 }
 
 #[derive(Deserialize)]

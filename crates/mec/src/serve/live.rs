@@ -3,8 +3,9 @@
 
 use super::Shared;
 use crate::life::{Found, Step, Task, Work};
-use crate::limits::{AWAY_MS_MAX, END_MS_MAX, FETCH_MS_MAX};
-use crate::runtime::{Driver, Health, Trouble};
+use crate::limits::{END_MS_MAX, FETCH_MS_MAX};
+use freshet_apps::limits::AWAY_MS_MAX;
+use freshet_apps::{Driver, Health, Trouble};
 use freshet_base::clock::UnixMillis;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};

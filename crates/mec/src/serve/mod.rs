@@ -21,7 +21,6 @@ mod resolver;
 mod room;
 mod router;
 
-pub(crate) use config::PackagesFile;
 pub use config::{Config, read};
 pub use router::RouterError;
 
@@ -29,14 +28,14 @@ use crate::life::Place;
 use crate::limits::{DELIVERIES_MAX, PATIENCE, WATCHERS_MAX};
 use crate::notify::{Notice, Notified, Queue};
 use crate::platform::{Answer, Call, Decision, Platform};
-use crate::runtime::Driver;
-use crate::runtime::hosts::Hosts;
-use crate::runtime::kubernetes::Kubernetes;
-use crate::runtime::oci::{Devices, Oci};
 use crate::token::Issuer;
 use aws_lc_rs::rand;
 use axum::Router as Axum;
 use door::{Door, PlaceOf};
+use freshet_apps::Driver;
+use freshet_apps::hosts::Hosts;
+use freshet_apps::kubernetes::Kubernetes;
+use freshet_apps::oci::{Devices, Oci};
 use freshet_base::clock::UnixMillis;
 use freshet_base::hexadecimal;
 use freshet_documents::problem::Problem;

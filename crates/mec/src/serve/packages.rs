@@ -2,11 +2,12 @@
 //! their place when all of it is right. What a crash leaves half-done is removed at the next start.
 
 use super::Shared;
-use crate::limits::{PACKAGE_BYTES_MAX, PACKAGE_SILENCE_MS_MAX, UPLOADS_MAX};
+use crate::limits::{PACKAGE_SILENCE_MS_MAX, UPLOADS_MAX};
 use crate::platform::{Answer, Call};
-use crate::runtime::Package;
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
+use freshet_apps::Package;
+use freshet_apps::limits::PACKAGE_BYTES_MAX;
 use freshet_base::clock::UnixMillis;
 use freshet_base::hexadecimal;
 use freshet_documents::problem::Problem;

@@ -1,9 +1,9 @@
 //! `[runtime]` of a configuration: what apps of packages may have, and where.
 
-use crate::hosts::NatsFile;
 use crate::life::Room;
-use crate::runtime::hosts::Fleet;
-use crate::runtime::kubernetes::{Cluster, ClusterFile};
+use freshet_apps::hosts::Fleet;
+use freshet_apps::hosts::NatsFile;
+use freshet_apps::kubernetes::{Cluster, ClusterFile};
 use freshet_fleet::nats::is_name;
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use freshet_tidy::{crates, expect_none, root};
 
 /// The floors from the ground up. Rooms on one floor do not know each other.
-const FLOORS: [&[&str]; 18] = [
+const FLOORS: [&[&str]; 19] = [
     &["base"],
     &["http", "report", "fleet", "package", "limits", "geo", "documents"],
     &["quic", "store", "tokens", "policy", "radio"],
@@ -20,13 +20,14 @@ const FLOORS: [&[&str]; 18] = [
     &["session"],
     &["node"],
     &["router"],
+    &["apps"],
     &["lab", "plan", "admin", "mec", "traces"],
     &["cli", "varnishd"],
 ];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 44] = [
+const ALLOWED: [(&str, &[&str]); 45] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -237,13 +238,8 @@ const ALLOWED: [(&str, &[&str]); 44] = [
     ),
     ("documents", &[]),
     ("radio", &["documents"]),
-    (
-        "mec",
-        &[
-            "base", "http", "net", "origin", "router", "package", "limits", "fleet", "documents",
-            "radio",
-        ],
-    ),
+    ("apps", &["base", "http", "net", "origin", "router", "package", "fleet"]),
+    ("mec", &["base", "net", "router", "package", "limits", "fleet", "documents", "radio", "apps"]),
     ("router", &["base"]),
     ("route", &["base", "net", "origin", "config", "geo", "limits"]),
     (
@@ -251,7 +247,7 @@ const ALLOWED: [(&str, &[&str]); 44] = [
         &[
             "base", "http", "wire", "store", "disk", "net", "cache", "origin", "vcl", "media",
             "config", "node", "load", "lab", "plan", "admin", "mec", "router", "report", "fleet",
-            "acme", "route", "traces", "radio",
+            "acme", "route", "traces", "radio", "apps",
         ],
     ),
     (
@@ -267,8 +263,20 @@ const ALLOWED: [(&str, &[&str]); 44] = [
 
 /// Rooms that do no I/O: time is an argument, there are no sockets and no runtime.
 pub(crate) const SANS_IO: [&str; 14] = [
-    "tokens", "limits", "http", "quic", "wire", "policy", "vcl", "media", "cache", "content",
-    "plan", "report", "documents", "radio",
+    "tokens",
+    "limits",
+    "http",
+    "quic",
+    "wire",
+    "policy",
+    "vcl",
+    "media",
+    "cache",
+    "content",
+    "plan",
+    "report",
+    "documents",
+    "radio",
 ];
 
 /// Crates that bring sockets, files or a runtime.

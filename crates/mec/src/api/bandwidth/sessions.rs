@@ -1,7 +1,7 @@
 //! Sessions that an allocation is for (ETSI GS MEC 015 §7.2.2, SessionFilter): some of an app's traffic.
 
 use super::{OF_SOME, ROOT, bits, directions};
-use crate::limits::{SESSION_FILTERS_PER_APP_MAX, SESSION_PORTS_MAX};
+use freshet_apps::limits::{SESSION_FILTERS_PER_APP_MAX, SESSION_PORTS_MAX};
 use freshet_documents::problem::Problem;
 use freshet_documents::tree::Tree;
 use freshet_router::rule::check::{self, Mistake};

@@ -6,7 +6,7 @@ use crate::api::{Share, apps, bounds, packages, shares};
 use crate::client::Client;
 use crate::life::{Kind, Life, Place, Run, disk_mib_max};
 use crate::platform::Setup;
-use crate::runtime::{Network, Package, SendsApart, Spec};
+use freshet_apps::{Network, Package, SendsApart, Spec};
 use freshet_documents::problem::Problem;
 use freshet_documents::table::Table;
 use freshet_documents::tree::{Change, Tree, escape};

@@ -2,7 +2,7 @@
 
 use super::apply::rules;
 use crate::life::{Life, Place, Reach};
-use crate::runtime::{End, device, mac};
+use freshet_apps::{End, device, mac};
 use freshet_documents::problem::Problem;
 use freshet_documents::tree::{Tree, escape};
 use serde_json::{Value, json};

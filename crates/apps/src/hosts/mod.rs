@@ -11,14 +11,16 @@
 
 mod agent;
 mod config;
+mod driver;
 mod kept;
 mod lease;
 mod packages;
 
 pub use agent::{HostConfig, run};
-pub(crate) use config::NatsFile;
+pub use config::{NatsFile, PackagesFile};
+pub use driver::{Fleet, Hosts};
 
-use crate::runtime::{Health, Spec};
+use crate::{Health, Spec};
 use freshet_fleet::nats::is_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -10,11 +10,13 @@ mod config;
 mod objects;
 mod view;
 
-pub(crate) use config::{Cluster, ClusterFile};
+pub use config::{Cluster, ClusterFile};
+pub use objects::Placing;
 
-use super::{Driver, Health, Spec, Trouble, clear, image_of, unpack};
+use crate::driver::{clear, image_of, unpack};
+use crate::{Driver, Health, Spec, Trouble};
 use client::{Client, ClusterError};
-use objects::{Kind, Placing};
+use objects::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +28,7 @@ const WORDS: &str = "tailLines=5&limitBytes=400";
 
 /// A cluster that runs apps.
 #[derive(Debug)]
-pub(crate) struct Kubernetes {
+pub struct Kubernetes {
     client: Client,
     namespace: String,
     placing: Placing,
@@ -39,7 +41,7 @@ impl Kubernetes {
     /// # Errors
     /// What is wrong with the configuration, or with this machine. Whether the cluster answers is found out
     /// when something is done there: it may be away while the platform starts.
-    pub(crate) fn open(cluster: Cluster, folder: &Path) -> Result<Self, String> {
+    pub fn open(cluster: Cluster, folder: &Path) -> Result<Self, String> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let Cluster { access, namespace, placing } = cluster;
         let client = Client::new(access).map_err(|why| format!("runtime.kubernetes: {why}"))?;

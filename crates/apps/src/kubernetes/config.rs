@@ -14,17 +14,18 @@ const NAMESPACE_BYTES_MAX: usize = 63;
 
 /// A cluster, as whoever configures the platform says.
 #[derive(Clone, Debug)]
-pub(crate) struct Cluster {
+pub struct Cluster {
     pub(crate) access: Access,
     /// Where all of it is.
     pub(crate) namespace: String,
-    pub(crate) placing: Placing,
+    /// What its pods have besides what their instances say.
+    pub placing: Placing,
 }
 
 /// `[runtime.kubernetes]`: what is not said is as in the pod that the platform runs in.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ClusterFile {
+pub struct ClusterFile {
     /// URL of the interface.
     api: Option<String>,
     ca: Option<PathBuf>,
@@ -39,9 +40,11 @@ pub(crate) struct ClusterFile {
 }
 
 impl ClusterFile {
+    /// The cluster, with what the pod that this runs in says of it.
+    ///
     /// # Errors
     /// What is missing, or is not what it should be.
-    pub(crate) fn cluster(self) -> Result<Cluster, String> {
+    pub fn cluster(self) -> Result<Cluster, String> {
         self.cluster_of(Path::new(ACCOUNT), |name| std::env::var(name))
             .map_err(|what| format!("runtime.kubernetes{what}"))
     }

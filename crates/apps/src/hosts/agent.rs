@@ -1,12 +1,12 @@
 //! A host that runs: it hears what it is to run, does that one thing at a time for each app, and says how apps are.
 
+use super::PackagesFile;
 use super::kept::{Kept, Work};
 use super::lease::{Lease, Moment};
 use super::packages::Packages;
 use super::{Act, NatsFile, Order, Orders, Outcome, SHELF, orders_key, report_key};
-use crate::runtime::oci::{Devices, Oci};
-use crate::runtime::{Driver, Health, Spec, Trouble};
-use crate::serve::PackagesFile;
+use crate::oci::{Devices, Oci};
+use crate::{Driver, Health, Spec, Trouble};
 use freshet_fleet::nats::{FleetError, Link, LinkSettings, Shelf, is_name};
 use freshet_fleet::signature::Saying;
 use freshet_package::Trust;

@@ -1,10 +1,6 @@
 //! What runs apps. A driver does one thing at a time for an instance and knows no platform: each of its
 //! acts may be done again when it was done before, whole or in part.
 
-pub(crate) mod hosts;
-pub(crate) mod kubernetes;
-pub(crate) mod oci;
-
 use freshet_package::image::{self, Image};
 use freshet_router::rule::wire::TrafficFilter;
 use serde::{Deserialize, Serialize};
@@ -16,49 +12,51 @@ use std::path::{Path, PathBuf};
 
 /// How an instance is run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Spec {
+pub struct Spec {
     /// Its identifier.
-    pub(crate) instance: String,
+    pub instance: String,
     /// Its name for what runs it.
-    pub(crate) name: String,
+    pub name: String,
     /// What it was granted, by name: another one when it comes to another host.
-    pub(crate) grant: String,
-    pub(crate) package: Package,
+    pub grant: String,
+    /// What it is made of.
+    pub package: Package,
     /// A folder of its own, on the machine that runs it.
     #[serde(skip)]
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
     /// What it may use at most, in thousandths of a processor.
-    pub(crate) cpu_milli_max: u64,
+    pub cpu_milli_max: u64,
     /// As well, in MiB.
-    pub(crate) memory_mib_max: u64,
+    pub memory_mib_max: u64,
     /// What it may write to files, in MiB, where what runs it holds it to that.
-    pub(crate) disk_mib_max: u64,
+    pub disk_mib_max: u64,
     /// Which host it is to run on, where there are several.
-    pub(crate) host: String,
+    pub host: String,
     /// Whole ones that are its own, by name, where what runs it has any.
-    pub(crate) accelerators: BTreeMap<String, u64>,
-    pub(crate) network: Network,
+    pub accelerators: BTreeMap<String, u64>,
+    /// How it is reached.
+    pub network: Network,
     /// `NAME=value`, each, besides what the image has.
-    pub(crate) environment: Vec<String>,
+    pub environment: Vec<String>,
 }
 
 /// What an instance is made of.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Package {
+pub struct Package {
     /// The SHA-256 of its archive, in hexadecimal digits.
-    pub(crate) sha256: String,
+    pub sha256: String,
     /// The image in it.
-    pub(crate) image: String,
+    pub image: String,
     /// The folder that has the archive, and what was in it, on the machine that runs the instance.
     #[serde(skip)]
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 impl Package {
     /// In its folder, what came: an archive.
-    pub(crate) const ARCHIVE: &str = "package.csar";
+    pub const ARCHIVE: &str = "package.csar";
     /// And what was in it.
-    pub(crate) const UNPACKED: &str = "unpacked";
+    pub const UNPACKED: &str = "unpacked";
 
     /// Where the image is.
     fn image(&self) -> PathBuf {
@@ -68,53 +66,55 @@ impl Package {
 
 /// The network of an instance.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct Network {
+pub struct Network {
     /// Which of the host's.
-    pub(crate) slot: u32,
+    pub slot: u32,
     /// The host's address in it.
-    pub(crate) host: Ipv4Addr,
+    pub host: Ipv4Addr,
     /// The instance's own.
-    pub(crate) app: Ipv4Addr,
+    pub app: Ipv4Addr,
     /// Addresses and networks in whose place the instance answers.
-    pub(crate) answers_for: Vec<String>,
+    pub answers_for: Vec<String>,
     /// What it may send at most, in bits per second.
-    pub(crate) sends_bps_max: Option<u64>,
+    pub sends_bps_max: Option<u64>,
     /// What some of what it sends has for itself, where what runs it tells that apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) sends_apart: Vec<SendsApart>,
+    pub sends_apart: Vec<SendsApart>,
 }
 
 /// Some of what an instance sends.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
-pub(crate) struct SendsApart {
+pub struct SendsApart {
     /// Which: what any of these accepts as it goes, or with source and destination exchanged.
-    pub(crate) filter: Vec<TrafficFilter>,
+    pub filter: Vec<TrafficFilter>,
     /// What it may have, in bits per second.
-    pub(crate) bps_max: u64,
+    pub bps_max: u64,
 }
 
 /// The ends of the pair of veth of an app's network.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum End {
+pub enum End {
+    /// The host's.
     Host = 1,
+    /// The app's.
     App = 2,
 }
 
 /// The host's end of an app's network, by its name.
-pub(crate) fn device(slot: u32) -> String {
+pub fn device(slot: u32) -> String {
     format!("mec{slot}")
 }
 
 /// The hardware address of an end: a local one (IEEE 802, U/L bit) that says where it belongs, the same at
 /// every start.
-pub(crate) fn mac(slot: u32, end: End) -> String {
+pub fn mac(slot: u32, end: End) -> String {
     format!("02:4d:45:{:02x}:{:02x}:{:02x}", slot >> 8 & 0xff, slot & 0xff, end as u8)
 }
 
 /// How an instance is.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
-pub(crate) enum Health {
+pub enum Health {
     /// It runs, and takes connections where its image says that it does.
     Up,
     /// It runs, and takes none.
@@ -129,7 +129,7 @@ pub(crate) enum Health {
 
 /// Why something is not done.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum Trouble {
+pub enum Trouble {
     /// It will not be by itself.
     Lasting(String),
     /// Who has to do it cannot be asked now, or is about to: it may be done later.
@@ -144,7 +144,7 @@ impl From<String> for Trouble {
 
 impl Trouble {
     /// Why.
-    pub(crate) fn why(&self) -> &str {
+    pub fn why(&self) -> &str {
         match self {
             Self::Lasting(why) | Self::Passing(why) => why,
         }
@@ -152,7 +152,7 @@ impl Trouble {
 }
 
 /// Runs instances. Calls may take seconds and block.
-pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
+pub trait Driver: std::fmt::Debug + Send + Sync {
     /// Makes files of the image, and says which ports it serves, when they are there.
     fn unpack(&self, spec: &Spec) -> Result<Option<Vec<u16>>, Trouble>;
     /// Gives it a network, in place of what is left of one.
@@ -180,11 +180,14 @@ pub(crate) trait Driver: std::fmt::Debug + Send + Sync {
 /// In the folder of an instance: what its image says.
 const IMAGE: &str = "image.json";
 /// The image's files.
-const ROOTFS: &str = "rootfs";
+pub(crate) const ROOTFS: &str = "rootfs";
 
 /// Unpacks the image of an instance, once, and says which ports it serves. `settle` is given its files before what the
 /// image says is kept.
-fn unpack(spec: &Spec, settle: impl FnOnce(&Path) -> io::Result<()>) -> Result<Vec<u16>, Trouble> {
+pub(crate) fn unpack(
+    spec: &Spec,
+    settle: impl FnOnce(&Path) -> io::Result<()>,
+) -> Result<Vec<u16>, Trouble> {
     let folder = spec.folder.as_path();
     if folder.join(IMAGE).exists() {
         return Ok(image_of(folder)?.ports);
@@ -209,13 +212,13 @@ fn keep_image(folder: &Path, image: &Image) -> io::Result<()> {
 }
 
 /// What is kept of an image.
-fn image_of(folder: &Path) -> Result<Image, String> {
+pub(crate) fn image_of(folder: &Path) -> Result<Image, String> {
     let path = folder.join(IMAGE);
     let text = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn clear(folder: &Path) -> io::Result<()> {
+pub(crate) fn clear(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -11,10 +11,11 @@ mod devices;
 mod groups;
 mod network;
 
-pub(crate) use devices::Devices;
+pub use devices::Devices;
 
-use super::{Driver, Health, ROOTFS, Spec, Trouble, clear, image_of, unpack};
+use crate::driver::{clear, image_of, unpack};
 use crate::limits::LOG_BYTES_MAX;
+use crate::{Driver, Health, Spec, Trouble};
 use freshet_package::image::Image;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{Errno, retry_on_intr};
@@ -47,7 +48,7 @@ const CREATE: &str = "mount -t cgroup2 none /sys/fs/cgroup && exec crun --cgroup
 
 /// The runtime of this machine.
 #[derive(Debug)]
-pub(crate) struct Oci {
+pub struct Oci {
     lock: PathBuf,
     /// Held while an instance is given its own.
     devices: Mutex<Devices>,
@@ -59,7 +60,7 @@ impl Oci {
     ///
     /// # Errors
     /// What this machine lacks.
-    pub(crate) fn open(folder: &Path, devices: Devices) -> Result<Self, String> {
+    pub fn open(folder: &Path, devices: Devices) -> Result<Self, String> {
         let say = |error: io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(say)?;
         for program in ["crun", "ip", "ethtool", "flock", "timeout", "unshare"] {

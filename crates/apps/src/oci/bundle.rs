@@ -1,7 +1,8 @@
 //! The configuration of a container (OCI runtime specification 1.0).
 
-use super::super::Spec;
-use super::{ROOTFS, network};
+use super::network;
+use crate::Spec;
+use crate::driver::ROOTFS;
 use freshet_package::image::Image;
 use serde_json::{Value, json};
 use std::fs;

@@ -2,7 +2,7 @@
 //! platform says and against whoever the host trusts.
 
 use crate::limits::PACKAGE_BYTES_MAX;
-use crate::runtime::{Package, Trouble};
+use crate::{Package, Trouble};
 use aws_lc_rs::digest::{Context, SHA256};
 use freshet_base::clock::UnixMillis;
 use freshet_base::hexadecimal;

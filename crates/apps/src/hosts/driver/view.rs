@@ -5,7 +5,7 @@ use crate::hosts::{
     Act, DOCUMENT_BYTES_MAX, Order, Orders, Outcome, Report, SHELF, Standing, orders_key,
     report_key,
 };
-use crate::runtime::{Health, Package, Spec, Trouble};
+use crate::{Health, Package, Spec, Trouble};
 use freshet_base::clock::UnixMillis;
 use freshet_fleet::nats::{FleetError, Link, Shelf};
 use freshet_fleet::signature::Saying;

@@ -4,7 +4,7 @@
 //! they may have changed: the token for each question, as those of service accounts are replaced while they
 //! are used; authorities and certificates after a cluster that could not be asked.
 
-use crate::runtime::Trouble;
+use crate::Trouble;
 use freshet_base::file::read_text;
 use freshet_http::message::{Method, RequestHead};
 use freshet_origin::base_path::BasePath;

@@ -1,4 +1,4 @@
-//! Runs instances on hosts of their own ([`crate::hosts`]): an act is an order to the host, and done when its
+//! Runs instances on hosts of their own ([`super`]): an act is an order to the host, and done when its
 //! report says so.
 //!
 //! A host is lost when its lease is over twice: it has ended its apps by then, whether it runs or not. What it had
@@ -7,9 +7,9 @@
 
 mod view;
 
-use super::{Driver, Health, Spec, Trouble};
-use crate::hosts::{Act, NatsFile, Outcome};
+use super::{Act, NatsFile, Outcome};
 use crate::limits::AWAY_MS_MAX;
+use crate::{Driver, Health, Spec, Trouble};
 use freshet_fleet::nats::LinkSettings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,15 +27,15 @@ const MOVE_AFTER_S_MIN: u64 = 20;
 
 /// Which servers, and when hosts are given up.
 #[derive(Clone, Debug)]
-pub(crate) struct Fleet {
+pub struct Fleet {
     /// The servers of NATS.
     pub(crate) nats: LinkSettings,
     /// Servers that keep what is said.
     pub(crate) replicas: usize,
     /// After how much silence of a host its apps come to another, in milliseconds; never where it is not said.
-    pub(crate) move_after_ms: Option<u64>,
+    pub move_after_ms: Option<u64>,
     /// Hosts of the configuration.
-    pub(crate) hosts: BTreeSet<String>,
+    pub hosts: BTreeSet<String>,
 }
 
 impl Fleet {
@@ -43,7 +43,7 @@ impl Fleet {
     ///
     /// # Errors
     /// What is wrong, and where.
-    pub(crate) fn read(nats: NatsFile, move_after_s: Option<u64>) -> Result<Self, String> {
+    pub fn read(nats: NatsFile, move_after_s: Option<u64>) -> Result<Self, String> {
         if let Some(seconds) = move_after_s.filter(|seconds| *seconds < MOVE_AFTER_S_MIN) {
             return Err(format!(
                 "runtime.move_after_s: {seconds} must be at least {MOVE_AFTER_S_MIN}"
@@ -60,7 +60,7 @@ impl Fleet {
 
 /// The hosts of a platform.
 #[derive(Debug)]
-pub(crate) struct Hosts {
+pub struct Hosts {
     view: Arc<View>,
     runtime: Handle,
 }
@@ -70,7 +70,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Files that cannot be read, and threads that cannot be had.
-    pub(crate) fn open(fleet: Fleet) -> Result<Self, String> {
+    pub fn open(fleet: Fleet) -> Result<Self, String> {
         let say = |error: std::io::Error| format!("runtime.nats: {error}");
         let runtime = Builder::new_current_thread().enable_all().build().map_err(say)?;
         let handle = runtime.handle().clone();

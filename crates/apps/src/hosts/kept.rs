@@ -2,7 +2,7 @@
 //! What there is to do follows from it.
 
 use super::{Act, Order, Orders, Outcome, Report, Standing};
-use crate::runtime::{Health, Spec};
+use crate::{Health, Spec};
 use freshet_base::private;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -196,7 +196,7 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::{Network, Package};
+    use crate::{Network, Package};
 
     fn order(number: u64, act: Act, instance: &str, grant: &str, slot: u32) -> Order {
         let network = Network {

@@ -1,23 +1,26 @@
-//! Which servers of NATS, in configurations of platforms and of hosts.
+//! What configurations of platforms and of hosts have alike: which servers of NATS, and whose packages are taken.
 
 use freshet_base::file::read_text;
 use freshet_fleet::nats::{LinkSettings, is_name};
 use freshet_fleet::signature::{Signers, SigningKey};
+use freshet_package::Trust;
 use serde::Deserialize;
 use std::path::PathBuf;
 
 /// Longest file of a key, in bytes.
 const KEY_BYTES_MAX: u64 = 4096;
+/// Longest file of a certificate, in bytes.
+const CERTIFICATE_BYTES_MAX: u64 = 64 << 10;
 
 /// Servers of NATS, and how they are met.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct NatsFile {
+pub struct NatsFile {
     servers: Vec<String>,
     #[serde(default = "fleet")]
     fleet: String,
     /// Servers that keep what is said: 1, 3 or 5.
-    pub(crate) replicas: Option<usize>,
+    pub replicas: Option<usize>,
     credentials: Option<PathBuf>,
     ca: Option<PathBuf>,
     certificate: Option<PathBuf>,
@@ -34,11 +37,11 @@ fn fleet() -> String {
 }
 
 impl NatsFile {
-    /// `place` is where it is in its file.
+    /// Reads what it names. `place` is where it is in its file.
     ///
     /// # Errors
     /// What is wrong, and where.
-    pub(crate) fn settings(self, place: &str) -> Result<LinkSettings, String> {
+    pub fn settings(self, place: &str) -> Result<LinkSettings, String> {
         let wrong = |key: &str, what: String| format!("{place}.{key}: {what}");
         if self.servers.is_empty() {
             return Err(wrong("servers", "must name one, such as tls://10.0.0.1:4222".to_owned()));
@@ -72,5 +75,40 @@ impl NatsFile {
             key: key.transpose()?,
             signers: Signers::new(signers),
         })
+    }
+}
+
+/// Whose packages are taken.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PackagesFile {
+    /// Files of certificates.
+    #[serde(default)]
+    signers: Vec<PathBuf>,
+    /// Instead of any: packages are taken from whoever may upload them.
+    #[serde(default)]
+    unsigned: bool,
+}
+
+impl PackagesFile {
+    /// Reads the certificates.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn trust(&self) -> Result<Trust, String> {
+        if self.unsigned != self.signers.is_empty() {
+            return Err(
+                "packages: either name `signers`, or say `unsigned = true` with none".to_owned()
+            );
+        }
+        if self.unsigned {
+            return Ok(Trust::anybody());
+        }
+        let texts = self.signers.iter().map(|path| {
+            read_text(path, CERTIFICATE_BYTES_MAX)
+                .map_err(|error| format!("packages.signers: {}: {error}", path.display()))
+        });
+        let texts = texts.collect::<Result<Vec<_>, _>>()?;
+        Trust::signers(&texts).map_err(|error| format!("packages.signers: {error}"))
     }
 }

@@ -21,12 +21,14 @@ type Taken = BTreeMap<String, BTreeSet<usize>>;
 /// By name, the files of each whole one.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 #[serde(transparent)]
-pub(crate) struct Devices(BTreeMap<String, Vec<Vec<PathBuf>>>);
+pub struct Devices(BTreeMap<String, Vec<Vec<PathBuf>>>);
 
 impl Devices {
+    /// Whether they may be given to containers.
+    ///
     /// # Errors
     /// Which file is none in `/dev`.
-    pub(crate) fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), String> {
         let is_device = |path: &&PathBuf| {
             path.starts_with("/dev/") && !path.components().any(|part| part == Component::ParentDir)
         };
@@ -127,7 +129,7 @@ fn node(path: &Path) -> Result<Value, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::{Network, Package};
+    use crate::{Network, Package};
 
     fn spec(apps: &Path, instance: &str, count: u64) -> Spec {
         let folder = apps.join(instance);

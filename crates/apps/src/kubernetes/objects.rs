@@ -1,7 +1,7 @@
 //! What an instance is in a cluster: a pod, a service with an address of its own, what may reach it, and
 //! the secret it proves itself to the platform with. All have its name.
 
-use crate::runtime::Spec;
+use crate::Spec;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -50,15 +50,15 @@ impl Kind {
 
 /// What pods have besides what their instances say.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Placing {
+pub struct Placing {
     /// The repository that machines of the cluster fetch images from, by digest.
-    pub(crate) images: String,
+    pub images: String,
     /// Name of the secret that they prove themselves to it with.
-    pub(crate) pull_secret: Option<String>,
+    pub pull_secret: Option<String>,
     /// Labels of machines that may run apps.
-    pub(crate) nodes: BTreeMap<String, String>,
+    pub nodes: BTreeMap<String, String>,
     /// Labels besides these, by the name of the host that such machines are.
-    pub(crate) hosts: BTreeMap<String, BTreeMap<String, String>>,
+    pub hosts: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 fn metadata(spec: &Spec) -> Value {
@@ -172,7 +172,7 @@ pub(super) fn pod(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::{Network, Package};
+    use crate::{Network, Package};
 
     fn spec() -> Spec {
         Spec {

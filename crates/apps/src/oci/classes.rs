@@ -4,7 +4,7 @@
 //! Later fragments have no ports, and the headers of options that IPv6 may have before those of a protocol are not
 //! looked behind: such packets are in no part that asks for ports.
 
-use super::super::SendsApart;
+use crate::SendsApart;
 use freshet_router::packet::{mapped, unmapped};
 use freshet_router::rule::check;
 use freshet_router::rule::{AddressRange, Filter};

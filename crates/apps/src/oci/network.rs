@@ -1,8 +1,8 @@
 //! The network of an instance: a namespace, and a pair of veth between it and the host. It reaches the
 //! host and whoever the host forwards it to.
 
-use super::super::{End, Spec, device, mac};
 use super::classes;
+use crate::{End, Spec, device, mac};
 use std::path::PathBuf;
 
 /// Runs a program with words and input.
