@@ -1,50 +1,19 @@
-//! The platform of a mobile edge host: the services, and the rules of traffic and names, that ETSI GS
-//! MEC has for applications at the edge of a mobile network.
+//! A mobile edge host by ETSI GS MEC: the platform as a server, with names, the edge router and what runs apps.
 //!
 //! What it owns:
-//! - [`serve`]: the platform as a server;
-//! - the tables in `api/`: each interface's paths, types, scopes and attributes, from which routing,
-//!   checks and OpenAPI documents follow;
-//! - [`Platform`]: documents in one tree, and what requests make of them. It knows no clock and no sockets: a
-//!   request, the time and a random name go in, an [`Answer`] and changes come out;
-//! - [`callback`], [`notify`]: where notifications may go, and in which order they do;
-//! - [`objective`]: what is promised of services, as rules of Prometheus;
-//! - `life`: what is done to app instances, step by step;
-//! - [`token`], [`client`]: OAuth 2.0 client credentials and access tokens of RFC 9068.
+//! - [`serve`]: the platform on the network and behind its configuration: requests, notifications on their way, a
+//!   resolver of names, packages that come, app instances that are run, a console;
+//! - [`objective`]: what is promised of services, as rules of Prometheus.
 //!
-//! What it must never know: how packets are forwarded. Traffic rules are handed to the edge router as a
-//! whole, and count as made when it has them.
+//! What it must never know: what becomes of a request. That is the platform's, which is asked with the time and a
+//! random name; here is done what it decides.
 //!
 //! ```
-//! use freshet_mec::{Call, Client, Issuer, Platform, Setup};
-//!
-//! let issuer = Issuer::new(&Issuer::new_key(), "http://mec.example", "mec").unwrap();
-//! let client = Client::new("secret", None, vec!["mec_app_support".into()]);
-//! let setup = Setup::new("http://mec.example", issuer, [("operator".to_owned(), client)].into());
-//! let platform = Platform::new(setup).unwrap();
-//! let call = Call::get("/mec_app_support/v1/timing/current_time", None);
-//! let refused = platform.decide(&call, "a fresh name", 1_800_000_000_000).unwrap_err();
-//! assert_eq!(refused.status, 401);
+//! let config = "listen = \"127.0.0.1:0\"\nstate = \"/var/lib/mec\"";
+//! assert_eq!(freshet_mec::serve::check(freshet_mec::serve::read(config).unwrap()), Ok(()));
 //! ```
 #![forbid(unsafe_code)]
 
-mod api;
-pub mod callback;
-pub mod client;
-mod journal;
-mod life;
 pub mod limits;
-pub mod notify;
 pub mod objective;
-mod platform;
 pub mod serve;
-pub mod token;
-
-pub use callback::CallbackPolicy;
-pub use client::Client;
-pub use life::{Found, Place, Reach, Room, Step, Task, Work};
-pub use platform::{
-    Access, Answer, App, Call, Decision, DeviceApp, Host, Identified, Neighbour, NeighbourApp,
-    PacketPath, Platform, Resolved, Setup, Technology,
-};
-pub use token::Issuer;

@@ -2,14 +2,14 @@
 
 use super::door::PlaceOf;
 use super::{METRICS, Shared, console, metrics};
-use crate::limits::BODY_BYTES_MAX;
-use crate::platform::{Answer, Call, GATEWAY_CHANGES};
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use freshet_base::hexadecimal;
 use freshet_documents::problem::Problem;
+use freshet_platform::limits::BODY_BYTES_MAX;
+use freshet_platform::{Answer, Call, GATEWAY_CHANGES};
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 
 use super::Shared;
 use crate::limits::WATCH_MAX;
-use crate::platform::Answer;
 use freshet_documents::problem::Problem;
+use freshet_platform::Answer;
 use std::time::Duration;
 use tokio::time::timeout;
 

@@ -2,16 +2,16 @@
 
 use super::machine;
 use super::room::{Elsewhere, Runtime, RuntimeFile};
-use crate::client::Client;
-use crate::life::{Place, Reach};
 use crate::objective::{Objective, ServiceFile};
-use crate::platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE, Setup};
-use crate::token::Issuer;
 use freshet_apps::hosts::PackagesFile;
 use freshet_base::hexadecimal;
 use freshet_limits::Rate;
 use freshet_net::address::Address;
 use freshet_package::Trust;
+use freshet_platform::Client;
+use freshet_platform::Issuer;
+use freshet_platform::{Access, App, DeviceApp, Host, Neighbour, SERVICES_SCOPE, Setup};
+use freshet_platform::{Place, Reach};
 use freshet_radio::observed::Stations;
 use freshet_radio::simulator::CLIENTS_MAX;
 use serde::Deserialize;
@@ -196,14 +196,15 @@ pub fn read(text: &str) -> Result<Config, String> {
     let listen = file.listen.parse().map_err(|error| format!("listen: {error}"))?;
     if let Some(url) = &file.url {
         let is_absolute =
-            crate::callback::Target::read(url).is_some_and(|target| target.path == "/");
+            freshet_platform::callback::Target::read(url).is_some_and(|target| target.path == "/");
         if !is_absolute {
             return Err(format!(
                 "url: `{url}` must be such as https://mec.example, without a path"
             ));
         }
     }
-    let mut known: Vec<String> = crate::api::table().0.into_iter().map(|api| api.name).collect();
+    let mut known: Vec<String> =
+        freshet_platform::table().0.into_iter().map(|api| api.name).collect();
     // An interface may be there in two versions.
     known.dedup();
     known.push(SERVICES_SCOPE.to_owned());

@@ -1,12 +1,12 @@
 //! Delivers notifications: one request each, to an address that was looked at.
 
-use crate::callback::{CallbackPolicy, Target};
 use crate::limits::DELIVERY_MS_MAX;
-use crate::notify::Notice;
 use freshet_net::address::Address;
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use freshet_net::tls::client::{ClientOptions, client_config, connect};
+use freshet_platform::callback::{CallbackPolicy, Target};
+use freshet_platform::notify::Notice;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;

@@ -1,7 +1,7 @@
 //! The key of tokens, in a file only its owner can read.
 
-use crate::token::Issuer;
 use freshet_base::{file, private};
+use freshet_platform::Issuer;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;

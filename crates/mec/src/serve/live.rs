@@ -2,11 +2,11 @@
 //! what came of it is decided and journalled before the next.
 
 use super::Shared;
-use crate::life::{Found, Step, Task, Work};
 use crate::limits::{END_MS_MAX, FETCH_MS_MAX};
 use freshet_apps::limits::AWAY_MS_MAX;
 use freshet_apps::{Driver, Health, Trouble};
 use freshet_base::clock::UnixMillis;
+use freshet_platform::{Found, Step, Task, Work};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What the platform counts, as OpenMetrics: for a monitor that has a token for it.
 
-use crate::notify::Notified;
 use crate::objective::{Objective, Promise};
-use crate::platform::Standing;
+use freshet_platform::Standing;
+use freshet_platform::notify::Notified;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;

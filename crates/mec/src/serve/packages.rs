@@ -3,7 +3,6 @@
 
 use super::Shared;
 use crate::limits::{PACKAGE_SILENCE_MS_MAX, UPLOADS_MAX};
-use crate::platform::{Answer, Call};
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
 use freshet_apps::Package;
@@ -13,6 +12,7 @@ use freshet_base::hexadecimal;
 use freshet_documents::problem::Problem;
 use freshet_net::places::Place;
 use freshet_package::{PackageError, Trust, unpack};
+use freshet_platform::{Answer, Call};
 use futures_util::StreamExt;
 use futures_util::stream::unfold;
 use serde_json::Value;

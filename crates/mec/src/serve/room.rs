@@ -1,10 +1,10 @@
 //! `[runtime]` of a configuration: what apps of packages may have, and where.
 
-use crate::life::Room;
 use freshet_apps::hosts::Fleet;
 use freshet_apps::hosts::NatsFile;
 use freshet_apps::kubernetes::{Cluster, ClusterFile};
 use freshet_fleet::nats::is_name;
+use freshet_platform::Room;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

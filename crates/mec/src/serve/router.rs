@@ -1,7 +1,7 @@
 //! The edge router, at its socket: a line of JSON there, one back.
 
-use crate::platform::PacketPath;
 use freshet_documents::problem::Problem;
+use freshet_platform::PacketPath;
 use freshet_radio::CLIENTS_MAX;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,7 +6,7 @@ mod packages;
 mod support;
 mod wireless;
 
-use freshet_mec::limits::BODY_BYTES_MAX;
+use freshet_platform::limits::BODY_BYTES_MAX;
 use serde_json::json;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};

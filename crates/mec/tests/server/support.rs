@@ -1,8 +1,8 @@
 //! A platform that runs in a thread, whom it asks, and a client for it.
 
-use freshet_mec::notify::Notified;
 use freshet_mec::serve::{bind, read};
 use freshet_net::address::Address;
+use freshet_platform::notify::Notified;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

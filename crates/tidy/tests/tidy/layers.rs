@@ -3,7 +3,7 @@
 use freshet_tidy::{crates, expect_none, root};
 
 /// The floors from the ground up. Rooms on one floor do not know each other.
-const FLOORS: [&[&str]; 19] = [
+const FLOORS: [&[&str]; 20] = [
     &["base"],
     &["http", "report", "fleet", "package", "limits", "geo", "documents"],
     &["quic", "store", "tokens", "policy", "radio"],
@@ -21,13 +21,14 @@ const FLOORS: [&[&str]; 19] = [
     &["node"],
     &["router"],
     &["apps"],
+    &["platform"],
     &["lab", "plan", "admin", "mec", "traces"],
     &["cli", "varnishd"],
 ];
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 45] = [
+const ALLOWED: [(&str, &[&str]); 46] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -239,7 +240,22 @@ const ALLOWED: [(&str, &[&str]); 45] = [
     ("documents", &[]),
     ("radio", &["documents"]),
     ("apps", &["base", "http", "net", "origin", "router", "package", "fleet"]),
-    ("mec", &["base", "net", "router", "package", "limits", "fleet", "documents", "radio", "apps"]),
+    ("platform", &["base", "router", "limits", "documents", "radio", "apps"]),
+    (
+        "mec",
+        &[
+            "base",
+            "net",
+            "router",
+            "package",
+            "limits",
+            "fleet",
+            "documents",
+            "radio",
+            "apps",
+            "platform",
+        ],
+    ),
     ("router", &["base"]),
     ("route", &["base", "net", "origin", "config", "geo", "limits"]),
     (

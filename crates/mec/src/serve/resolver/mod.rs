@@ -6,7 +6,7 @@
 mod question;
 mod stream;
 
-use crate::platform::Resolved;
+use freshet_platform::Resolved;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use question::{Question, REFUSED, SERVER_FAILURE, Wrong};

@@ -1,6 +1,6 @@
 //! Questions for names, and replies to them (RFC 1035).
 
-use crate::platform::Resolved;
+use freshet_platform::Resolved;
 use std::net::IpAddr;
 
 /// Bytes before the question (RFC 1035 §4.1.1).

@@ -60,11 +60,13 @@ impl Answer {
         Self { status: 200, fields: Vec::new(), body: Some(body) }
     }
 
-    pub(crate) fn nothing() -> Self {
+    /// That it is done, without a word.
+    pub fn nothing() -> Self {
         Self { status: 204, ..Self::default() }
     }
 
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    /// The same with another field.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.fields.push((name, value.into()));
         self
     }

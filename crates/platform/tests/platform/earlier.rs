@@ -2,7 +2,7 @@
 
 use crate::radio::{network, tell};
 use crate::support::{URL, World, location};
-use freshet_mec::notify::Notice;
+use freshet_platform::notify::Notice;
 use freshet_radio::{Cell, Radio};
 use serde_json::{Value, json};
 

@@ -20,13 +20,13 @@ pub(crate) use call::Told;
 pub use call::{Answer, Call, Decision};
 pub use entrance::Identified;
 pub(crate) use event::Event;
-pub(crate) use gateway::{CHANGES as GATEWAY_CHANGES, SCOPE as SERVICES_SCOPE};
+pub use gateway::{CHANGES as GATEWAY_CHANGES, SCOPE as SERVICES_SCOPE};
 pub use host::{Access, DeviceApp, Host, Neighbour, NeighbourApp, Technology};
 pub(crate) use offers::{Offer, Place};
 pub use packets::{PacketPath, Resolved};
 pub(crate) use request::check_room;
 pub use setup::{App, Setup};
-pub(crate) use standing::Standing;
+pub use standing::Standing;
 
 use crate::api;
 use crate::journal::Journal;
@@ -274,12 +274,12 @@ impl Platform {
     }
 
     /// Hosts that nothing is placed on.
-    pub(crate) fn away(&self) -> Option<&BTreeSet<String>> {
+    pub fn away(&self) -> Option<&BTreeSet<String>> {
         self.setup.place.as_ref().map(|place| &place.away)
     }
 
     /// Has nothing placed on these hosts.
-    pub(crate) fn set_away(&mut self, away: BTreeSet<String>) {
+    pub fn set_away(&mut self, away: BTreeSet<String>) {
         if let Some(place) = &mut self.setup.place {
             place.away = away;
         }
@@ -298,7 +298,7 @@ impl Platform {
     }
 
     /// Whether an app instance that was told to end has done so, or had its time.
-    pub(crate) fn is_drained(&self, instance: &str) -> bool {
+    pub fn is_drained(&self, instance: &str) -> bool {
         api::instances::is_drained(&self.tree, instance)
     }
 

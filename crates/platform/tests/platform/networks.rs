@@ -2,8 +2,8 @@
 
 use crate::radio::{kinds, network, tell};
 use crate::support::{NOW_MS, World, location, setup};
-use freshet_mec::Platform;
-use freshet_mec::notify::Notice;
+use freshet_platform::Platform;
+use freshet_platform::notify::Notice;
 
 use freshet_radio::simulator::Simulator;
 use serde_json::{Value, json};

@@ -69,7 +69,7 @@ const TEXTS: [(&str, &str); 24] = [
 ];
 
 /// All interfaces.
-pub(crate) fn table() -> Table {
+pub fn table() -> Table {
     read(&TEXTS).expect("the tables are part of the program, and tested")
 }
 

@@ -2,7 +2,7 @@
 
 use crate::support::{SERVICES, URL, World, clients, location, service};
 use freshet_limits::Rate;
-use freshet_mec::{Answer, App, Call, Client, Issuer, Platform, Setup};
+use freshet_platform::{Answer, App, Call, Client, Issuer, Platform, Setup};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,7 +87,7 @@ fn without_a_token_that_holds_nothing_goes_on() {
     let token = world.token("viewer").to_owned();
     let call = Call::get("/gateway/decision", Some(&token));
     assert_eq!(world.call(&call).0.status, 400);
-    world.now_ms += freshet_mec::limits::TOKEN_S * 1000;
+    world.now_ms += freshet_platform::limits::TOKEN_S * 1000;
     assert_eq!(ask(&mut world, "viewer", "GET", uri).status, 401);
 }
 
@@ -246,7 +246,7 @@ fn what_a_gateway_remembers_ends_with_the_token_and_counts() {
     assert_eq!(answer.field("RateLimit-Policy"), None);
     world.now_ms += 100_000;
     let answer = ask(&mut world, "operator", "GET", "/services/detector/");
-    let left_s = freshet_mec::limits::TOKEN_S - 100;
+    let left_s = freshet_platform::limits::TOKEN_S - 100;
     assert_eq!(answer.field("Cache-Control"), Some(&*format!("private, max-age={left_s}")));
 
     let mut clients = clients();

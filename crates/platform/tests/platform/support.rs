@@ -1,7 +1,7 @@
 //! A platform to ask, and what it answers.
 
-use freshet_mec::notify::Notice;
-use freshet_mec::{
+use freshet_platform::notify::Notice;
+use freshet_platform::{
     Access, Answer, App, Call, CallbackPolicy, Client, DeviceApp, Host, Issuer, Neighbour,
     NeighbourApp, Place, Platform, Reach, Room, Setup, Technology,
 };

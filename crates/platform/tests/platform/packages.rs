@@ -2,8 +2,8 @@
 
 use crate::radio::kinds;
 use crate::support::{World, location, rule};
-use freshet_mec::notify::Notice;
-use freshet_mec::{Answer, Call};
+use freshet_platform::notify::Notice;
+use freshet_platform::{Answer, Call};
 use serde_json::{Value, json};
 
 const PACKAGES: &str = "/app_pkgm/v1/onboarded_app_packages";

@@ -17,7 +17,8 @@ pub struct Work {
     pub instance: String,
     /// What.
     pub task: Task,
-    pub(crate) spec: Spec,
+    /// How it is run.
+    pub spec: Spec,
     /// Of a stop: whether the app is not asked any more.
     pub is_forced: bool,
     /// How long the step is under way, in milliseconds.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 impl Platform {
     /// The package whose archive a request sends or asks for, where it is such a request.
-    pub(crate) fn archive_of(&self, method: &str, target: &str) -> Option<String> {
+    pub fn archive_of(&self, method: &str, target: &str) -> Option<String> {
         let path = target.split('?').next().unwrap_or_default();
         let route = self.table.route(path)?;
         // A HEAD is a GET whose bytes are not sent.
@@ -18,12 +18,12 @@ impl Platform {
     }
 
     /// A member of a package's document.
-    pub(crate) fn package(&self, id: &str) -> Option<&Value> {
+    pub fn package(&self, id: &str) -> Option<&Value> {
         api::package(&self.tree, id)
     }
 
     /// The interface that a request is for, where it is for one.
-    pub(crate) fn interface(&self, target: &str) -> Option<&str> {
+    pub fn interface(&self, target: &str) -> Option<&str> {
         let path = target.split('?').next().unwrap_or_default();
         if matches!(path, gateway::PATH | gateway::CHANGES) {
             return Some("gateway");
@@ -32,7 +32,7 @@ impl Platform {
     }
 
     /// How much there is.
-    pub(crate) fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Standing {
         let all = self.tree.below("/");
         let (mut documents, mut subscriptions) = (0, 0);
         for (_, document) in all {
@@ -47,7 +47,7 @@ impl Platform {
     }
 
     /// Packages whose archive is there.
-    pub(crate) fn packages(&self) -> BTreeSet<String> {
+    pub fn packages(&self) -> BTreeSet<String> {
         let there = api::packages(&self.tree).filter(|(_, is_there)| *is_there);
         there.map(|(id, _)| id.to_owned()).collect()
     }
@@ -69,10 +69,13 @@ impl Platform {
 
 /// How much there is.
 #[derive(Debug, Default)]
-pub(crate) struct Standing {
-    pub(crate) documents: usize,
-    pub(crate) subscriptions: usize,
-    pub(crate) packages: usize,
+pub struct Standing {
+    /// Documents, of all clients and interfaces.
+    pub documents: usize,
+    /// Of these, what somebody is to be told by.
+    pub subscriptions: usize,
+    /// Packages whose archive is there.
+    pub packages: usize,
     /// App instances by their states.
-    pub(crate) apps: BTreeMap<String, i64>,
+    pub apps: BTreeMap<String, i64>,
 }

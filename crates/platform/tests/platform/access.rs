@@ -4,8 +4,8 @@ use crate::support::{NOW_MS, SERVICES, SUPPORT, URL, World, location, service};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use freshet_limits::Rate;
-use freshet_mec::limits::{TOKEN_S, WRONG_SECRETS_MAX};
-use freshet_mec::{Call, Issuer, Platform, Setup};
+use freshet_platform::limits::{TOKEN_S, WRONG_SECRETS_MAX};
+use freshet_platform::{Call, Issuer, Platform, Setup};
 use serde_json::{Value, json};
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! App instances: their registration, their rules, and how they end.
 
 use crate::support::{SERVICES, SUPPORT, URL, World, location, name, rule, service, setup};
-use freshet_mec::{Platform, Resolved};
+use freshet_platform::{Platform, Resolved};
 use serde_json::{Value, json};
 
 const APP: &str = "/mec_app_support/v1/applications/camera";
@@ -14,7 +14,7 @@ fn a_rule_is_decided_with_the_whole_set_and_then_done() {
     let body = active.to_string();
     let token = world.token("camera").to_owned();
     let path = format!("{APP}/traffic_rules/video");
-    let call = freshet_mec::Call {
+    let call = freshet_platform::Call {
         method: "PUT",
         target: &path,
         authorization: Some(&token),
@@ -32,7 +32,7 @@ fn a_rule_is_decided_with_the_whole_set_and_then_done() {
     world.platform.commit(decision, world.now_ms).unwrap();
     assert_eq!(world.platform.packet_path().rules, rules);
     assert_eq!(world.get("camera", &format!("{APP}/traffic_rules")).body.unwrap(), json!([active]));
-    let call = freshet_mec::Call::get(&path, Some(&token));
+    let call = freshet_platform::Call::get(&path, Some(&token));
     let decision = world.platform.decide(&call, "x", world.now_ms).unwrap();
     assert!(decision.is_reading() && world.platform.packet_path_after(&decision).is_none());
 }
@@ -120,7 +120,7 @@ fn an_app_switches_its_rules_and_what_they_are_is_an_operators_to_say() {
 
 #[test]
 fn rules_that_could_never_be_in_force_are_refused_where_they_come_in() {
-    let begin = |change: &dyn Fn(&mut freshet_mec::App)| {
+    let begin = |change: &dyn Fn(&mut freshet_platform::App)| {
         let mut setup = setup();
         change(setup.apps.get_mut("camera").unwrap());
         Platform::new(setup).map(drop)

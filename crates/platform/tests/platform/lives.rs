@@ -3,9 +3,9 @@
 use crate::packages::{descriptor, named, receive};
 use crate::radio::kinds;
 use crate::support::{SUPPORT, World, location, setup};
-use freshet_mec::limits::BYTES_PER_CLIENT_MAX;
-use freshet_mec::notify::Notice;
-use freshet_mec::{Found, Platform, Reach, Room, Step, Task};
+use freshet_platform::limits::BYTES_PER_CLIENT_MAX;
+use freshet_platform::notify::Notice;
+use freshet_platform::{Found, Platform, Reach, Room, Step, Task};
 use serde_json::{Value, json};
 
 const INSTANCES: &str = "/app_lcm/v1/app_instances";
@@ -419,11 +419,11 @@ fn an_instance_is_a_client_of_its_own_and_ends_when_it_says_so() {
     work(&mut world, well);
     // Whoever does not know its secret is not it.
     let form = format!("grant_type=client_credentials&client_id={id}&client_secret=guess");
-    let call = freshet_mec::Call {
+    let call = freshet_platform::Call {
         method: "POST",
         target: "/oauth2/token",
         body: form.as_bytes(),
-        ..freshet_mec::Call::default()
+        ..freshet_platform::Call::default()
     };
     assert_eq!(world.call(&call).0.status, 401);
     // The platform's own way to end apps of the configuration is not for those it runs.

@@ -2,11 +2,11 @@
 
 use crate::support::{SERVICES, SUPPORT, URL, World, location, service, setup};
 use freshet_documents::limits::{DEPTH_MAX, PAGE_MAX};
-use freshet_mec::limits::{
+use freshet_platform::limits::{
     BODY_BYTES_MAX, BYTES_PER_CLIENT_MAX, DOCUMENTS_PER_CLIENT_MAX, PAGE_BYTES_MAX,
     SUBSCRIPTIONS_PER_CLIENT_MAX,
 };
-use freshet_mec::{Call, Platform};
+use freshet_platform::{Call, Platform};
 use serde_json::{Value, json};
 
 fn services() -> String {
@@ -265,7 +265,7 @@ fn who_subscribed_is_told_what_the_filter_asks_for() {
     let subscribed = location(&made);
     let links = world.get("viewer", &place).body.unwrap();
     assert_eq!(links["_links"]["subscriptions"][0]["href"], format!("{URL}{subscribed}"));
-    let kinds = |notices: &[freshet_mec::notify::Notice]| -> Vec<Value> {
+    let kinds = |notices: &[freshet_platform::notify::Notice]| -> Vec<Value> {
         notices.iter().map(|one| one.body["serviceReferences"][0]["changeType"].clone()).collect()
     };
     let (made, notices) = world.ask("camera", "POST", &services(), &service());

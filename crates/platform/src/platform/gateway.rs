@@ -14,13 +14,13 @@ use freshet_limits::policy_field;
 /// Where it is asked.
 pub(super) const PATH: &str = "/gateway/decision";
 /// Where is asked whether what was answered is so still.
-pub(crate) const CHANGES: &str = "/gateway/changes";
+pub const CHANGES: &str = "/gateway/changes";
 /// Where the service is: URLs of its instances.
 const ENDPOINTS: &str = "Mec-Endpoint";
 /// Seconds after which a service that is not active may be asked for again.
 const RETRY_S: u64 = 5;
 /// The first word of scopes for services of apps, and of their paths.
-pub(crate) const SCOPE: &str = "services";
+pub const SCOPE: &str = "services";
 
 /// The service that a gateway's request is for.
 pub(super) fn service(call: &Call<'_>) -> Result<String, Problem> {

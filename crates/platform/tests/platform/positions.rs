@@ -3,7 +3,7 @@
 
 use crate::radio::{network, tell};
 use crate::support::World;
-use freshet_mec::Call;
+use freshet_platform::Call;
 use freshet_radio::simulator::Simulator;
 use freshet_radio::{Ellipse, Radio};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! What rests on the radio network: bearers and cells, and who is where.
 
 use crate::support::{World, location};
-use freshet_mec::notify::Notice;
+use freshet_platform::notify::Notice;
 use freshet_radio::simulator::Simulator;
 use freshet_radio::{Bearer, Cell, Client, Neighbour, Radio};
 use serde_json::{Value, json};
