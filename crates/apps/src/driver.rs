@@ -1,12 +1,13 @@
 //! What runs apps. A driver does one thing at a time for an instance and knows no platform: each of its
 //! acts may be done again when it was done before, whole or in part.
 
+use freshet_base::private;
 use freshet_package::image::{self, Image};
 use freshet_router::rule::wire::TrafficFilter;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -205,10 +206,7 @@ pub(crate) fn unpack(
 /// Keeps what an image says: there or not there, also after the power fails.
 fn keep_image(folder: &Path, image: &Image) -> io::Result<()> {
     let text = serde_json::to_vec(image).expect("an image is plain data");
-    let beside = folder.join("image.new");
-    let mut file = File::create(&beside)?;
-    file.write_all(&text).and_then(|()| file.sync_all())?;
-    fs::rename(&beside, folder.join(IMAGE))
+    private::replace(&folder.join(IMAGE), &text)
 }
 
 /// What is kept of an image.
@@ -218,6 +216,7 @@ pub(crate) fn image_of(folder: &Path) -> Result<Image, String> {
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
+/// Removes a folder with all that is in it, where there is one.
 pub(crate) fn clear(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -6,6 +6,7 @@
 //! renamed.
 
 use crate::limits::RECORD_BYTES_MAX;
+use freshet_base::private::sync_folder_of;
 use freshet_documents::tree::{Change, Tree};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -65,7 +66,7 @@ impl Journal {
             journal.file.rewind()?;
             journal.file.write_all(MAGIC)?;
             journal.file.sync_all()?;
-            sync_folder(path)?;
+            sync_folder_of(path)?;
             journal.end = MAGIC.len() as u64;
             return Ok(journal);
         }
@@ -129,7 +130,7 @@ impl Journal {
         file.write_all(&bytes)?;
         file.sync_all()?;
         fs::rename(&beside, &self.path)?;
-        sync_folder(&self.path)?;
+        sync_folder_of(&self.path)?;
         (self.file, self.end, self.records) = (file, bytes.len() as u64, records + 1);
         Ok(())
     }
@@ -200,11 +201,6 @@ fn word(bytes: &[u8]) -> u32 {
 
 fn invalid(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why.to_owned())
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Packages on a host: fetched from the servers once for all apps of one, held against the SHA-256 that the
 //! platform says and against whoever the host trusts.
 
+use crate::driver::clear;
 use crate::limits::PACKAGE_BYTES_MAX;
 use crate::{Package, Trouble};
 use aws_lc_rs::digest::{Context, SHA256};
@@ -51,7 +52,7 @@ impl Packages {
         }
         let incoming = self.folder.join(format!("{sha256}{INCOMING}"));
         let say = |error: io::Error| Trouble::Lasting(format!("{}: {error}", incoming.display()));
-        remove(&incoming).map_err(say)?;
+        clear(&incoming).map_err(say)?;
         fs::create_dir(&incoming).map_err(say)?;
         let archive = incoming.join(Package::ARCHIVE);
         let found = fetch(shelf, sha256, &archive).await?;
@@ -78,7 +79,7 @@ impl Packages {
         let Ok(all) = fs::read_dir(&self.folder) else { return };
         for entry in all.flatten() {
             let is_needed = entry.file_name().to_str().is_some_and(|name| needed.contains(name));
-            if let Err(error) = if is_needed { Ok(()) } else { remove(&entry.path()) } {
+            if let Err(error) = if is_needed { Ok(()) } else { clear(&entry.path()) } {
                 tracing::warn!(package = %entry.path().display(), %error, "is not removed yet");
             }
         }
@@ -103,11 +104,4 @@ async fn fetch(shelf: &Shelf, sha256: &str, archive: &Path) -> Result<String, Tr
     }
     file.flush().await.map_err(local)?;
     Ok(hexadecimal::encode(context.finish().as_ref()))
-}
-
-fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }

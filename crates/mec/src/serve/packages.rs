@@ -9,6 +9,7 @@ use freshet_apps::Package;
 use freshet_apps::limits::PACKAGE_BYTES_MAX;
 use freshet_base::clock::UnixMillis;
 use freshet_base::hexadecimal;
+use freshet_base::private::sync_folder_of;
 use freshet_documents::problem::Problem;
 use freshet_net::places::Place;
 use freshet_package::{PackageError, Trust, unpack};
@@ -109,7 +110,7 @@ impl Packages {
         };
         let place = self.folder.join(id);
         fs::rename(&incoming.0, &place).map_err(|error| local(&place, &error))?;
-        sync(&self.folder).map_err(|error| local(&self.folder, &error))?;
+        sync_folder_of(&place).map_err(|error| local(&self.folder, &error))?;
         Ok(Ok((package.descriptor, package.signer)))
     }
 
@@ -209,10 +210,6 @@ async fn write(path: &Path, body: Body) -> Result<String, Problem> {
     }
     file.sync_all().map_err(local)?;
     Ok(hexadecimal::encode(context.finish().as_ref()))
-}
-
-fn sync(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
 }
 
 /// This machine refuses: its log says why.
