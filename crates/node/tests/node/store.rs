@@ -3,9 +3,11 @@
 use crate::client::{Answer, Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, run_within, until};
 use crate::origin::{Origin, Request, fresh, head, ranged, response};
-use freshet_cache::Cache;
+use freshet_cache::{Cache, Object};
+use freshet_store::Standing;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use tokio::task::spawn_local;
@@ -403,4 +405,38 @@ fn what_is_over_does_not_come_back_from_a_disk() {
             assert_eq!(node.count("disk_hits"), 0, "{what}");
         });
     }
+}
+
+#[test]
+fn what_ends_while_it_is_written_is_not_found_by_the_next_process() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| {
+            let path = folder.path().join(name);
+            let store = format!("[[store]]\npath = \"{}\"\nsize = \"48MiB\"\n", path.display());
+            (path, store)
+        };
+        let (path, store) = at("store");
+        let origin = replaced(|_| response("200 OK", &["Cache-Control: private"], "new"));
+        let node = Setup::of(&origin).and(&store).start();
+        assert_eq!(get(&node, "/a").await.text(), "old");
+        let shared = Arc::clone(&node.node.shared);
+        let key = shared.cache.key(crate::client::HOST, "/a");
+        // Its disk has taken it, and does not find it yet: what comes is collected for a moment.
+        let is_taken = |object: &Arc<Object>| matches!(object.body().standing(), Standing::Kept(_));
+        until(|| shared.cache.peek(&key).variants.iter().any(is_taken)).await;
+        assert_eq!(get(&node, "/a").await.text(), "old");
+        until(|| node.count("fetches") == 2 && shared.cache.peek(&key).fetches == 0).await;
+        drain(&node);
+        drop(shared);
+        // As after `kill -9`, and in order.
+        let (copy, after_kill) = at("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        drop(node);
+        for store in [after_kill, store] {
+            let again = Setup::of(&origin).and(&store).start();
+            assert_eq!(get(&again, "/a").await.text(), "new");
+            assert_eq!(again.count("disk_hits"), 0);
+        }
+    });
 }
