@@ -13,6 +13,7 @@ use crate::census::TagCounts;
 use crate::copies::{Copying, Lately};
 use crate::error::CacheError;
 use crate::key::{Key, Secret};
+use crate::left::Left;
 use crate::lookup::{Asker, Lookup, Use};
 use crate::lower::LowerStats;
 use crate::object::{Object, ObjectSpec};
@@ -351,6 +352,17 @@ impl Groups {
     pub fn objects_of_part(&self, part: usize) -> Vec<Arc<Object>> {
         let objects = self.all.iter().flat_map(|cache| cache.objects_of_part(part));
         objects.filter(|object| !object.is_copy()).collect()
+    }
+
+    /// What is remembered of responses of one part of all indexes that were not kept; see
+    /// [`Cache::left_of_part`].
+    pub fn left_of_part(&self, part: usize, now: UnixMillis) -> Vec<Arc<Left>> {
+        self.all.iter().flat_map(|cache| cache.left_of_part(part, now)).collect()
+    }
+
+    /// Ends the marker of a response that was not kept.
+    pub fn forget_left(&self, left: &Arc<Left>) {
+        self.home(left.key()).forget_left(left);
     }
 
     /// Looks at every object but copies; see [`Cache::each_object`].

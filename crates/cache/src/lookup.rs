@@ -3,6 +3,7 @@
 use crate::cache::Cache;
 use crate::counters::MissWhy;
 use crate::key::Key;
+use crate::left::Left;
 use crate::marker::LeftBy;
 use crate::object::Object;
 use crate::selector::{RequestKeys, Selecting, Selector};
@@ -60,6 +61,9 @@ pub enum Lookup {
     HitForMiss {
         /// Which fetch found that.
         left_by: LeftBy,
+        /// What is remembered of its response: where something has ended that, the caller says so
+        /// ([`Cache::forget_left`]) and looks up again.
+        left: Option<Arc<Left>>,
         /// Not exclusive; if the response turns out fit to be stored it may be inserted.
         ticket: Ticket,
         /// As with [`Lookup::Miss`].
@@ -172,9 +176,10 @@ impl Cache {
         };
         let unsettled = shard.unsettled(key.hash()).filter(|one| !one.markers.is_empty());
         if let Some(unsettled) = unsettled {
-            if let Some(left_by) = unsettled.markers.find(&mut keys, now) {
+            if let Some((left_by, left)) = unsettled.markers.find(&mut keys, now) {
                 shard.counters.hits_for_miss += 1;
-                return Lookup::HitForMiss { left_by, ticket: self.begin_shared(key, now), stale };
+                let ticket = self.begin_shared(key, now);
+                return Lookup::HitForMiss { left_by, left, ticket, stale };
             }
             shard.unmark(key.hash(), |markers| markers.end_over(now));
         }

@@ -4,15 +4,17 @@
 //! A note is about the requests that its response would have been for. Where one variant of a page is
 //! for one client only, the others are still fetched once for all that wait.
 
+use crate::left::Left;
 use crate::selector::{RequestKeys, Selector, Variation};
 use freshet_base::clock::UnixMillis;
+use std::sync::Arc;
 
 /// Notes of one resource; of more, the oldest go. Each is looked at in a look-up that finds nothing
 /// stored.
 const MARKERS_OF_RESOURCE_MAX: usize = 32;
 
 /// A note that a response was not fit to be shared.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Marker {
     /// Which requests it is about: all, where the response does not vary.
     pub variation: Option<Variation>,
@@ -20,6 +22,8 @@ pub struct Marker {
     pub until: UnixMillis,
     /// Who left it.
     pub left_by: LeftBy,
+    /// What is remembered of the response, where something is to be able to end the note.
+    pub left: Option<Arc<Left>>,
 }
 
 /// The fetch that left a [`Marker`], for those who watch.
@@ -40,25 +44,30 @@ struct Note {
     selector: Selector,
     until: UnixMillis,
     left_by: LeftBy,
+    left: Option<Arc<Left>>,
 }
 
 impl Markers {
     /// Adds one, in the place of another about the same requests.
-    pub(crate) fn set(&mut self, Marker { variation, until, left_by }: Marker) {
+    pub(crate) fn set(&mut self, Marker { variation, until, left_by, left }: Marker) {
         let selector = Selector { variation, scheme: None };
         let selector = self.0.iter().fold(selector, |one, note| one.share(&note.selector.shape()));
         self.0.retain(|note| note.selector != selector);
         if self.0.len() >= MARKERS_OF_RESOURCE_MAX {
             self.0.remove(0);
         }
-        self.0.push(Note { selector, until, left_by });
+        self.0.push(Note { selector, until, left_by, left });
     }
 
     /// The newest about a request.
-    pub(crate) fn find(&self, keys: &mut RequestKeys<'_>, now: UnixMillis) -> Option<LeftBy> {
+    pub(crate) fn find(
+        &self,
+        keys: &mut RequestKeys<'_>,
+        now: UnixMillis,
+    ) -> Option<(LeftBy, Option<Arc<Left>>)> {
         let mut newest_first = self.0.iter().rev();
         let found = newest_first.find(|note| note.until > now && note.selector.selects(keys));
-        found.map(|note| note.left_by)
+        found.map(|note| (note.left_by, note.left.clone()))
     }
 
     /// Which requests the next response is likely to be for, of those like this one.
@@ -77,6 +86,16 @@ impl Markers {
         self.0.retain(|note| note.until != until);
     }
 
+    /// Takes out the one that such a response left.
+    pub(crate) fn end_of(&mut self, left: &Arc<Left>) {
+        self.0.retain(|note| note.left.as_ref().is_none_or(|other| !Arc::ptr_eq(other, left)));
+    }
+
+    /// What is remembered of responses whose notes still hold.
+    pub(crate) fn left(&self, now: UnixMillis) -> impl Iterator<Item = &Arc<Left>> {
+        self.0.iter().filter(move |note| note.until > now).filter_map(|note| note.left.as_ref())
+    }
+
     /// Takes all of them out.
     pub(crate) fn end_all(&mut self) {
         self.0.clear();
@@ -92,6 +111,7 @@ impl Markers {
             variation: note.selector.variation.clone(),
             until: note.until,
             left_by: note.left_by,
+            left: note.left.clone(),
         })
     }
 

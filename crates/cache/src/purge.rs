@@ -2,6 +2,7 @@
 
 use crate::cache::Cache;
 use crate::key::Key;
+use crate::left::Left;
 use crate::lock::lock;
 use crate::marker::Markers;
 use crate::object::Object;
@@ -104,6 +105,16 @@ impl Cache {
     pub fn objects_of_part(&self, part: usize) -> Vec<Arc<Object>> {
         let shard = self.shard_at(part % SHARDS);
         shard.resources().flat_map(|resource| resource.variants.iter()).map(Arc::clone).collect()
+    }
+
+    /// What is remembered of responses of one part that were not kept, while their markers hold.
+    pub fn left_of_part(&self, part: usize, now: UnixMillis) -> Vec<Arc<Left>> {
+        self.shard_at(part % SHARDS).left_by(now).map(Arc::clone).collect()
+    }
+
+    /// Ends the marker of a response that was not kept.
+    pub fn forget_left(&self, left: &Arc<Left>) {
+        self.shard(left.key()).unmark(left.key().hash(), |markers| markers.end_of(left));
     }
 
     /// Invalidates what is stored of `key` because of an unsafe request (RFC 9111 §4.4): a hard

@@ -3,6 +3,7 @@
 use crate::census::Census;
 use crate::counters::Counters;
 use crate::fetches::Fetches;
+use crate::left::Left;
 use crate::marker::{Marker, Markers};
 use crate::object::Object;
 use crate::variants::{Displaced, Variants};
@@ -176,6 +177,11 @@ impl Shard {
             end(&mut unsettled.markers);
             self.settle(hash);
         }
+    }
+
+    /// What is remembered of responses whose markers still hold.
+    pub(crate) fn left_by(&self, now: UnixMillis) -> impl Iterator<Item = &Arc<Left>> {
+        self.unsettled.iter().flat_map(move |one| one.markers.left(now))
     }
 
     pub(crate) fn objects(&self) -> usize {

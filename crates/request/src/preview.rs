@@ -82,6 +82,7 @@ pub fn preview(
         Recv::Hash => looked_up(&task, shared.cache.fenced_below(now), &peek, selected.as_deref()),
         Recv::Pass if task.reason == Reason::Miss => Reason::PassPolicy,
         Recv::Pass => task.reason,
+        Recv::PassNoted(_) => Reason::PassPolicy,
         Recv::Pipe => Reason::Pipe,
         Recv::Restart => Reason::LocalPolicy,
         Recv::Purge => Reason::Purge,

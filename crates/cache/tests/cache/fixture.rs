@@ -59,7 +59,7 @@ pub(crate) fn variation(vary: &str, request: &RequestHead) -> Option<Variation> 
 /// A note for that many seconds that responses are not fit to be shared, to whatever request.
 pub(crate) fn marker(seconds: u64) -> Marker {
     let left_by = LeftBy { fetch_id: seconds, fresh_until: after(seconds) };
-    Marker { variation: None, until: after(seconds), left_by }
+    Marker { variation: None, until: after(seconds), left_by, left: None }
 }
 
 pub(crate) fn spec(cache: &Cache, head: StoredHead, bytes: usize) -> ObjectSpec {

@@ -83,7 +83,7 @@ fn a_marker_lets_all_fetch_side_by_side_until_its_end() {
     assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
     let mut tickets = Vec::new();
     for _ in 0..3 {
-        let Lookup::HitForMiss { left_by, ticket, stale } = get(&cache, "/a", after(4)) else {
+        let Lookup::HitForMiss { left_by, ticket, stale, .. } = get(&cache, "/a", after(4)) else {
             panic!("the marker is still good")
         };
         assert!(!ticket.is_exclusive() && stale.is_none());

@@ -8,7 +8,7 @@ use super::entry;
 use super::failure::Cause;
 use super::fill::{Broken, Flow};
 use super::stored::StoredBody;
-use freshet_cache::{LeftBy, Marker};
+use freshet_cache::{Left, LeftBy, Marker};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
@@ -79,7 +79,11 @@ impl Answered {
             let span = asked.plan.site.settings.cache.hit_for_miss;
             let span = answer.hit_for_miss.unwrap_or(span);
             let selecting = asked.plan.selecting();
+            let (status, fields) = (answer.head.status, &answer.head.fields);
+            let keep = answer.keep.unwrap_or_default();
+            let left = Left::new(&ticket, (status, fields), &answer.freshness, keep);
             ticket.hit_for_miss(Marker {
+                left: Some(left),
                 // Of what varies by everything nothing is shared, whoever asks.
                 variation: entry::variation(&answer.head.fields, form, selecting).ok().flatten(),
                 until: asked.task.now.plus(span),

@@ -3,7 +3,7 @@
 use super::asked::{Asked, Step};
 use super::failure::Cause;
 use super::{Fetched, entry};
-use freshet_cache::{LeftBy, Marker, Object, StoredHead, Ticket};
+use freshet_cache::{Left, LeftBy, Marker, Object, StoredHead, Ticket};
 use freshet_content::heads;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Storability};
@@ -11,7 +11,7 @@ use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
 use freshet_http::update;
 use freshet_site::policy::{Answer, BackendResponse};
-use freshet_site::upkeep::upkeep_of;
+use freshet_site::upkeep::{keep_of, upkeep_of};
 use freshet_store::Body;
 use freshet_store::body::Next;
 use freshet_telemetry::transcript::Tag;
@@ -157,7 +157,10 @@ impl Asked {
         let mut kept = false;
         if let Some(span) = passes {
             let fresh_until = stored.freshness.fresh_until();
+            let keep = keep_of(&object);
+            let head = (stored.status, &stored.fields);
             let marker = Marker {
+                left: Some(Left::new(&ticket, head, &stored.freshness, keep)),
                 variation: object.variation().cloned(),
                 until: self.task.now.plus(span),
                 left_by: LeftBy { fetch_id: self.task.id, fresh_until },

@@ -383,12 +383,7 @@ fn finish_recv(
         // Who looks for nothing finds no marker either.
         Outcome::Hash if task.hash_always_miss => Recv::Hash,
         Outcome::Hash => match policy.passes.get(|| policy.passes.key(&state.parts), task.now) {
-            Some(note) => {
-                note_marker(task, Tag::HitPass, note.fetch, note.until);
-                state.knobs.is_hitpass = true;
-                task.reason = Reason::PassPolicy;
-                Recv::Pass
-            }
+            Some(note) => Recv::PassNoted(note.fetch),
             None => Recv::Hash,
         },
         Outcome::Pass(_) => {
@@ -534,6 +529,21 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
             Outcome::Synth(status, reason) => Pipe::Synth(status, reason),
             _ => Pipe::Synth(503, Some(FAILED.into())),
         }
+    })
+}
+
+/// A note that the request is to be passed holds, or is over: its response was banned, or purged.
+pub(super) fn pass_noted(policy: &VclPolicy, task: &mut ClientTask, is_over: bool) -> Recv {
+    with_state(policy, task, |state, task| {
+        let key = policy.passes.key(&state.parts);
+        if is_over {
+            policy.passes.forget(key);
+        }
+        let Some(note) = policy.passes.get(|| key, task.now) else { return Recv::Hash };
+        note_marker(task, Tag::HitPass, note.fetch, note.until);
+        state.knobs.is_hitpass = true;
+        task.reason = Reason::PassPolicy;
+        Recv::Pass
     })
 }
 

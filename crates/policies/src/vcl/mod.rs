@@ -217,6 +217,10 @@ impl Policy for VclPolicy {
         Some(fetch.choose(self, &mut task.request, now, &transcript))
     }
 
+    fn pass_noted(&self, task: &mut ClientTask, is_over: bool) -> Recv {
+        client::pass_noted(self, task, is_over)
+    }
+
     fn purge(&self, task: &mut ClientTask, _: usize) -> Purge {
         client::purge(self, task)
     }

@@ -4,7 +4,9 @@ use super::away::within;
 use super::{Found, Machine, State};
 use crate::exchange::Reply;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Key, Lookup, MissWhy, Object, Selecting, Ticket, Use, WaitOutcome};
+use freshet_cache::{
+    Failure, Key, Left, LeftBy, Lookup, MissWhy, Object, Selecting, Ticket, Use, WaitOutcome,
+};
 use freshet_fetch::selecting::Selection;
 use freshet_fetch::{Cause, Fetched, Plan};
 use freshet_http::cache_control::RequestCacheControl;
@@ -157,7 +159,11 @@ impl Machine<'_> {
                     let stale = self.hold(stale);
                     return State::Miss(Box::new(Missed { ticket, stale }));
                 }
-                Lookup::HitForMiss { left_by, ticket, stale } => {
+                Lookup::HitForMiss { left_by, left, ticket, stale } => {
+                    if left.is_some_and(|left| self.forget_banned_left(&left, left_by)) {
+                        drop(ticket);
+                        continue;
+                    }
                     self.task.reason = Reason::HitForMiss;
                     // Who looks for nothing finds no marker either.
                     self.task.left_by = Some(left_by).filter(|_| !self.task.hash_always_miss);
@@ -248,6 +254,28 @@ impl Machine<'_> {
             shared.cache.forget(object);
         }
         is_banned
+    }
+
+    /// Takes back what a response left that was not kept, where it is banned; whether it is.
+    fn forget_banned_left(&self, left: &Arc<Left>, left_by: LeftBy) -> bool {
+        let shared = &self.worker.shared;
+        let is_banned = shared.bans.bans_left(left, &self.task.request, self.task.now);
+        if is_banned {
+            let text = format_args!("{} banned lookup", left_by.fetch_id);
+            self.task.transcript.note(Tag::ExpBan, text);
+            shared.cache.forget_left(left);
+        }
+        is_banned
+    }
+
+    /// Whether what this fetch left of a response that was not kept has ended before its time.
+    pub(super) fn is_over(&mut self, fetch: u64) -> bool {
+        let key = self.key();
+        let markers = self.worker.shared.cache.peek(&key).markers;
+        let marker = markers.into_iter().find(|marker| marker.left_by.fetch_id == fetch);
+        marker.is_none_or(|marker| {
+            marker.left.is_some_and(|left| self.forget_banned_left(&left, marker.left_by))
+        })
     }
 
     pub(super) fn hit(&mut self, mut found: Found) -> State {

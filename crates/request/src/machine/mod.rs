@@ -336,6 +336,13 @@ impl Machine<'_> {
         let policy = &*site.policy;
         let next = policy.recv(&mut self.task);
         self.key = None;
+        let next = match next {
+            Recv::PassNoted(fetch) => {
+                let is_over = self.is_over(fetch);
+                policy.pass_noted(&mut self.task, is_over)
+            }
+            next => next,
+        };
         if let Some(status) = self.lost_body.take().filter(|_| next != Recv::Hangup) {
             return State::Synth(status, None);
         }
@@ -345,7 +352,7 @@ impl Machine<'_> {
                 State::Pass
             }
             Recv::Hash => State::Lookup,
-            Recv::Pass => State::Pass,
+            Recv::Pass | Recv::PassNoted(_) => State::Pass,
             Recv::Pipe => State::Pipe,
             Recv::Purge => State::Purge,
             Recv::Restart => State::Restart(None),

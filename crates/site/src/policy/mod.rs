@@ -49,6 +49,11 @@ pub trait Policy: Any + Send + Sync {
         let _ = task;
         None
     }
+    /// What [`Recv::PassNoted`] asked about is over, or holds: what is done then.
+    fn pass_noted(&self, task: &mut ClientTask, is_over: bool) -> Recv {
+        let _ = task;
+        if is_over { Recv::Hash } else { Recv::Pass }
+    }
     /// `objects` variants of the request's key were purged.
     fn purge(&self, task: &mut ClientTask, objects: usize) -> Purge;
     /// The response is about to be sent; its head may be changed.
@@ -117,6 +122,9 @@ pub enum Recv {
     Hash,
     /// Ask the origin and keep nothing.
     Pass,
+    /// The same while that is remembered of the response of the fetch with this number: [`Policy::pass_noted`] is
+    /// told.
+    PassNoted(u64),
     /// Make the connection a tunnel.
     Pipe,
     /// Forget the target.

@@ -1,12 +1,10 @@
 //! The lurker: tests objects nobody asks for, so that bans come to an end.
 
-use super::spec::Seen;
+use super::spec::{Seen, Spec};
 use super::{Ban, Bans};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Cache, Groups, Object};
-use freshet_site::sites::SiteName;
-use freshet_site::upkeep::keep_of;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, PoisonError};
@@ -58,6 +56,7 @@ pub async fn run(worker: Rc<Worker>) {
                 bans.work_off(&worker.shared.cache, batch, &due, kept_from);
                 tokio::time::sleep(rest.min(REST_MAX)).await;
             }
+            bans.work_off_left(&worker.shared.cache, part, &due);
         }
         for ban in &due {
             ban.is_done.store(true, Relaxed);
@@ -117,22 +116,34 @@ impl Bans {
             for ban in due.iter().rev().skip_while(|ban| ban.seq <= seen) {
                 let Some(spec) = &ban.spec else { continue };
                 let (head, freshness) = (object.head(), object.freshness());
-                let seen = Seen {
-                    head: &head,
-                    freshness: &freshness,
-                    keep: keep_of(object),
-                    site: SiteName::in_key(object.key().text()),
-                };
-                let (conditions, is_banned) = spec.test(seen, None, now);
-                self.counters.lurker_tested.add(1);
-                self.counters.lurker_conditions_tested.add(conditions);
-                if is_banned {
-                    self.counters.lurker_objects_banned.add(1);
+                if self.meets(spec, Seen::of(object, &head, &freshness), now) {
                     cache.forget(object);
                     break;
                 }
             }
         }
+    }
+
+    /// The same with what is remembered of responses that were not kept.
+    fn work_off_left(&self, cache: &Groups, part: usize, due: &[Arc<Ban>]) {
+        let now = UnixMillis::now();
+        for left in cache.left_of_part(part, now) {
+            let seen = left.bans_seen();
+            let mut later =
+                due.iter().filter(|ban| ban.seq > seen).filter_map(|ban| ban.spec.as_ref());
+            if later.any(|spec| self.meets(spec, Seen::of_left(&left), now)) {
+                cache.forget_left(&left);
+            }
+        }
+    }
+
+    /// Whether the lurker finds a ban to be about this.
+    fn meets(&self, spec: &Spec, seen: Seen<'_>, now: UnixMillis) -> bool {
+        let (conditions, is_banned) = spec.test(seen, None, now);
+        self.counters.lurker_tested.add(1);
+        self.counters.lurker_conditions_tested.add(conditions);
+        self.counters.lurker_objects_banned.add(is_banned.into());
+        is_banned
     }
 
     /// Notes of each object up to where no ban is left to be tested, and drops the oldest bans that
@@ -144,16 +155,20 @@ impl Bans {
         };
         let newest = bans.first().map_or(0, |(seq, _)| *seq);
         let mut oldest_used = newest;
-        cache.each_object(&mut |object| {
-            let seen = object.bans_seen();
+        let mut passed = |seen: u64| {
             // Oldest first: bans that came after the object was tested last.
             let newer = bans.iter().rev().skip_while(|(seq, _)| *seq <= seen);
             let done = newer.take_while(|(_, is_done)| *is_done).last();
             let seen = done.map_or(seen, |(seq, _)| *seq);
-            object.note_bans_seen(seen);
             let used = bans.iter().find(|(seq, _)| *seq <= seen).map_or(0, |(seq, _)| *seq);
             oldest_used = oldest_used.min(used);
-        });
+            seen
+        };
+        cache.each_object(&mut |object| object.note_bans_seen(passed(object.bans_seen())));
+        let now = UnixMillis::now();
+        for left in (0..Cache::PARTS).flat_map(|part| cache.left_of_part(part, now)) {
+            left.note_bans_seen(passed(left.bans_seen()));
+        }
         let done = self.done_on_disks();
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         while let Some(oldest) = list.back()

@@ -19,13 +19,11 @@ pub use lurker::run as lurk;
 
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
-use freshet_cache::{Groups, Object};
+use freshet_cache::{Groups, Left, Object};
 use freshet_config::bans::BanSettings;
 use freshet_disk::Disks;
 use freshet_http::message::RequestHead;
 use freshet_site::durability::Durability;
-use freshet_site::sites::SiteName;
-use freshet_site::upkeep::keep_of;
 pub use spec::plain_words;
 use spec::{Seen, Spec};
 use std::collections::VecDeque;
@@ -271,34 +269,50 @@ impl Bans {
 
     #[cold]
     fn test(&self, object: &Object, request: &RequestHead, now: UnixMillis) -> bool {
-        let seen = object.bans_seen();
+        let (head, freshness) = (object.head(), object.freshness());
+        let what = Seen::of(object, &head, &freshness);
+        let spared = self.spares(what, object.bans_seen(), request, now);
+        spared.inspect(|newest| object.note_bans_seen(*newest)).is_none()
+    }
+
+    /// Whether a response is banned that was not kept, of which a request found what it left. It is not tested again
+    /// before the next ban.
+    pub fn bans_left(&self, left: &Left, request: &RequestHead, now: UnixMillis) -> bool {
+        let seen = left.bans_seen();
+        if seen >= self.newest.load(Relaxed) {
+            return false;
+        }
+        let spared = self.spares(Seen::of_left(left), seen, request, now);
+        spared.inspect(|newest| left.note_bans_seen(*newest)).is_none()
+    }
+
+    /// The newest ban, where none of those that came after `seen` is about this; `None` where one is.
+    fn spares(
+        &self,
+        what: Seen<'_>,
+        seen: u64,
+        request: &RequestHead,
+        now: UnixMillis,
+    ) -> Option<u64> {
         if seen < self.floor.load(SeqCst) {
             self.counters.objects_banned.add(1);
-            return true;
+            return None;
         }
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(newest) = list.front().map(|ban| ban.seq) else { return false };
+        let Some(newest) = list.front().map(|ban| ban.seq) else { return Some(seen) };
         for ban in list.iter().take_while(|ban| ban.seq > seen) {
             let Some(spec) = ban.spec.as_ref().filter(|_| !ban.is_done.load(Relaxed)) else {
                 continue;
             };
-            let (head, freshness) = (object.head(), object.freshness());
-            let seen = Seen {
-                head: &head,
-                freshness: &freshness,
-                keep: keep_of(object),
-                site: SiteName::in_key(object.key().text()),
-            };
-            let (conditions, is_banned) = spec.test(seen, Some(request), now);
+            let (conditions, is_banned) = spec.test(what, Some(request), now);
             self.counters.tested.add(1);
             self.counters.conditions_tested.add(conditions);
             if is_banned {
                 self.counters.objects_banned.add(1);
-                return true;
+                return None;
             }
         }
-        object.note_bans_seen(newest);
-        false
+        Some(newest)
     }
 
     /// All bans, newest first. O(objects).

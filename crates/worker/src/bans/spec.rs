@@ -1,10 +1,12 @@
 //! What a ban says: conditions that are all true of what is banned.
 
 use freshet_base::clock::UnixMillis;
-use freshet_cache::StoredHead;
+use freshet_cache::{Left, Object, StoredHead};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::RequestHead;
+use freshet_site::sites::SiteName;
+use freshet_site::upkeep::keep_of;
 use freshet_vcl::Pattern;
 use std::borrow::Cow;
 use std::time::Duration;
@@ -67,12 +69,37 @@ enum Order {
 /// What of an object a ban looks at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen<'a> {
-    pub(super) head: &'a StoredHead,
+    pub(super) status: u16,
+    pub(super) fields: &'a Fields,
     pub(super) freshness: &'a Freshness,
     /// How long it is kept beyond its grace.
     pub(super) keep: Duration,
     /// The name of its site, where the node has several.
     pub(super) site: &'a [u8],
+}
+
+impl<'a> Seen<'a> {
+    /// Of an object that has these.
+    pub(super) fn of(object: &'a Object, head: &'a StoredHead, freshness: &'a Freshness) -> Self {
+        Self {
+            status: head.status,
+            fields: &head.fields,
+            freshness,
+            keep: keep_of(object),
+            site: SiteName::in_key(object.key().text()),
+        }
+    }
+
+    /// Of a response that was not kept.
+    pub(super) fn of_left(left: &'a Left) -> Self {
+        Self {
+            status: left.status(),
+            fields: left.fields(),
+            freshness: left.freshness(),
+            keep: left.keep(),
+            site: SiteName::in_key(left.key().text()),
+        }
+    }
 }
 
 impl Spec {
@@ -206,9 +233,9 @@ impl Condition {
                     field(&head.fields, name)
                 }
             }),
-            Field::ObjectHeader(name) => field(&object.head.fields, name),
+            Field::ObjectHeader(name) => field(object.fields, name),
             Field::ObjectSite => Some(object.site.to_vec()),
-            Field::ObjectStatus => Some(object.head.status.to_string().into_bytes()),
+            Field::ObjectStatus => Some(object.status.to_string().into_bytes()),
             span => return self.compares(span.seconds(object, now)),
         };
         match (&self.test, text) {

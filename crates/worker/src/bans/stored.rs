@@ -110,7 +110,8 @@ impl Bans {
         let site = SiteName::in_key(key.text());
         // What a policy keeps beyond its grace is not known of what comes from a disk.
         let keep = Duration::ZERO;
-        let seen = Seen { head, freshness: &head.freshness, keep, site };
+        let (status, fields) = (head.status, &head.fields);
+        let seen = Seen { status, fields, freshness: &head.freshness, keep, site };
         let tests = |ban: &Arc<Ban>| {
             ban.spec.as_ref().is_some_and(|spec| spec.test(seen, Some(request), now).1)
         };
