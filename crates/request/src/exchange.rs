@@ -102,6 +102,8 @@ pub struct Tunnel {
     pub first: Vec<u8>,
     /// One in which nothing moves for this long is ended.
     pub idle: Duration,
+    /// One that lasts for this long is ended, whatever moves in it.
+    pub lasts_max: Option<Duration>,
     /// What is told at its end, where somebody wants to know.
     pub record: Option<PipeRecord>,
 }

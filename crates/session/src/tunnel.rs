@@ -25,10 +25,10 @@ pub(super) struct Moved {
 
 /// Relays between a client and an origin. `read` are the client's bytes read already.
 pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: Tunnel) -> Moved {
-    let Tunnel { connection, first, idle, record: _record } = tunnel;
+    let Tunnel { connection, first, idle, lasts_max, record: _record } = tunnel;
     let (mut client_read, mut client_write) = split(client);
     let (mut origin_read, mut origin_write) = connection.into_halves();
-    let moving = Moving { last: Cell::new(Instant::now()), idle };
+    let moving = Moving::begin(idle, lasts_max);
     let up = async {
         moving.within(origin_write.write_all(&first)).await??;
         moving.within(origin_write.write_all(&read)).await??;
@@ -50,19 +50,33 @@ pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: 
 struct Moving {
     last: Cell<Instant>,
     idle: Duration,
+    /// When it is over, whatever moves.
+    end: Option<Instant>,
 }
 
 impl Moving {
+    fn begin(idle: Duration, lasts_max: Option<Duration>) -> Self {
+        let now = Instant::now();
+        let end = lasts_max.and_then(|most| now.checked_add(most));
+        Self { last: Cell::new(now), idle, end }
+    }
+
+    /// Until when something has to move.
+    fn until(&self) -> Instant {
+        let idle = self.last.get() + self.idle;
+        self.end.map_or(idle, |end| idle.min(end))
+    }
+
     /// What a step comes to, unless nothing moves in either direction for too long.
     async fn within<T>(&self, step: impl Future<Output = T>) -> io::Result<T> {
         let mut step = pin!(step);
         loop {
-            let until = self.last.get() + self.idle;
+            let until = self.until();
             if let Ok(done) = timeout_at(until, &mut step).await {
                 self.last.set(Instant::now());
                 return Ok(done);
             }
-            if self.last.get() + self.idle <= until {
+            if self.until() <= until {
                 return Err(io::ErrorKind::TimedOut.into());
             }
         }
@@ -101,7 +115,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_side_may_be_silent_for_as_long_as_the_other_speaks() {
-        let moving = Moving { last: Cell::new(Instant::now()), idle: Duration::from_secs(3) };
+        let moving = Moving::begin(Duration::from_secs(3), None);
         let (mut origin, mut from_origin) = tokio::io::duplex(64);
         let (mut client, mut to_client) = tokio::io::duplex(64);
         let (silent, mut from_silent) = tokio::io::duplex(64);
@@ -124,5 +138,28 @@ mod tests {
         // Then nothing moved.
         assert_eq!(begun.elapsed().as_secs(), 23);
         drop(silent);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_last_for_so_long_ends_then_whatever_moves() {
+        let moving = Moving::begin(Duration::from_secs(3), Some(Duration::from_secs(11)));
+        let (mut origin, mut from_origin) = tokio::io::duplex(64);
+        let begun = Instant::now();
+        let speaking = async {
+            while origin.write_all(b"tick").await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                if begun.elapsed() > Duration::from_secs(60) {
+                    break;
+                }
+            }
+        };
+        let mut nowhere = tokio::io::sink();
+        let relaying = async {
+            let moved = relay(&mut from_origin, &mut nowhere, &moving).await;
+            drop(from_origin);
+            (moved, begun.elapsed().as_secs())
+        };
+        let ((moved, seconds), ()) = tokio::join!(relaying, speaking);
+        assert_eq!((moved, seconds), (24, 11));
     }
 }

@@ -84,12 +84,14 @@ pub struct Tunnels {
     pub open_max: u64,
     /// One in which nothing moves for this long is ended.
     pub idle: Duration,
+    /// One that lasts for this long is ended, whatever moves in it.
+    pub lasts_max: Option<Duration>,
 }
 
 impl Default for Tunnels {
     fn default() -> Self {
         // WebSockets ping more often.
-        Self { open_max: 0, idle: Duration::from_secs(600) }
+        Self { open_max: 0, idle: Duration::from_secs(600), lasts_max: None }
     }
 }
 

@@ -124,6 +124,9 @@ impl Program {
         site.tunnels = Tunnels {
             open_max: state.parameters.integer("pipe_sess_max"),
             idle: Duration::from_secs_f64(state.parameters.seconds("pipe_timeout")),
+            lasts_max: Some(state.parameters.seconds("pipe_task_deadline"))
+                .filter(|seconds| *seconds > 0.0)
+                .map(Duration::from_secs_f64),
         };
         site.response_limits = Some(Limits {
             head_bytes_max: bytes("http_resp_size"),

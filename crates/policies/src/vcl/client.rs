@@ -23,6 +23,7 @@ use freshet_vcl::{
     Outcome, Session, State, Task, TlsFacts, View,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a policy keeps for a client's request.
 pub(super) struct ClientState {
@@ -514,9 +515,15 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
         if let Some(pipe) = &task.pipe {
             pipe.request(Message::OriginRequest, &bereq);
         }
+        state.knobs.task_deadline = None;
+        let usual = task.site.tunnels.lasts_max;
+        state.knobs.task_deadline_usual = usual.map_or(0.0, |most| most.as_secs_f64());
         let with = With { bereq: Some(&mut bereq), ..With::default() };
         let outcome = state.run(policy, State::Pipe, task, with);
         if outcome == Outcome::Pipe {
+            // One of 0 is none, also where all have one.
+            let end = |most| if most > 0.0 { span(most) } else { Duration::MAX };
+            task.tunnel_lasts_max = state.knobs.task_deadline.map(end);
             // What the policy did to bereq goes to the origin.
             task.request = bereq;
             task.transcript.timestamp("Process");

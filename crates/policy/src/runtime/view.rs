@@ -187,6 +187,10 @@ pub struct ClientKnobs {
     pub timeout_linger: f64,
     /// `sess.send_timeout`, seconds.
     pub send_timeout: f64,
+    /// `bereq.task_deadline`, seconds, where a policy has set it.
+    pub task_deadline: Option<f64>,
+    /// The same where none has; 0 is no end.
+    pub task_deadline_usual: f64,
     /// `sess.idle_send_timeout`, seconds.
     pub idle_send_timeout: f64,
     /// The request as it came, for `std.rollback(req)`.
@@ -223,6 +227,8 @@ impl Default for ClientKnobs {
             timeout_idle: 5.0,
             timeout_linger: 0.05,
             send_timeout: 600.0,
+            task_deadline: None,
+            task_deadline_usual: 0.0,
             idle_send_timeout: 60.0,
             original: None,
             spared: Vec::new(),

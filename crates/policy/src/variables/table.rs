@@ -12,6 +12,7 @@ const B: States = States::BACKEND;
 const CB: States = States::CLIENT.and(States::BACKEND);
 pub(super) const BP: States = States::BACKEND.and(States::of(&[State::Pipe]));
 pub(super) const R: States = States::of(&[State::BackendResponse, State::BackendError]);
+const P: States = States::of(&[State::Pipe]);
 const BERESP: States = States::of(&[State::BackendResponse]);
 const BEERR: States = States::of(&[State::BackendError]);
 const FETCH: States = States::of(&[State::BackendFetch]);
@@ -348,6 +349,11 @@ variables! {
         );
         set BP, BP = to!(fetch.connect_timeout = Duration(t) => Some(t.max(0.0)));
         unset BP = no!(fetch.connect_timeout);
+    }
+    BereqTaskDeadline "bereq.task_deadline" Duration Any {
+        get P = of!(client => Duration(client.task_deadline.unwrap_or(client.task_deadline_usual)));
+        set P, P = to!(client.task_deadline = Duration(t) => Some(t.max(0.0)));
+        unset P = no!(client.task_deadline);
     }
     BereqFirstByteTimeout "bereq.first_byte_timeout" Duration Any {
         get B = |run| run.timeout(

@@ -151,6 +151,7 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         hash_ignore_busy: false,
         hash_ignore_vary: false,
         left_by: None,
+        tunnel_lasts_max: None,
         ttl_max: None,
         grace_max: None,
         spared: Vec::new(),

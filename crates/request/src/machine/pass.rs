@@ -86,7 +86,8 @@ impl Machine<'_> {
     /// it would be by one that cannot be reached.
     async fn tunnel(&mut self, choice: OriginChoice) -> State {
         let worker = self.worker;
-        let Tunnels { open_max, idle } = self.task.site.tunnels;
+        let Tunnels { open_max, idle, lasts_max } = self.task.site.tunnels;
+        let lasts_max = self.task.tunnel_lasts_max.or(lasts_max);
         let open =
             |stats: &WorkerStats| stats.pipes.value().saturating_sub(stats.pipes_ended.value());
         if open_max > 0
@@ -158,7 +159,8 @@ impl Machine<'_> {
         self.task.client.end.set(End::Tunnelled);
         self.task.transcript.timestamp("Pipe");
         let facts = Facts { origin: Some(name), ..Facts::local(Reason::Pipe) };
-        let tunnel = Tunnel { connection, first: head, idle, record: Some(record) };
+        let record = Some(record);
+        let tunnel = Tunnel { connection, first: head, idle, lasts_max, record };
         State::Done(Reply::Tunnel(Box::new(Switch { head: None, tunnel, facts })))
     }
 
@@ -194,8 +196,10 @@ impl Machine<'_> {
         match freshet_fetch::start(self.worker, plan).await {
             Fetched::Switched { head, connection, origin } => {
                 self.worker.stats.pipes.increment();
-                let idle = self.task.site.tunnels.idle;
-                let tunnel = Tunnel { connection, first: Vec::new(), idle, record: None };
+                let Tunnels { idle, lasts_max, .. } = self.task.site.tunnels;
+                let lasts_max = self.task.tunnel_lasts_max.or(lasts_max);
+                let first = Vec::new();
+                let tunnel = Tunnel { connection, first, idle, lasts_max, record: None };
                 let facts = Facts { origin: Some(origin), ..Facts::local(Reason::Pipe) };
                 let switch = Switch { head: Some(head), tunnel, facts };
                 State::Done(Reply::Tunnel(Box::new(switch)))

@@ -63,6 +63,8 @@ pub struct ClientTask {
     pub hash_ignore_vary: bool,
     /// Which fetch says that requests like this do not wait for one another, where look-up found that.
     pub left_by: Option<LeftBy>,
+    /// How long a tunnel may last that the connection becomes, where a policy has said so.
+    pub tunnel_lasts_max: Option<Duration>,
     /// Objects older than this are not fresh to this request (`req.ttl`).
     pub ttl_max: Option<Duration>,
     /// Objects are served stale no longer than this (`req.grace`).
@@ -115,6 +117,7 @@ impl ClientTask {
             hash_ignore_busy: false,
             hash_ignore_vary: false,
             left_by: None,
+            tunnel_lasts_max: None,
             ttl_max: None,
             grace_max: None,
             spared: Vec::new(),

@@ -201,6 +201,8 @@ pub(crate) static DEFINITIONS: &[Definition] = &[
         &["must_restart"], "Not used here: the manager and what it manages are one process."),
     p("pipe_sess_max", Integer, "connections", "0", "0", "",
         &[], "Tunnels open at once. 0 is any number."),
+    p("pipe_task_deadline", Duration, "seconds", "0.000", "0.000", "",
+        &[], "How long a tunnel may last, whatever moves in it. 0 is any time."),
     p("pipe_timeout", Duration, "seconds", "60.000", "0.000", "",
         &[], "How long nothing may move in a tunnel."),
     p("pool_req", Pool, "", "10,100,10", "", "",
