@@ -297,6 +297,8 @@ impl Chain {
         link.waiting.extend_from_slice(&rest);
         link.taken = 0;
         link.ended = false;
+        // All that went in is taken once more.
+        (link.bytes_in, link.bytes_out) = (0, 0);
     }
 
     /// The splitter, where it has one.

@@ -382,4 +382,31 @@ mod tests {
         {}
         assert_eq!(out, b"  xy");
     }
+
+    #[test]
+    fn what_was_held_of_no_page_counts_once() {
+        let settings = EsiSettings::default();
+        for text in [&b"bar"[..], &[b'a'; 5000]] {
+            let splitter = Splitter::new(&settings, "/", Some(6)).looking_through("/");
+            let mut chain = Chain::new([Stage::Split(Box::new(splitter))]);
+            let mut out = Vec::new();
+            let mut at = 0;
+            while chain.split_decision() != Some(Some(false)) {
+                let step = chain.step(&text[at..], true, &mut out).expect("it is read");
+                at += step.consumed;
+                assert!(out.is_empty());
+            }
+            chain.replace_split(Stage::gzip(6));
+            loop {
+                let step = chain.step(&text[at..], true, &mut out).expect("it is packed");
+                at += step.consumed;
+                if step.ended {
+                    break;
+                }
+            }
+            assert_eq!(chain.content_bytes(), Some(text.len() as u64));
+            let counts: Vec<_> = chain.counts().collect();
+            assert_eq!(counts, [(text.len() as u64, out.len() as u64)]);
+        }
+    }
 }
