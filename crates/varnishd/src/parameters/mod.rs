@@ -409,7 +409,7 @@ mod tests {
                 _ => assert_eq!(shown, parameter.definition.default),
             }
         }
-        assert_eq!(parameters.0.len(), 109);
+        assert_eq!(parameters.0.len(), 110);
         assert!(parameters.0.is_sorted_by_key(|each| each.definition.name));
     }
 
