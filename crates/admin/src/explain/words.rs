@@ -16,7 +16,7 @@ pub(super) fn verdict(known: &Known<'_>) -> String {
             return "refused: the connection ends, as the policy could not keep the body"
                 .to_owned();
         }
-        Recv::Pass | Recv::Pipe | Recv::Purge | Recv::Restart => {
+        Recv::Pass | Recv::PassNoted(_) | Recv::Pipe | Recv::Purge | Recv::Restart => {
             return format!("never looked up: {}", sentence(known.preview.reason));
         }
     }
