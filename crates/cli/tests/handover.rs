@@ -6,7 +6,8 @@ mod support;
 
 use freshet_net::succession::Line;
 use named::{Origin, content};
-use rustix::process::{Signal, kill_process};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -53,6 +54,17 @@ impl Node {
 
     fn signal(&self, signal: Signal) {
         kill_process(pid(*self.pids.last().unwrap()), signal).unwrap();
+    }
+
+    /// Kills all its processes, and waits until what they held is free.
+    fn kill(&self) {
+        let open = |number: &u32| pidfd_open(pid(*number), PidfdFlags::empty()).unwrap();
+        let all: Vec<_> = self.pids.iter().map(open).collect();
+        for process in &all {
+            // One may have ended with the other.
+            let _ = pidfd_send_signal(process, Signal::KILL);
+            poll(&mut [PollFd::new(process, PollFlags::IN)], None).unwrap();
+        }
     }
 
     fn wait_for(&mut self, text: &str) -> String {
@@ -352,9 +364,7 @@ fn a_ban_or_purge_in_the_old_process_is_on_the_disk_when_it_is_answered() {
     // Over connections to the old process, which answers once more.
     assert_eq!(old.ask("BAN", "/1000/a").unwrap().0, 200);
     assert_eq!(other.ask("PURGE", "/1000/b").unwrap().0, 200);
-    for process in &node.pids {
-        kill_process(pid(*process), Signal::KILL).unwrap();
-    }
+    node.kill();
     drop(node);
     let node = Node::start(origin.address, folder.path(), &arguments);
     let fetched = origin.requests.load(SeqCst);
