@@ -6,7 +6,7 @@ use crate::modules::Function;
 use crate::regex::Regex;
 use crate::source::{SourceMap, Span};
 use crate::types::{Action, State};
-use crate::variables::{Message, Variable};
+use crate::variables::{Message, VARIABLES, Variable};
 use freshet_http::date::Reading;
 use std::net::{IpAddr, SocketAddr};
 
@@ -440,8 +440,8 @@ pub struct Program {
     pub keeps_body: bool,
     /// Whether it changes how clients' connections send, or asks about them.
     pub controls_connections: bool,
-    /// Variables that are read, by bit.
-    pub reads: u128,
+    /// Whether each variable is read, in their order.
+    pub reads: [bool; VARIABLES.len()],
     /// The subroutine of each state, in the order of [`State::ALL`], by its place in `subs`.
     pub states: [Option<u32>; 14],
     /// Constant texts and blobs.
@@ -478,7 +478,7 @@ impl Program {
 
     /// Whether it reads a variable anywhere.
     pub fn reads(&self, variable: Variable) -> bool {
-        self.reads & (1 << variable as u32) != 0
+        self.reads[variable as usize]
     }
 
     /// Whether what was hashed matters besides finding an object: as `req.hash`, or to choose a

@@ -23,7 +23,7 @@ use freshet_policy::program::{BackendRef, Program};
 use freshet_policy::runtime::DATES;
 use freshet_policy::source::{Sources, Span};
 use freshet_policy::types::State;
-use freshet_policy::variables::Message;
+use freshet_policy::variables::{Message, VARIABLES};
 use references::Undefined;
 use std::collections::HashMap;
 use uses::SubUses;
@@ -150,7 +150,7 @@ pub(crate) fn check(
         includes: false,
         keeps_body: false,
         controls_connections: false,
-        reads: 0,
+        reads: [false; VARIABLES.len()],
         states: [None; 14],
         texts: Vec::new(),
         headers: Vec::new(),

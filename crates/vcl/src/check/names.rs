@@ -179,7 +179,7 @@ impl Checker<'_> {
             return None;
         }
         self.used(definition.name, Access::Read, definition.read, span);
-        self.program.reads |= 1 << definition.variable as u32;
+        self.program.reads[definition.variable as usize] = true;
         Some((Expr::Variable(definition.variable), definition.of))
     }
 

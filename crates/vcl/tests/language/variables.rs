@@ -81,6 +81,7 @@ const VALUES: &[(&str, &str)] = &[
     ("bereq.xid", "1002"),
     ("bereq.backend", ""),
     ("bereq.connect_timeout", "3.500"),
+    ("bereq.task_deadline", "0.000"),
     ("bereq.first_byte_timeout", "60.000"),
     ("bereq.between_bytes_timeout", "60.000"),
     ("beresp.proto", "HTTP/1.1"),
@@ -287,6 +288,8 @@ fn variables_are_refused_where_they_are_not() {
             let allowed = definition.read.has(state);
             let text = report.render(false);
             assert_eq!(program.is_some(), allowed, "{} {text}", definition.name);
+            let is_read = program.is_none_or(|program| program.reads(definition.variable));
+            assert!(is_read, "{}", definition.name);
             let wanted = format!("Not available in subroutine '{}'", state.subroutine());
             assert_eq!(text.contains(&wanted), !allowed, "{text}");
         }
