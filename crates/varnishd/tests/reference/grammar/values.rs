@@ -62,7 +62,8 @@ pub(super) const BAD_IPS: [&str; 1] = ["\"nope\""];
 pub(super) const BACKENDS: [&str; 3] = ["b0", "b1", "default"];
 pub(super) const BAD_BACKENDS: [&str; 1] = ["missing"];
 /// Variables and groups of them that Varnish 7.1 does not have, by what their names have in them.
-const OWN_VARIABLES: [&str; 3] = [".media_", ".cmcd.", "bereq.retry_connect"];
+const OWN_VARIABLES: [&str; 4] =
+    [".media_", ".cmcd.", "bereq.retry_connect", "bereq.task_deadline"];
 pub(super) const MESSAGES: [&str; 6] = ["req", "req_top", "bereq", "beresp", "obj", "resp"];
 pub(super) const ACTIONS: [&str; 16] = [
     "abandon", "deliver", "error", "fail", "fetch", "hash", "lookup", "ok", "pass", "pipe",
