@@ -1,5 +1,6 @@
 //! Content that clients know at other paths than its origin has it.
 
+use crate::places::{PLACES, split};
 use freshet_http::message::{RequestHead, ResponseHead};
 
 /// Where the content of an origin begins, and which beginning of clients' paths it does not have.
@@ -13,9 +14,6 @@ pub struct BasePath {
     /// Beginnings of clients' paths that are left out, the longest first, without a slash at the end.
     left_out: Box<[String]>,
 }
-
-/// Fields of a response that name places of the origin (RFC 9110 §§ 8.7, 10.2.2).
-const PLACES: [&str; 2] = ["location", "content-location"];
 
 impl BasePath {
     /// Content below `base`, without what is `left_out` of the path clients ask for; slashes at
@@ -74,20 +72,6 @@ impl BasePath {
             }
         }
     }
-}
-
-/// A reference (RFC 3986 §4.1) up to the end of its authority, if it has one, and what follows.
-fn split(reference: &str) -> (&str, &str) {
-    let is_scheme = |text: &str| {
-        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
-    };
-    let begin = match reference.split_once("//") {
-        Some(("", _)) => 2,
-        Some((before, _)) if before.strip_suffix(':').is_some_and(is_scheme) => before.len() + 2,
-        _ => return ("", reference),
-    };
-    let rest = reference.get(begin..).unwrap_or_default();
-    reference.split_at(begin + rest.find(['/', '?', '#']).unwrap_or(rest.len()))
 }
 
 #[cfg(test)]

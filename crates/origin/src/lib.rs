@@ -61,6 +61,7 @@ pub mod hot;
 mod http2;
 mod idle;
 mod outage;
+pub mod places;
 pub mod pool;
 pub mod probe;
 pub mod probe_history;

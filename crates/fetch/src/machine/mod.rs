@@ -23,7 +23,6 @@ mod given;
 mod kept;
 mod media;
 pub mod missing;
-mod places;
 mod plan;
 mod prepare;
 pub mod range;

@@ -1,14 +1,14 @@
-//! Places that an answer names, where its origin was not told of the port that the client came to.
+//! Places that an answer names.
 
 use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
 
 /// Fields of a response that name places of the origin (RFC 9110 §§ 8.7, 10.2.2).
-const PLACES: [&str; 2] = ["location", "content-location"];
+pub(crate) const PLACES: [&str; 2] = ["location", "content-location"];
 
 /// Has places of the site that was `asked` leave its name out: they are then of whatever port a client came to,
 /// and without it a redirection to `http://host/a` leads clients of `http://host:8080` to another server.
-pub(super) fn of_any_port(asked: &RequestHead, fields: &mut Fields) {
+pub fn of_any_port(asked: &RequestHead, fields: &mut Fields) {
     for name in PLACES {
         let path = fields.get_str(name).and_then(|place| path_at(asked, place)).map(str::to_owned);
         if let Some(path) = path {
@@ -19,17 +19,29 @@ pub(super) fn of_any_port(asked: &RequestHead, fields: &mut Fields) {
 
 /// The path and what follows it of a `place` at the scheme and authority that were `asked`, unless it is elsewhere.
 fn path_at<'a>(asked: &RequestHead, place: &'a str) -> Option<&'a str> {
-    let (scheme, rest) = place.split_once("://")?;
-    let path = rest.get(asked.authority.len()..)?;
-    let authority = rest.get(..asked.authority.len())?;
-    let is_here = scheme.eq_ignore_ascii_case(asked.scheme.as_str())
-        && authority.eq_ignore_ascii_case(&asked.authority);
+    let (start, path) = split(place);
+    let here = format!("{}://{}", asked.scheme.as_str(), asked.authority);
     // A path that begins with two slashes would be read as an authority (RFC 3986 §4.2).
     let is_path = path.starts_with('/') && !path.starts_with("//");
     match path {
-        "" if is_here => Some("/"),
-        _ => Some(path).filter(|_| is_here && is_path),
+        _ if !start.eq_ignore_ascii_case(&here) => None,
+        "" => Some("/"),
+        _ => Some(path).filter(|_| is_path),
     }
+}
+
+/// A reference (RFC 3986 §4.1) up to the end of its authority, if it has one, and what follows.
+pub(crate) fn split(reference: &str) -> (&str, &str) {
+    let is_scheme = |text: &str| {
+        text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+    };
+    let begin = match reference.split_once("//") {
+        Some(("", _)) => 2,
+        Some((before, _)) if before.strip_suffix(':').is_some_and(is_scheme) => before.len() + 2,
+        _ => return ("", reference),
+    };
+    let rest = reference.get(begin..).unwrap_or_default();
+    reference.split_at(begin + rest.find(['/', '?', '#']).unwrap_or(rest.len()))
 }
 
 #[cfg(test)]
