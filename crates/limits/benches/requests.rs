@@ -1,11 +1,16 @@
 //! What limits cost a request.
 //!
 //! `cargo bench -p freshet-limits`: the bound is 100 ns for a request of one of a million keys, its
-//! key hashed, with the table in memory and not in the processor's caches.
+//! key hashed, with the table in memory and not in the processor's caches. What the machine's memory takes of
+//! it stands beside: one word of as large a table, chosen in the same way and changed in the same way.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use freshet_limits::{Block, Blocks, Cause, Counts, Rate, Rates, Secret, Ticks};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Words of a cache line.
+const LINE: usize = 8;
 
 fn requests(criterion: &mut Criterion) {
     let secret = Secret::from_bytes([5; 16]);
@@ -24,6 +29,15 @@ fn requests(criterion: &mut Criterion) {
             now += 8;
             let key = secret.key(1, &u128::from(next()).to_le_bytes());
             black_box(rates.take(key, &rate, Ticks(now)))
+        });
+    });
+    let memory: Vec<AtomicU64> = (0..rates.bytes() / 8).map(|_| AtomicU64::new(0)).collect();
+    criterion.bench_function("a_word_of_memory_as_far_away", |bencher| {
+        bencher.iter(|| {
+            let key = secret.key(1, &u128::from(next()).to_le_bytes()) as usize;
+            let word = &memory[key % (memory.len() / LINE) * LINE];
+            let old = word.load(Relaxed);
+            black_box(word.compare_exchange_weak(old, old + 1, Relaxed, Relaxed))
         });
     });
     criterion.bench_function("the_same_key", |bencher| {

@@ -209,8 +209,10 @@ fn sessions_of_an_app_are_held_to_what_is_for_them() {
     );
     let name = format!("mec-{}", &instance[..12]);
     let shaped =
-        || world::run("ip", &["netns", "exec", &name, "tc", "class", "show", "dev", "eth0"]);
-    until("what it sends is shaped", || shaped().contains("rate 5Mbit"));
+        |part: &str| world::run("ip", &["netns", "exec", &name, "tc", part, "show", "dev", "eth0"]);
+    // What tells the sessions apart comes after their class.
+    until("what it sends is told apart", || shaped("filter").contains(" bpf "));
+    assert!(shaped("class").contains("rate 5Mbit"), "{}", shaped("class"));
     let took = |more: &[&str]| {
         let begun = std::time::Instant::now();
         let got = world.ask_app_with(&format!("http://10.99.0.2/{BYTES}"), more);
@@ -230,7 +232,7 @@ fn sessions_of_an_app_are_held_to_what_is_for_them() {
     let allocation = format!("{path}/{}", made["allocationId"].as_str().unwrap());
     assert_eq!(world.call("DELETE", &allocation, b"").unwrap().0, 204);
     assert_eq!(world.limits(), json!([]));
-    until("it is shaped no more", || !shaped().contains("rate"));
+    until("it is shaped no more", || !shaped("class").contains("rate"));
     assert_eq!(world.begin(&instance, "terminate"), 202);
     assert_eq!(world.settled(&instance), "COMPLETED");
 }
