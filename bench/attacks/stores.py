@@ -37,7 +37,10 @@ def full_disk(bed):
         store = folder / "store"
         with open(store, "wb") as file:
             file.truncate(64 << 20)  # A file with holes: no space is reserved.
-        bed.start(more=["--store", f"{store}:64MB"], settings={"log.access": folder / "access.log"})
+        # What is new has to be written whatever was written before.
+        configuration = pathlib.Path(bed.base, "store.toml")
+        configuration.write_text(f'[[store]]\npath = "{store}"\nsize = "64MB"\ndrive_writes = "1000"\n')
+        bed.start(more=["--config", configuration], settings={"log.access": folder / "access.log"})
         of_store = lambda name: bed.server.metrics().get(f'freshet_store_{name}{{store="{store}"}}', -1)
 
         def read(name, count):
