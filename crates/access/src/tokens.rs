@@ -193,6 +193,9 @@ impl SiteToken {
         }
         let keys = Keys::read(files.iter().map(|(name, content)| (&**name, &**content)))
             .map_err(|error| refuse(format!("token.keys: {error}")))?;
+        for key in keys.passed_over() {
+            tracing::warn!(key, "a key of a set is of no kind that tokens are verified by here");
+        }
         for kind in keys.kinds() {
             let fits = match rule.kind {
                 TokenKind::SecureLink | TokenKind::SecureLinkHmac | TokenKind::EdgeAuth => {

@@ -37,6 +37,7 @@ mod cloudfront;
 mod denied;
 mod edge_auth;
 mod jwt;
+mod key_files;
 mod keys;
 pub mod limits;
 pub mod memory;

@@ -377,6 +377,37 @@ fn a_token_is_renewed_before_its_end_as_it_asks() {
 }
 
 #[test]
+fn a_player_keeps_its_link_beside_the_cookie_that_renews_it() {
+    let name = || Some("CTA-Common-Access-Token".to_owned());
+    let source = Source { header: name(), cookie: name(), parameter: Some("cat".into()) };
+    let verifier = of(|cat| cat.source = source);
+    let asked = |link: &str, cookies: &str, now_s| {
+        let fields: Fields = [("Cookie", cookies)].into_iter().collect();
+        let target = format!("/a?cat={link}");
+        let question =
+            Question { fields: Some(&fields), ..Question::get("https", "h", &target, now_s) };
+        verifier.verify(&question).map(|granted| granted.renewal)
+    };
+    let claims = cbor!({2 => "ann", 4 => 1_700_000_100, 323 => {0 => 1, 1 => 3600}}).unwrap();
+    let link = made(&claims);
+    let (_, set) = asked(&link, "a=b", 1_700_000_099).unwrap().expect("a new one");
+    let cookie = set.split(';').next().unwrap();
+    // Its browser sends the cookie by itself, before and after the end of the link.
+    for now_s in [1_700_000_099, 1_700_003_000] {
+        assert_eq!(asked(&link, cookie, now_s), Ok(None), "{now_s}");
+    }
+    // A new link lets in beside an old cookie, and beside one of somebody else.
+    let new = made(&cbor!({2 => "ann", 4 => 1_800_000_000}).unwrap());
+    for cookie in [cookie, "CTA-Common-Access-Token=x"] {
+        assert_eq!(asked(&new, cookie, 1_700_010_000), Ok(None), "{cookie}");
+    }
+    // Of several that are not good the first says why; one place has one.
+    assert_eq!(asked(&link, cookie, 1_700_010_000), Err(Denied::Expired));
+    let twice = format!("{cookie}; {cookie}");
+    assert_eq!(asked(&new, &twice, 1_700_000_099), Err(Denied::Ambiguous));
+}
+
+#[test]
 fn claims_are_told_by_name() {
     let claims = cbor!({1 => "us", 2 => "ann", 3 => ["tv", "web"], 4 => 1_800_000_000}).unwrap();
     let target = format!("/a?cat={}", made(&claims));
