@@ -2,6 +2,7 @@
 //! lists, that a document may do without: all else is always there, so that what is given stays of its type.
 
 use super::steps;
+use crate::problem::Problem;
 use crate::shape::{Direction, Presence, Shape, Types};
 use serde_json::{Map, Value};
 
@@ -13,13 +14,51 @@ pub(super) enum Members {
     /// Of those that may be left out these alone.
     Only(Vec<String>),
     Without(Vec<String>),
+    /// Without those that are left out unless they are asked for, but with those that are.
+    Default {
+        left_out: Vec<String>,
+        fields: Vec<String>,
+    },
+}
+
+/// The selectors of a query.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    pub(super) all: bool,
+    pub(super) fields: Option<Vec<String>>,
+    pub(super) without: Option<Vec<String>>,
+    pub(super) default: bool,
+}
+
+impl Asked {
+    /// What they mean together (ETSI GS MEC 009 §6.18.3): no selector is as good as `exclude_default`, which may stand
+    /// beside `fields`.
+    pub(super) fn members(self, left_out: &[String]) -> Result<Members, Problem> {
+        match self {
+            Self { all: true, fields: None, without: None, default: false } => Ok(Members::All),
+            Self { all: false, fields: Some(names), without: None, default: false } => {
+                Ok(Members::Only(names))
+            }
+            Self { all: false, fields: None, without: Some(names), default: false } => {
+                Ok(Members::Without(names))
+            }
+            Self { all: false, fields, without: None, .. } => Ok(Members::Default {
+                left_out: left_out.to_vec(),
+                fields: fields.unwrap_or_default(),
+            }),
+            _ => Err(Problem::bad_request(
+                "the query: one of all_fields, fields, exclude_fields and exclude_default is enough; the last may be \
+                 beside fields",
+            )),
+        }
+    }
 }
 
 impl Members {
     pub(super) fn named(&self) -> &[String] {
         match self {
             Self::All => &[],
-            Self::Only(names) | Self::Without(names) => names,
+            Self::Only(names) | Self::Without(names) | Self::Default { fields: names, .. } => names,
         }
     }
 
@@ -45,11 +84,25 @@ impl Members {
                 names.iter().for_each(|name| leave_out(&mut out, &steps(name)));
                 out
             }
+            Self::Default { left_out, fields } => {
+                let is_asked = |name: &&String| {
+                    fields.iter().any(|field| is_within(field, name) || is_within(name, field))
+                };
+                let mut out = document.clone();
+                let names = left_out.iter().filter(|name| !is_asked(name));
+                names.for_each(|name| leave_out(&mut out, &steps(name)));
+                out
+            }
         }
     }
 }
 
-fn may_be_left_out(types: &Types, shape: &Shape, name: &[String]) -> bool {
+/// Whether an attribute is another, or is in it.
+fn is_within(name: &str, other: &str) -> bool {
+    name.strip_prefix(other).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+pub(super) fn may_be_left_out(types: &Types, shape: &Shape, name: &[String]) -> bool {
     let Some((first, rest)) = name.split_first() else { return false };
     match types.plain(shape) {
         Shape::Any | Shape::Object => true,
@@ -186,6 +239,30 @@ mod tests {
         assert_eq!(only("a/b/e"), with("a", json!({"b": bare, "c": 2, "d": bare})));
         assert_eq!(only("must/f"), with("must", json!([whole, whole])));
         assert_eq!(only("none/z"), with("none", json!({"z": 1})));
+    }
+
+    #[test]
+    fn what_is_left_out_by_default_is_there_when_it_is_asked_for() {
+        let (types, shape) = (types(), Shape::Named("One".to_owned()));
+        let given = |asked: Asked| {
+            let left_out = ["a/b", "list"].map(str::to_owned);
+            let members = asked.members(&left_out).expect("they go together");
+            members.project(&types, Some(&shape), &document())
+        };
+        let mut bare = document();
+        bare.as_object_mut().expect("an object").remove("list");
+        bare["a"].as_object_mut().expect("an object").remove("b");
+        assert_eq!(given(Asked::default()), bare);
+        assert_eq!(given(Asked { default: true, ..Asked::default() }), bare);
+        assert_eq!(given(Asked { all: true, ..Asked::default() }), document());
+        let beside = |names: &[&str]| {
+            let fields = Some(names.iter().map(|name| (*name).to_owned()).collect());
+            given(Asked { default: true, fields, ..Asked::default() })
+        };
+        assert_eq!(beside(&["list", "a"]), document());
+        assert_eq!(beside(&["list", "a/b/f"]), document());
+        bare["list"] = document()["list"].clone();
+        assert_eq!(beside(&["list", "none"]), bare);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::shape::{Shape, Types};
 use crate::table::Operation;
 use filter::{Condition, Operator, filter};
-use members::Members;
+use members::{Asked, Members};
 use serde_json::Value;
 
 /// What a query asks for.
@@ -38,20 +38,27 @@ impl Selection {
         }
         let mut selection = Self { page: PAGE_MAX, ..Self::default() };
         let is_list = operation.is_list();
+        let takes_selectors = operation.takes_selectors();
+        let mut asked = Asked::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (name, value) = (decode_form(name), decode_form(value));
             match name.as_str() {
                 "filter" if is_list => selection.conditions.extend(filter(&value)?),
-                "all_fields" if is_list => selection.members = Members::All,
-                "fields" if is_list => selection.members = Members::Only(names(&value)),
-                "exclude_fields" if is_list => selection.members = Members::Without(names(&value)),
-                "exclude_default" if is_list => {}
+                "all_fields" if takes_selectors => asked.all = true,
+                "fields" if takes_selectors => {
+                    asked.fields.get_or_insert_default().extend(names(&value));
+                }
+                "exclude_fields" if takes_selectors => {
+                    asked.without.get_or_insert_default().extend(names(&value));
+                }
+                "exclude_default" if takes_selectors => asked.default = true,
                 "nextpage_opaque_marker" if is_list => selection.after = Some(value),
                 "size" if is_list => selection.page = page(&value)?,
                 _ => selection.parameter(operation, name, value)?,
             }
         }
+        selection.members = asked.members(&operation.left_out)?;
         if selection.conditions.len() > CONDITIONS_MAX {
             return Err(Problem::bad_request(format!("{CONDITIONS_MAX} conditions are the most")));
         }
@@ -132,6 +139,11 @@ fn names(list: &str) -> Vec<String> {
     list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
+/// Whether a document of a shape may do without an attribute, which is an object or a list.
+pub(crate) fn may_be_left_out(types: &Types, shape: &Shape, attribute: &str) -> bool {
+    members::may_be_left_out(types, shape, &steps(attribute))
+}
+
 fn steps(attribute: &str) -> Vec<String> {
     attribute.split('/').map(str::to_owned).collect()
 }
@@ -177,6 +189,7 @@ mod tests {
             body: None,
             answer: None,
             parameters: vec![parameter],
+            left_out: Vec::new(),
             scope: String::new(),
         };
         Selection::read(query, &operation)
@@ -215,6 +228,10 @@ mod tests {
             "filter=(like,a,1)",
             "filter=(eq,a)",
             "size=0",
+            "all_fields&fields=a",
+            "fields=a&exclude_fields=b",
+            "exclude_default&exclude_fields=b",
+            "all_fields&exclude_default",
         ] {
             assert_eq!(read(query).unwrap_err().status, 400, "{query}");
         }

@@ -53,26 +53,38 @@ impl Api {
     }
 }
 
-/// Parameters that every list takes (ETSI GS MEC 009 §6.18 to §6.20).
-const OF_LISTS: [&str; 7] = [
-    "filter",
-    "all_fields",
-    "fields",
-    "exclude_fields",
-    "exclude_default",
-    "size",
-    "nextpage_opaque_marker",
-];
+/// Parameters that every list takes (ETSI GS MEC 009 §6.19 and §6.20).
+const OF_LISTS: [&str; 3] = ["filter", "size", "nextpage_opaque_marker"];
+
+/// Parameters that choose among attributes (§6.18), and whether they are there or not, and no more.
+const SELECTORS: [(&str, bool); 4] =
+    [("all_fields", true), ("fields", false), ("exclude_fields", false), ("exclude_default", true)];
+
+fn parameter(name: &str, is_required: bool) -> Value {
+    json!({ "name": name, "in": "query", "required": is_required, "schema": { "type": "string" } })
+}
+
+fn selector(one: &Operation, name: &str, is_flag: bool) -> Value {
+    let mut parameter = parameter(name, false);
+    if is_flag {
+        parameter["allowEmptyValue"] = true.into();
+    }
+    if name == "exclude_default" && !one.left_out.is_empty() {
+        let left_out = one.left_out.join(", ");
+        parameter["description"] = format!("Left out where nothing is chosen: {left_out}").into();
+    }
+    parameter
+}
 
 fn operation(one: &Operation) -> Value {
-    let of_lists = OF_LISTS.iter().filter(|_| one.is_list()).map(|name| (*name, false));
-    let own = one.parameters.iter().map(|own| (own.name.as_str(), own.is_required));
-    let parameters = own.chain(of_lists).map(|(name, is_required)| {
-        json!({
-            "name": name, "in": "query", "required": is_required, "schema": { "type": "string" },
-        })
-    });
-    let parameters: Vec<Value> = parameters.collect();
+    let mut parameters: Vec<Value> =
+        one.parameters.iter().map(|own| parameter(&own.name, own.is_required)).collect();
+    if one.is_list() {
+        parameters.extend(OF_LISTS.iter().map(|name| parameter(name, false)));
+    }
+    if one.takes_selectors() {
+        parameters.extend(SELECTORS.iter().map(|(name, is_flag)| selector(one, name, *is_flag)));
+    }
     let status = match one.act {
         Act::Create => "201",
         Act::Remove => "204",

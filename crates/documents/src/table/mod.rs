@@ -117,6 +117,8 @@ pub struct Operation {
     pub answer: Option<Shape>,
     /// What its query may have besides what each list takes.
     pub parameters: Vec<Parameter>,
+    /// Attributes that are left out where a query chooses none (`exclude_default` of GS MEC 009 §6.18).
+    pub left_out: Vec<String>,
     /// `interface:noun:read` or `:write`; a token needs it or its beginning.
     pub scope: String,
 }
@@ -125,6 +127,11 @@ impl Operation {
     /// Whether it gives several documents, of which a query may choose.
     pub fn is_list(&self) -> bool {
         matches!(self.act, Act::List(_) | Act::Told(_))
+    }
+
+    /// Whether a query may choose which attributes are given.
+    pub fn takes_selectors(&self) -> bool {
+        self.is_list() || !self.left_out.is_empty()
     }
 }
 

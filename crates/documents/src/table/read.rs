@@ -19,7 +19,8 @@
 //!
 //! After a method comes what it does, then the type of the body, then `->` and that of the answer
 //! where it is another, or `nothing`, then `?` and the parameters of the query: `name`, or `name=attribute` where
-//! that differs, with `!` where it must be there; `name=-` is no attribute. `list` and `read` may be `of` another path;
+//! that differs, with `!` where it must be there; `name=-` is no attribute. Before `?` may be `without` and the attributes
+//! that are left out where a query does not choose among attributes. `list` and `read` may be `of` another path;
 //! `told` says which list of a feed or of the configuration. `/before is /now` has paths that begin with the one word
 //! be those that begin with the other: clients of an earlier version of the standard ask so.
 
@@ -40,6 +41,10 @@ pub fn read(texts: &[(&str, &str)]) -> Result<Table, String> {
         let Some(api) = reading.api else { continue };
         if let Some(missing) = api.types.missing().first() {
             return Err(format!("{name}: there is no type {missing}"));
+        }
+        let operations = api.resources.iter().flat_map(|resource| &resource.operations);
+        if let Some(always) = operations.filter_map(|one| always_there(&api.types, one)).next() {
+            return Err(format!("{name}: {always} cannot be left out"));
         }
         table.0.push(api);
     }
@@ -150,6 +155,7 @@ impl Reading {
         let api = self.api.as_mut().ok_or("an operation before its api")?;
         let resource = api.resources.last_mut().ok_or("an operation before its path")?;
         let (line, parameters) = line.split_once('?').unwrap_or((line, ""));
+        let (line, left_out) = line.split_once(" without ").unwrap_or((line, ""));
         let (line, answer) = match line.split_once("->") {
             Some((line, answer)) if answer.trim() == "nothing" => (line, Some(None)),
             Some((line, answer)) => (line, Some(Some(shape(answer)?))),
@@ -202,9 +208,25 @@ impl Reading {
         let class = if is_reading { "read" } else { "write" };
         let scope = format!("{}:{}:{class}", api.name, noun.unwrap_or("root"));
         let parameters = parameters.split_whitespace().map(parameter).collect();
-        resource.operations.push(Operation { method, act, body, answer, parameters, scope });
+        let left_out = left_out.split_whitespace().map(str::to_owned).collect();
+        resource.operations.push(Operation {
+            method,
+            act,
+            body,
+            answer,
+            parameters,
+            left_out,
+            scope,
+        });
         Ok(())
     }
+}
+
+/// One of the attributes that are left out that has to be there.
+fn always_there<'a>(types: &Types, operation: &'a Operation) -> Option<&'a str> {
+    let shape = operation.document()?;
+    let mut names = operation.left_out.iter().map(String::as_str);
+    names.find(|name| !crate::query::may_be_left_out(types, shape, name))
 }
 
 fn parameter(text: &str) -> Parameter {
@@ -277,6 +299,10 @@ mod tests {
             ("api a v1 t\ntype A\n  b C\n", "a: there is no type C"),
             ("api a v1 t\ntype A\n  b\n", "a:3: a field has a name and a shape"),
             ("api a v1 t\ntype A = any\ntype A = any\n", "a:3: A is there twice"),
+            (
+                "api a v1 t\n/x\n  get list [A] without b\ntype A\n  b any\n",
+                "a: b cannot be left out",
+            ),
         ] {
             assert_eq!(read(&[("a", text)]).unwrap_err(), what);
         }

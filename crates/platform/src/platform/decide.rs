@@ -29,7 +29,7 @@ pub(super) fn decide(
     }
     let (_, query) = call.target.split_once('?').unwrap_or((call.target, ""));
     let selection = Selection::read(query, operation)?;
-    if operation.is_list()
+    if operation.takes_selectors()
         && let Some(mistake) =
             operation.document().and_then(|shape| selection.mistake(&route.api.types, shape))
     {

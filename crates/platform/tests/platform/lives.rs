@@ -244,6 +244,37 @@ fn an_instance_goes_through_its_states_and_its_rules_with_it() {
 }
 
 #[test]
+fn lists_leave_out_by_default_what_the_standard_says() {
+    let mut world = World::new();
+    bring(&mut world);
+    let instance = make(&mut world);
+    begin(&mut world, &instance, "instantiate", &here());
+    work(&mut world, well);
+    let mut first = |target: &str| world.get("operator", target).body.unwrap()[0].clone();
+    let whole = first(&format!("{OCCURRENCES}?all_fields"));
+    assert_eq!(whole["operationParams"], here());
+    for query in ["", "?exclude_default", "?filter=(eq,lcmOperation,INSTANTIATE)", "?size=1"] {
+        let mut bare = first(&format!("{OCCURRENCES}{query}"));
+        assert!(bare.get("operationParams").is_none(), "{query}: {bare}");
+        bare["operationParams"] = whole["operationParams"].clone();
+        assert_eq!(bare, whole, "{query}");
+    }
+    for query in
+        ["fields=operationParams", "exclude_fields=error", "exclude_default&fields=operationParams"]
+    {
+        assert_eq!(first(&format!("{OCCURRENCES}?{query}")), whole, "{query}");
+    }
+    let links =
+        |one: &Value| one["_links"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let whole = first(&format!("{INSTANCES}?all_fields"));
+    let terminate = links(&whole).iter().any(|name| name == "terminate");
+    assert!(terminate, "{whole}");
+    assert_eq!(links(&first(INSTANCES)), ["configure_platform_for_app", "self"]);
+    // One of them has all of it.
+    assert_eq!(world.get("operator", &instance).body.unwrap(), whole);
+}
+
+#[test]
 fn instances_are_among_what_a_client_may_have() {
     let mut world = World::new();
     bring(&mut world);

@@ -50,6 +50,30 @@ fn name(world: &mut World) -> String {
 }
 
 #[test]
+fn a_descriptor_is_given_without_what_is_left_out_by_default() {
+    let mut world = World::new();
+    let place = name(&mut world);
+    let mut whole = descriptor();
+    whole["virtualComputeDescriptor"] = json!({"virtualComputeDescriptorId": "c"});
+    whole["terminateAppInstanceOpConfig"] = json!({"minGracefulTerminationTimeout": 3});
+    receive(&mut world, &place, Ok((whole.clone(), None)));
+    let mut asked = |query: &str| world.get("operator", &format!("{place}/appd{query}"));
+    let mut bare = whole.clone();
+    for name in ["virtualComputeDescriptor", "terminateAppInstanceOpConfig"] {
+        bare.as_object_mut().unwrap().remove(name);
+    }
+    assert_eq!(asked("?all_fields").body.unwrap(), whole);
+    assert_eq!(asked("").body.unwrap(), bare);
+    assert_eq!(asked("?exclude_default").body.unwrap(), bare);
+    let without = asked("?exclude_fields=appTrafficRule").body.unwrap();
+    assert!(without.get("appTrafficRule").is_none(), "{without}");
+    assert_eq!(without["virtualComputeDescriptor"], whole["virtualComputeDescriptor"]);
+    for wrong in ["all_fields&fields=appLatency", "size=1", "exclude_fields=appExtCpd"] {
+        assert_eq!(asked(&format!("?{wrong}")).status, 400, "{wrong}");
+    }
+}
+
+#[test]
 fn a_package_is_what_its_archive_says_from_when_that_is_there() {
     let mut world = World::new();
     let filters = json!([{"appName": "other"}, {"appName": "cache", "appProvider": "freshet"}]);
@@ -87,7 +111,7 @@ fn a_package_is_what_its_archive_says_from_when_that_is_there() {
         (&after["signingCertificate"], &after["mecInfo"]),
         (&json!("CN=maker"), &json!(["2.2.1", "3.1.1"]))
     );
-    let known = world.get("operator", &format!("{place}/appd")).body.unwrap();
+    let known = world.get("operator", &format!("{place}/appd?all_fields")).body.unwrap();
     assert_eq!(known, descriptor());
     assert_eq!(world.ask("operator", "PATCH", &place, &enable).0.status, 409);
     assert_eq!(
