@@ -29,12 +29,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// Longest time a command may take, in seconds.
 const COMMAND_S_MAX: u32 = 30;
 /// How long an app may take to take a connection: it is on this machine.
 const CONNECT: Duration = Duration::from_millis(500);
+/// How long a process that runs apps may take to end when the next one begins, and the pause between looks.
+const ALONE: Duration = Duration::from_secs(10);
+const ALONE_PAUSE: Duration = Duration::from_millis(50);
+/// How long the kernel may take to make a program of a process, and the pause until it is looked at again. One that has
+/// removed its own words is waited for as long.
+const EXECUTE: Duration = Duration::from_secs(1);
+const EXECUTE_PAUSE: Duration = Duration::from_millis(1);
+/// The flag of processes that are the kernel's own (`PF_KTHREAD`).
+const OF_KERNEL: u64 = 0x0020_0000;
 const PROCESS: &str = "process";
 const LOG: &str = "log";
 /// How the network is shaped.
@@ -52,6 +62,8 @@ pub struct Oci {
     lock: PathBuf,
     /// Held while an instance is given its own.
     devices: Mutex<Devices>,
+    /// The folder, locked: apps are run by one process. What it begins has it until that is another program.
+    _alone: File,
 }
 
 impl Oci {
@@ -59,7 +71,7 @@ impl Oci {
     /// Waits for commands of a process before this one.
     ///
     /// # Errors
-    /// What this machine lacks.
+    /// What this machine lacks, or another process runs apps there.
     pub fn open(folder: &Path, devices: Devices) -> Result<Self, String> {
         let say = |error: io::Error| format!("{}: {error}", folder.display());
         fs::create_dir_all(folder).map_err(say)?;
@@ -73,6 +85,7 @@ impl Oci {
                 ));
             }
         }
+        let alone = alone(folder).map_err(say)?;
         let lock = folder.join("lock");
         loop {
             let file = File::options().create(true).truncate(false).write(true).open(&lock);
@@ -83,7 +96,7 @@ impl Oci {
             }
             begun.iter().try_for_each(wait_for).map_err(say)?;
         }
-        Ok(Self { lock, devices: Mutex::new(devices) })
+        Ok(Self { lock, devices: Mutex::new(devices), _alone: alone })
     }
 
     /// Runs a program, and gives what it wrote.
@@ -274,6 +287,21 @@ fn began(pid: u32) -> Option<String> {
     (!matches!(state, "Z" | "X")).then(|| began.to_owned())
 }
 
+/// Has a folder for this process alone. One that was killed while it began a command leaves a process that has the
+/// folder until it is that command.
+fn alone(folder: &Path) -> io::Result<File> {
+    let file = File::open(folder)?;
+    let until = Instant::now() + ALONE;
+    while file.try_lock().is_err() {
+        if Instant::now() >= until {
+            let what = "another process runs apps there";
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+        }
+        thread::sleep(ALONE_PAUSE);
+    }
+    Ok(file)
+}
+
 /// Commands that hold the lock, or are about to.
 fn begun(lock: &Path) -> io::Result<Vec<OwnedFd>> {
     let mut begun = Vec::new();
@@ -283,12 +311,7 @@ fn begun(lock: &Path) -> io::Result<Vec<OwnedFd>> {
         else {
             continue;
         };
-        let is_one = || {
-            // What is over by now has none.
-            let words = fs::read(path.join("cmdline")).unwrap_or_default();
-            let mut words = words.split(|byte| *byte == 0);
-            words.next() == Some(b"flock") && words.any(|word| word == lock.as_os_str().as_bytes())
-        };
+        let is_one = || is_command(&path, lock);
         if !is_one() {
             continue;
         }
@@ -300,6 +323,39 @@ fn begun(lock: &Path) -> io::Result<Vec<OwnedFd>> {
         }
     }
     Ok(begun)
+}
+
+/// Whether a process is a command that takes the lock.
+fn is_command(process: &Path, lock: &Path) -> bool {
+    let words = words_of(process);
+    let mut words = words.split(|byte| *byte == 0);
+    words.next() == Some(b"flock") && words.any(|word| word == lock.as_os_str().as_bytes())
+}
+
+/// The words a process was begun with. It has none for a while when the kernel makes a program of it: from when it has
+/// let go of what it was until the program's memory is there, which a busy disk may take its time for.
+fn words_of(process: &Path) -> Vec<u8> {
+    let until = Instant::now() + EXECUTE;
+    loop {
+        // What is over by now has none, and neither has what is the kernel's own.
+        let words = fs::read(process.join("cmdline")).unwrap_or_default();
+        if !words.is_empty() || !is_program(process) || Instant::now() >= until {
+            return words;
+        }
+        thread::sleep(EXECUTE_PAUSE);
+    }
+}
+
+/// Whether a process is of a program, or becomes so: not over, and none of the kernel's own.
+fn is_program(process: &Path) -> bool {
+    let program = || {
+        let stat = fs::read_to_string(process.join("stat")).ok()?;
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+        let state = fields.next()?;
+        let flags: u64 = fields.nth(5)?.parse().ok()?;
+        Some(!matches!(state, "Z" | "X") && flags & OF_KERNEL == 0)
+    };
+    program().unwrap_or(false)
 }
 
 /// Waits until a process is over.
@@ -322,7 +378,37 @@ fn keep_short(log: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
+
+    #[test]
+    fn apps_of_a_folder_are_run_by_one_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let Ok(first) = Oci::open(folder.path(), Devices::default()) else { return };
+        let place = folder.path().to_owned();
+        let second = thread::spawn(move || Oci::open(&place, Devices::default()));
+        thread::sleep(Duration::from_millis(200));
+        assert!(!second.is_finished());
+        drop(first);
+        let second = second.join().unwrap().unwrap();
+        let error = Oci::open(folder.path(), Devices::default()).unwrap_err();
+        assert!(error.ends_with("another process runs apps there"), "{error}");
+        drop(second);
+    }
+
+    #[test]
+    fn a_command_is_known_while_the_kernel_makes_it_of_a_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("lock");
+        for round in 0..500 {
+            let mut command = Command::new("flock");
+            command.args(["--shared", "--close"]).arg(&lock).args(["sleep", "10"]);
+            let Ok(mut child) = command.spawn() else { return };
+            let process = PathBuf::from(format!("/proc/{}", child.id()));
+            let is_known = is_command(&process, &lock);
+            child.kill().unwrap();
+            child.wait().unwrap();
+            assert!(is_known, "round {round}");
+        }
+    }
 
     #[test]
     fn what_the_last_process_began_is_waited_for_before_it_has_the_lock() {
@@ -348,13 +434,13 @@ mod tests {
             fs::remove_file(&done).unwrap();
         };
         let (place, began) = (folder.path().to_owned(), Instant::now());
-        let opened = std::thread::spawn(move || {
+        let opened = thread::spawn(move || {
             let opened = Oci::open(&place, Devices::default());
             // A machine without the programs has nothing to wait for.
             let is_able = !opened.as_ref().is_err_and(|error| error.contains("is missing"));
             is_able.then(|| (opened.is_ok(), began.elapsed()))
         });
-        std::thread::sleep(Duration::from_millis(300));
+        thread::sleep(Duration::from_millis(300));
         rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
         late.wait().unwrap();
         if let Some((is_open, waited)) = opened.join().unwrap() {
