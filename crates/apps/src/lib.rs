@@ -6,7 +6,8 @@
 //!   is;
 //! - [`oci`]: instances as containers of this machine, by a runtime of the Open Container Initiative;
 //! - [`kubernetes`]: instances as pods of a cluster;
-//! - [`hosts`]: instances on hosts of their own: what these are told and say, the platform's side and a host's.
+//! - [`hosts`]: instances on hosts of their own: what these are told and say, the platform's side and a host's;
+//! - [`disk`]: words for what a disk said.
 //!
 //! What it must never know: what an instance is asked to do next, by whom, and which traffic is led to it.
 //!
@@ -18,6 +19,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod disk;
 mod driver;
 pub mod hosts;
 pub mod kubernetes;

@@ -87,6 +87,11 @@ impl Journal {
         Ok(journal)
     }
 
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Puts changes on the disk; `version` is the tree's after them. When this returns they outlive
     /// the machine's power.
     ///

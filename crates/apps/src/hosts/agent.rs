@@ -5,6 +5,7 @@ use super::kept::{Kept, Work};
 use super::lease::{Lease, Moment};
 use super::packages::Packages;
 use super::{Act, NatsFile, Order, Orders, Outcome, SHELF, orders_key, report_key};
+use crate::disk::said;
 use crate::oci::{Devices, Oci};
 use crate::{Driver, Health, Spec, Trouble};
 use freshet_fleet::nats::{FleetError, Link, LinkSettings, Shelf, is_name};
@@ -78,7 +79,7 @@ pub fn run(
 ) -> Result<(), String> {
     let state = std::path::absolute(&config.state)
         .map_err(|error| format!("state: {}: {error}", config.state.display()))?;
-    let say = |error: std::io::Error| format!("{}: {error}", state.display());
+    let say = |error: std::io::Error| said(&state, &error);
     let apps = state.join("apps");
     let driver = Oci::open(&apps, config.devices)?;
     let packages = Packages::open(state.join("packages"), config.trust).map_err(say)?;
@@ -150,15 +151,12 @@ impl Agent {
             match self.exchange().await {
                 Ok(()) => {
                     if std::mem::take(&mut is_away) {
-                        tracing::info!("the servers of NATS answer again");
+                        tracing::info!("the platform is heard again");
                     }
                 }
                 Err(why) => {
                     if !std::mem::replace(&mut is_away, true) {
-                        tracing::warn!(
-                            why,
-                            "the platform cannot be heard over the servers of NATS"
-                        );
+                        tracing::warn!(why, "the platform cannot be heard");
                     }
                 }
             }
@@ -175,9 +173,25 @@ impl Agent {
     async fn exchange(&self) -> Result<(), String> {
         let say = |error: FleetError| error.to_string();
         let began = Moment::now().map_err(|error| error.to_string())?;
+        if self.kept().is_deaf() {
+            self.hear().await?;
+        }
         let report = self.kept().report();
         let report = serde_json::to_vec(&report).map_err(|error| error.to_string())?;
         self.shelf.write(&report_key(&self.name), report, None).await.map_err(say)?;
+        self.hear().await?;
+        let was_over = self.is_over();
+        self.lease().renew(began);
+        if was_over && !self.is_over() {
+            tracing::info!("the lease is held");
+        }
+        self.orders.notify_one();
+        Ok(())
+    }
+
+    /// Takes what is to be run.
+    async fn hear(&self) -> Result<(), String> {
+        let say = |error: FleetError| error.to_string();
         let document = self.shelf.read(&orders_key(&self.name)).await.map_err(say)?;
         // Where nothing was ever said, nothing is taken away.
         if let Some(document) = document {
@@ -186,14 +200,8 @@ impl Agent {
             let orders: Orders = serde_json::from_slice(said)
                 .map_err(|error| format!("orders that this version cannot read: {error}"))?;
             orders.apps.values().try_for_each(Order::check)?;
-            self.kept().adopt(orders).map_err(|error| error.to_string())?;
+            self.kept().adopt(orders)?;
         }
-        let was_over = self.is_over();
-        self.lease().renew(began);
-        if was_over && !self.is_over() {
-            tracing::info!("the lease is held");
-        }
-        self.orders.notify_one();
         Ok(())
     }
 

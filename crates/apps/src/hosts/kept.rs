@@ -2,6 +2,7 @@
 //! What there is to do follows from it.
 
 use super::{Act, Order, Orders, Outcome, Report, Standing};
+use crate::disk::said;
 use crate::{Health, Spec};
 use freshet_base::private;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,8 @@ pub(super) struct Kept {
     standings: BTreeMap<String, Standing>,
     /// Ended as the lease was over.
     fenced: BTreeSet<String>,
+    /// What was said last could not be written down.
+    is_deaf: bool,
 }
 
 /// Something to do for an app instance.
@@ -60,7 +63,7 @@ impl Kept {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Disk::default(),
             Err(error) => return Err(say(&error)),
         };
-        Ok(Self { path, disk, standings: BTreeMap::new(), fenced: BTreeSet::new() })
+        Ok(Self { path, disk, standings: BTreeMap::new(), fenced: BTreeSet::new(), is_deaf: false })
     }
 
     /// For how long apps run here without a word from the servers.
@@ -71,9 +74,10 @@ impl Kept {
     /// Takes what the platform says. What it does not tell of any more, or gave again, is to leave first.
     ///
     /// # Errors
-    /// It cannot be written down; then nothing has changed.
-    pub(super) fn adopt(&mut self, orders: Orders) -> io::Result<()> {
+    /// It cannot be written down; then nothing has changed, and this is [deaf](Self::is_deaf).
+    pub(super) fn adopt(&mut self, orders: Orders) -> Result<(), String> {
         if orders.last < self.disk.orders.last || orders == self.disk.orders {
+            self.is_deaf = false;
             return Ok(());
         }
         let mut disk = self.disk.clone();
@@ -85,11 +89,19 @@ impl Kept {
             }
         }
         disk.orders = orders;
-        self.write(disk)?;
+        let written = self.write(disk);
+        self.is_deaf = written.is_err();
+        written.map_err(|error| said(&self.path, &error))?;
         let known = &self.disk.orders.apps;
         self.standings.retain(|instance, _| known.contains_key(instance));
         self.fenced.retain(|instance| known.contains_key(instance));
         Ok(())
+    }
+
+    /// Whether what was said last could not be written down. Who says how its apps are, and cannot do what it is told,
+    /// keeps them from coming to a host that can.
+    pub(super) fn is_deaf(&self) -> bool {
+        self.is_deaf
     }
 
     fn write(&mut self, disk: Disk) -> io::Result<()> {
@@ -239,6 +251,29 @@ mod tests {
             Work::Fence(spec) => format!("fence {}", spec.instance),
         };
         works.iter().map(one).collect()
+    }
+
+    #[test]
+    fn who_cannot_write_down_what_is_said_is_deaf_until_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("state");
+        fs::create_dir(&place).unwrap();
+        let mut kept = Kept::open(&place).unwrap();
+        let first = orders(2, [order(2, Act::Start, "a", "g1", 0)]);
+        kept.adopt(first.clone()).unwrap();
+        assert!(!kept.is_deaf());
+        fs::rename(&place, folder.path().join("away")).unwrap();
+        let error = kept.adopt(orders(3, [])).unwrap_err();
+        assert!(kept.is_deaf() && error.contains("state/orders.json: "), "{error}");
+        assert_eq!(shown(&kept.works(false)), ["Start a"]);
+        // What it knows need not be written down.
+        kept.adopt(first).unwrap();
+        assert!(!kept.is_deaf());
+        kept.adopt(orders(3, [])).unwrap_err();
+        fs::rename(folder.path().join("away"), &place).unwrap();
+        kept.adopt(orders(3, [])).unwrap();
+        assert!(!kept.is_deaf());
+        assert_eq!(shown(&kept.works(false)), ["leave a"]);
     }
 
     #[test]

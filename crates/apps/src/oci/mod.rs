@@ -13,6 +13,7 @@ mod network;
 
 pub use devices::Devices;
 
+use crate::disk::said;
 use crate::driver::{clear, image_of, unpack};
 use crate::limits::LOG_BYTES_MAX;
 use crate::{Driver, Health, Spec, Trouble};
@@ -73,7 +74,7 @@ impl Oci {
     /// # Errors
     /// What this machine lacks, or another process runs apps there.
     pub fn open(folder: &Path, devices: Devices) -> Result<Self, String> {
-        let say = |error: io::Error| format!("{}: {error}", folder.display());
+        let say = |error: io::Error| said(folder, &error);
         fs::create_dir_all(folder).map_err(say)?;
         for program in ["crun", "ip", "ethtool", "flock", "timeout", "unshare"] {
             let found = std::env::var_os("PATH").is_some_and(|path| {
@@ -104,13 +105,13 @@ impl Oci {
         let mut command = self.command(program, words);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        let said = |error: io::Error| format!("{program}: {error}");
-        let mut child = command.spawn().map_err(said)?;
+        let failed = |error: io::Error| format!("{program}: {error}");
+        let mut child = command.spawn().map_err(failed)?;
         if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
             // One that does not read to the end says why.
             let _ = pipe.write_all(input.as_bytes());
         }
-        let output = child.wait_with_output().map_err(said)?;
+        let output = child.wait_with_output().map_err(failed)?;
         if output.status.success() {
             return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
         }
@@ -132,7 +133,7 @@ impl Oci {
     fn create(&self, spec: &Spec, image: &Image) -> Result<(), String> {
         let folder = spec.folder.as_path();
         let shown = folder.display().to_string();
-        let say = |error: io::Error| format!("{shown}: {error}");
+        let say = |error: io::Error| said(folder, &error);
         let devices = self.devices.lock().unwrap_or_else(PoisonError::into_inner).give(spec)?;
         bundle::write(spec, image, &devices).map_err(say)?;
         let log = File::options().create(true).append(true).open(folder.join(LOG)).map_err(say)?;

@@ -1,5 +1,6 @@
 //! The key of tokens, in a file only its owner can read.
 
+use freshet_apps::disk::said;
 use freshet_base::{file, private};
 use freshet_platform::Issuer;
 use std::fs;
@@ -21,8 +22,8 @@ pub(super) fn path(folder: &Path) -> PathBuf {
 /// What this machine refused, or that others can read the key.
 pub(super) fn read_or_create(folder: &Path) -> Result<Vec<u8>, String> {
     let at = |path: &Path| {
-        let shown = path.display().to_string();
-        move |error: io::Error| format!("{shown}: {error}")
+        let path = path.to_owned();
+        move |error: io::Error| said(&path, &error)
     };
     if !folder.is_dir() {
         private::make_folder(folder).map_err(at(folder))?;

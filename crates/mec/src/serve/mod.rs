@@ -45,6 +45,7 @@ use freshet_platform::notify::{Notice, Notified, Queue};
 use freshet_platform::{Answer, Call, Decision, Platform};
 use freshet_radio::observed::Stations;
 use freshet_radio::simulator::Simulator;
+use packages::Packages;
 use room::Elsewhere;
 use router::Router;
 use std::net::IpAddr;
@@ -83,7 +84,7 @@ struct Shared {
     simulator: Option<Mutex<Simulator>>,
     /// Base stations whose clients the edge router tells of.
     stations: Option<Stations>,
-    packages: Option<packages::Packages>,
+    packages: Option<Packages>,
     metrics: metrics::Metrics,
     /// What runs apps.
     driver: Option<Arc<dyn Driver>>,
@@ -146,11 +147,12 @@ pub fn bind(mut config: Config) -> Result<Bound, String> {
     };
     let driver = setup.place.as_ref().map(open).transpose()?;
     let callbacks = setup.callbacks.clone();
-    let platform = Platform::open(setup, &config.state.join("journal"))?;
-    let packages = config.packages.map(|trust| {
-        packages::Packages::open(config.state.join("packages"), trust, &platform.packages())
-    });
-    let packages = packages.transpose()?;
+    // What is left of packages that were on their way goes before anything is written: it may be what fills the disk.
+    let (platform, packages) =
+        Platform::open_after(setup, &config.state.join("journal"), |known| {
+            let open = |trust| Packages::open(config.state.join("packages"), trust, known);
+            config.packages.map(open).transpose()
+        })?;
     let resolver =
         config.dns.map(|dns| resolver::Resolver::bind(dns.listen, dns.upstream)).transpose()?;
     let version = platform.gateway_version();

@@ -6,6 +6,7 @@ use crate::limits::{PACKAGE_SILENCE_MS_MAX, UPLOADS_MAX};
 use aws_lc_rs::digest::{Context, SHA256};
 use axum::body::{Body, Bytes};
 use freshet_apps::Package;
+use freshet_apps::disk::said;
 use freshet_apps::limits::PACKAGE_BYTES_MAX;
 use freshet_base::clock::UnixMillis;
 use freshet_base::hexadecimal;
@@ -64,7 +65,7 @@ impl Packages {
         trust: Trust,
         known: &BTreeSet<String>,
     ) -> Result<Self, String> {
-        let say = |error: io::Error| format!("{}: {error}", folder.display());
+        let say = |error: io::Error| said(&folder, &error);
         fs::create_dir_all(&folder).map_err(say)?;
         for entry in fs::read_dir(&folder).map_err(say)? {
             let entry = entry.map_err(say)?;

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod full;
 mod packages;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod support;
 mod wireless;
 
@@ -292,7 +295,7 @@ fn what_clients_may_cost_has_an_end() {
 #[test]
 fn a_second_platform_on_one_state_is_refused() {
     let running = Running::start("");
-    let config = std::fs::read_to_string(running.folder.path().join("mec.toml")).unwrap();
+    let config = support::config(running.folder.path(), "");
     let refused = freshet_mec::serve::bind(freshet_mec::serve::read(&config).unwrap()).unwrap_err();
     assert!(refused.contains("another process has it"), "{refused}");
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -36,6 +37,29 @@ pub(crate) fn rule() -> Value {
     })
 }
 
+/// The configuration of one with two apps and what is in a folder; `more` is added, tables last.
+pub(crate) fn config(folder: &Path, more: &str) -> String {
+    let state = folder.join("state");
+    // The secret of each is `secret`.
+    let client = |name: &str| {
+        format!(
+            "[client.{name}]\napp = \"{name}\"\nscopes = [\"mec_app_support\", \"mec_service_mgmt\", \"ui\"]\n\
+             secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
+        )
+    };
+    format!(
+        "listen = \"127.0.0.1:0\"\nstate = \"{}\"\ncallbacks_allowed = [\"127.0.0.1\"]\n{more}\n{}{}\
+         [[app.camera.traffic_rules]]\ntrafficRuleId = \"video\"\nfilterType = \"FLOW\"\npriority = 1\n\
+         trafficFilter = [{{ dstAddress = [\"203.0.113.10/32\"] }}]\naction = \"FORWARD_DECAPSULATED\"\n\
+         dstInterface = {{ interfaceType = \"IP\", dstIpAddress = \"10.99.0.2\" }}\nstate = \"INACTIVE\"\n\
+         [[app.camera.dns_rules]]\ndnsRuleId = \"www\"\ndomainName = \"www.example.com\"\n\
+         ipAddressType = \"IP_V4\"\nipAddress = \"10.99.0.2\"\nttl = 30\nstate = \"ACTIVE\"\n",
+        state.display(),
+        client("camera"),
+        client("viewer"),
+    )
+}
+
 /// A platform that runs until it is dropped.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
@@ -53,33 +77,17 @@ impl Running {
     }
 
     /// Ends it and starts another on what it left.
-    pub(crate) fn again(mut self, more: &str) -> Self {
-        let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
-        drop(self);
-        Self::start_in(folder, more)
+    pub(crate) fn again(self, more: &str) -> Self {
+        Self::start_in(self.end(), more)
     }
 
-    fn start_in(folder: TempDir, more: &str) -> Self {
-        let state = folder.path().join("state");
-        // The secret of each is `secret`.
-        let client = |name: &str| {
-            format!(
-                "[client.{name}]\napp = \"{name}\"\nscopes = [\"mec_app_support\", \"mec_service_mgmt\", \"ui\"]\n\
-                 secret_sha256 = \"2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b\"\n"
-            )
-        };
-        let text = format!(
-            "listen = \"127.0.0.1:0\"\nstate = \"{}\"\ncallbacks_allowed = [\"127.0.0.1\"]\n{more}\n{}{}\
-             [[app.camera.traffic_rules]]\ntrafficRuleId = \"video\"\nfilterType = \"FLOW\"\npriority = 1\n\
-             trafficFilter = [{{ dstAddress = [\"203.0.113.10/32\"] }}]\naction = \"FORWARD_DECAPSULATED\"\n\
-             dstInterface = {{ interfaceType = \"IP\", dstIpAddress = \"10.99.0.2\" }}\nstate = \"INACTIVE\"\n\
-             [[app.camera.dns_rules]]\ndnsRuleId = \"www\"\ndomainName = \"www.example.com\"\n\
-             ipAddressType = \"IP_V4\"\nipAddress = \"10.99.0.2\"\nttl = 30\nstate = \"ACTIVE\"\n",
-            state.display(),
-            client("camera"),
-            client("viewer"),
-        );
-        std::fs::write(folder.path().join("mec.toml"), &text).unwrap();
+    /// Ends it, and gives what it left.
+    pub(crate) fn end(mut self) -> TempDir {
+        std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn start_in(folder: TempDir, more: &str) -> Self {
+        let text = config(folder.path(), more);
         let bound = bind(read(&text).unwrap()).unwrap();
         let Address::Tcp(address) = *bound.address() else { panic!("it listens on TCP") };
         let resolver = bound.resolver_address();

@@ -33,6 +33,7 @@ use crate::journal::Journal;
 use crate::life::{self, Found, Work};
 use crate::notify::Notice;
 use crate::token::Verified;
+use freshet_apps::disk::said;
 use freshet_documents::problem::Problem;
 use freshet_documents::table::Table;
 use freshet_documents::tree::{Change, Changed, Tree};
@@ -86,10 +87,24 @@ impl Platform {
     /// # Errors
     /// Those of the file, and mistakes of the apps' rules with their places.
     pub fn open(setup: Setup, path: &Path) -> Result<Self, String> {
+        Self::open_after(setup, path, |_| Ok(())).map(|(platform, ())| platform)
+    }
+
+    /// As [`Platform::open`], which does something when nobody else has the journal and before it is written to: it is
+    /// told the packages there are.
+    ///
+    /// # Errors
+    /// As there, or those of what is done.
+    pub fn open_after<T>(
+        setup: Setup,
+        path: &Path,
+        before: impl FnOnce(&BTreeSet<String>) -> Result<T, String>,
+    ) -> Result<(Self, T), String> {
         let mut tree = Tree::default();
-        let journal = Journal::open(path, &mut tree);
-        let journal = journal.map_err(|error| format!("{}: {error}", path.display()))?;
-        Self::begin(setup, tree, Some(journal))
+        let journal = Journal::open(path, &mut tree).map_err(|error| said(path, &error))?;
+        let done = before(&standing::packages(&tree))?;
+        let platform = Self::begin(setup, tree, Some(journal));
+        platform.map(|platform| (platform, done))
     }
 
     fn begin(setup: Setup, tree: Tree, journal: Option<Journal>) -> Result<Self, String> {
@@ -111,7 +126,10 @@ impl Platform {
         };
         let changes = api::begin(&platform.tree, &platform.table, &platform.setup)?;
         let decision = Decision { changes, ..Answer::nothing().into() };
-        platform.commit(decision, 0).map_err(|error| format!("the journal: {error}"))?;
+        if let Err(error) = platform.commit(decision, 0) {
+            let path = platform.journal.as_ref().map(Journal::path);
+            return Err(said(path.unwrap_or_else(|| Path::new("the journal")), &error));
+        }
         Ok(platform)
     }
 

@@ -3,6 +3,7 @@
 use super::{Platform, gateway};
 use crate::api;
 use freshet_documents::table;
+use freshet_documents::tree::Tree;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,8 +49,7 @@ impl Platform {
 
     /// Packages whose archive is there.
     pub fn packages(&self) -> BTreeSet<String> {
-        let there = api::packages(&self.tree).filter(|(_, is_there)| *is_there);
-        there.map(|(id, _)| id.to_owned()).collect()
+        packages(&self.tree)
     }
 
     /// Every operation there is: method, path and scope.
@@ -78,4 +78,10 @@ pub struct Standing {
     pub packages: usize,
     /// App instances by their states.
     pub apps: BTreeMap<String, i64>,
+}
+
+/// Packages whose archive is there.
+pub(super) fn packages(tree: &Tree) -> BTreeSet<String> {
+    let there = api::packages(tree).filter(|(_, is_there)| *is_there);
+    there.map(|(id, _)| id.to_owned()).collect()
 }
