@@ -6,10 +6,10 @@
 use crate::denied::Denied;
 use crate::keys::{Keys, is_mac};
 use crate::limits::{PATTERNS_MAX, TOKEN_BYTES_MAX};
-use crate::question::{Question, Source};
+use crate::question::{Place, Question, Source};
 use crate::text::{decode, hex};
 use crate::times::{Times, seconds};
-use crate::verifier::Grant;
+use crate::verifier::{Grant, Granted};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
@@ -38,15 +38,28 @@ impl EdgeAuth {
         question: &Question<'_>,
         keys: &Keys,
         leeway_s: u64,
+    ) -> Result<Granted, Denied> {
+        self.source.first_good(question, |token, place| {
+            let grant = self.check((token, place), question, keys, leeway_s)?;
+            Ok(Granted { place: Some(place), ..grant.into() })
+        })
+    }
+
+    fn check(
+        &self,
+        (token, place): (&str, Place),
+        question: &Question<'_>,
+        keys: &Keys,
+        leeway_s: u64,
     ) -> Result<Grant, Denied> {
-        let token = self.source.token(question)?;
         let path = question.path();
         // Generators may escape early: then what is signed has its escapes, as it was sent.
-        let sent = self.source.parameter.as_deref().map(|name| question.parameter(name));
+        let parameter = self.source.parameter.as_deref().filter(|_| place == Place::Parameter);
+        let sent = parameter.map(|name| question.parameter(name));
         let sent = sent.transpose()?.flatten();
-        let sent = sent.filter(|sent| **sent != *token && sent.len() <= TOKEN_BYTES_MAX);
+        let sent = sent.filter(|sent| *sent != token && sent.len() <= TOKEN_BYTES_MAX);
         let parts = sent.and_then(|sent| self.signed(sent, question, keys).ok());
-        let parts = parts.map_or_else(|| self.signed(&token, question, keys), Ok)?;
+        let parts = parts.map_or_else(|| self.signed(token, question, keys), Ok)?;
         let times = Times {
             not_before_s: parts.start.map(|from| from as f64),
             expires_s: Some(parts.until.ok_or(Denied::Endless)? as f64),

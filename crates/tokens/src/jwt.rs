@@ -6,7 +6,7 @@ use crate::question::{Question, Source};
 use crate::seen::Seen;
 use crate::text::base64_url;
 use crate::times::{Named, Times, Wanted, time};
-use crate::verifier::{Claims as AllClaims, Grant};
+use crate::verifier::{Claims as AllClaims, Grant, Granted};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -82,9 +82,21 @@ impl Jwt {
         keys: &Keys,
         seen: &Seen<JwtToken>,
         leeway_s: u64,
+    ) -> Result<Granted, Denied> {
+        self.source.first_good(question, |token, place| {
+            let grant = self.check(token, question, (keys, seen), leeway_s)?;
+            Ok(Granted { place: Some(place), ..grant.into() })
+        })
+    }
+
+    fn check(
+        &self,
+        token: &str,
+        question: &Question<'_>,
+        (keys, seen): (&Keys, &Seen<JwtToken>),
+        leeway_s: u64,
     ) -> Result<Arc<Grant>, Denied> {
-        let token = self.source.token(question)?;
-        let read = seen.get_or(&[token.as_bytes()], || JwtToken::read(&token, keys))?;
+        let read = seen.get_or(&[token.as_bytes()], || JwtToken::read(token, keys))?;
         let wanted = Wanted {
             issuers: &self.issuers,
             audiences: &self.audiences,

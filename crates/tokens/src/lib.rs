@@ -57,7 +57,7 @@ pub use denied::Denied;
 pub use edge_auth::EdgeAuth;
 pub use jwt::Jwt;
 pub use keys::{KeyError, Keys};
-pub use question::{Parts, Places, Question, Source, without_token};
+pub use question::{Parts, Place, Places, Question, Source, without_token};
 pub use secure_link::{ExpressionError, SecureLink};
 pub use used::Used;
 pub use verifier::{Claims, Grant, Granted, Scheme, Verifier};

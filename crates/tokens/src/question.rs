@@ -46,7 +46,7 @@ pub struct Question<'a> {
     pub now_s: u64,
 }
 
-/// Where a token may be. They are looked at in this order, and there may be one in all.
+/// Where a token may be. They are looked at in this order, and there may be one in each.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Source {
     /// A field of the request; `Authorization` is one of scheme `Bearer`.
@@ -59,9 +59,12 @@ pub struct Source {
 
 /// Where a token was.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Place {
+pub enum Place {
+    /// In a field of its own.
     Header,
+    /// In a cookie.
     Cookie,
+    /// In the query.
     Parameter,
 }
 
@@ -74,6 +77,19 @@ pub struct Parts<'a> {
     pub cookies: Vec<&'a str>,
     /// A field.
     pub header: Option<&'a str>,
+}
+
+impl Parts<'_> {
+    /// All of it but what is in this place.
+    #[must_use]
+    pub fn besides(mut self, place: Place) -> Self {
+        match place {
+            Place::Header => self.header = None,
+            Place::Cookie => self.cookies.clear(),
+            Place::Parameter => self.parameters.clear(),
+        }
+        self
+    }
 }
 
 impl<'a> Question<'a> {
@@ -157,54 +173,70 @@ impl Source {
         }
     }
 
-    /// The token of a request.
+    /// What `check` makes of a request's token: of that in the field, else in the cookie, else in the
+    /// parameter, the first that it finds good. A client may send each alone, so nobody gets in by this who
+    /// would not, and a browser sends a cookie whether its player means it or not.
     ///
     /// # Errors
-    /// [`Denied::Missing`], [`Denied::Ambiguous`], or [`Denied::Malformed`] where it is too long.
-    pub(crate) fn token<'a>(&'a self, question: &'a Question<'_>) -> Result<Cow<'a, str>, Denied> {
-        self.find(question).map(|(token, _)| token)
-    }
-
-    /// The same with where it was.
-    pub(crate) fn find<'a>(
-        &'a self,
-        question: &'a Question<'_>,
-    ) -> Result<(Cow<'a, str>, Place), Denied> {
-        let mut found: Option<(Cow<'a, str>, Place)> = None;
-        let mut note = |token: Cow<'a, str>, place| match found.replace((token, place)) {
-            None => Ok(()),
-            Some(_) => Err(Denied::Ambiguous),
-        };
-        if let (Some(name), Some(fields)) = (&self.header, question.fields) {
-            for value in fields.get_all(name) {
-                let text = std::str::from_utf8(value).map_err(|_| Denied::Malformed)?.trim();
-                let token = if name.eq_ignore_ascii_case("authorization") {
-                    bearer(text)
-                } else {
-                    Some(text)
-                };
-                token.map(|token| note(Cow::Borrowed(token), Place::Header)).transpose()?;
+    /// [`Denied::Ambiguous`] where a place has several, or why the first one is not good, or
+    /// [`Denied::Missing`].
+    pub(crate) fn first_good<T>(
+        &self,
+        question: &Question<'_>,
+        mut check: impl FnMut(&str, Place) -> Result<T, Denied>,
+    ) -> Result<T, Denied> {
+        let found = [
+            (Place::Header, self.in_header(question)),
+            (Place::Cookie, self.in_cookie(question)),
+            (Place::Parameter, self.in_parameter(question)),
+        ];
+        if found.iter().any(|(_, token)| *token == Err(Denied::Ambiguous)) {
+            return Err(Denied::Ambiguous);
+        }
+        let mut why = None;
+        for (place, token) in found {
+            let result = match token {
+                Ok(None) => continue,
+                Ok(Some(token)) if token.len() <= TOKEN_BYTES_MAX => check(&token, place),
+                Ok(Some(_)) => Err(Denied::Malformed),
+                Err(denied) => Err(denied),
+            };
+            match result {
+                Ok(good) => return Ok(good),
+                Err(denied) => why = why.or(Some(denied)),
             }
         }
-        if let Some(name) = &self.cookie
-            && let Some(value) = question.cookie(name)?
-        {
-            note(Cow::Borrowed(value), Place::Cookie)?;
+        Err(why.unwrap_or(Denied::Missing))
+    }
+
+    fn in_header<'a>(&'a self, question: &Question<'a>) -> Result<Option<Cow<'a, str>>, Denied> {
+        let (Some(name), Some(fields)) = (&self.header, question.fields) else { return Ok(None) };
+        let is_bearer = name.eq_ignore_ascii_case("authorization");
+        let mut found = None;
+        for value in fields.get_all(name) {
+            let text = std::str::from_utf8(value).map_err(|_| Denied::Malformed)?.trim();
+            let token = if is_bearer { bearer(text) } else { Some(text) };
+            if token.is_some_and(|token| found.replace(token).is_some()) {
+                return Err(Denied::Ambiguous);
+            }
         }
-        if let Some(name) = &self.parameter
-            && let Some(value) = question.parameter(name)?
-        {
-            let text = crate::text::decode(value).ok_or(Denied::Malformed)?;
-            let token = match text {
-                Cow::Borrowed(_) => Cow::Borrowed(value),
-                Cow::Owned(bytes) => {
-                    Cow::Owned(String::from_utf8(bytes).map_err(|_| Denied::Malformed)?)
-                }
-            };
-            note(token, Place::Parameter)?;
-        }
-        let found = found.ok_or(Denied::Missing)?;
-        if found.0.len() > TOKEN_BYTES_MAX { Err(Denied::Malformed) } else { Ok(found) }
+        Ok(found.map(Cow::Borrowed))
+    }
+
+    fn in_cookie<'a>(&self, question: &Question<'a>) -> Result<Option<Cow<'a, str>>, Denied> {
+        let Some(name) = &self.cookie else { return Ok(None) };
+        Ok(question.cookie(name)?.map(Cow::Borrowed))
+    }
+
+    fn in_parameter<'a>(&self, question: &Question<'a>) -> Result<Option<Cow<'a, str>>, Denied> {
+        let Some(name) = &self.parameter else { return Ok(None) };
+        let Some(value) = question.parameter(name)? else { return Ok(None) };
+        Ok(Some(match crate::text::decode(value).ok_or(Denied::Malformed)? {
+            Cow::Borrowed(_) => Cow::Borrowed(value),
+            Cow::Owned(bytes) => {
+                Cow::Owned(String::from_utf8(bytes).map_err(|_| Denied::Malformed)?)
+            }
+        }))
     }
 }
 
@@ -265,23 +297,46 @@ mod tests {
     fn token(target: &str, fields: &[(&str, &str)]) -> Result<String, Denied> {
         let fields: Fields = fields.iter().copied().collect();
         let question = Question { fields: Some(&fields), ..Question::get("http", "h", target, 0) };
-        source().token(&question).map(Cow::into_owned)
+        source().first_good(&question, |token, _| Ok(token.to_owned()))
     }
 
     #[test]
-    fn a_token_is_found_wherever_it_may_be_and_once_only() {
+    fn a_token_is_found_wherever_it_may_be_and_once_in_a_place_only() {
         assert_eq!(token("/a?t=x%2Ey&u=1", &[]), Ok("x.y".into()));
         assert_eq!(token("/a", &[("Authorization", "bearer  x.y")]), Ok("x.y".into()));
         assert_eq!(token("/a", &[("Cookie", "tt=1; t=\"x\"; u=2")]), Ok("x".into()));
         assert_eq!(token("/a", &[("Authorization", "Basic eA==")]), Err(Denied::Missing));
         assert_eq!(token("/a?tt=x", &[("Cookie", "xt=1")]), Err(Denied::Missing));
         assert_eq!(token("/a?t=x&t=x", &[]), Err(Denied::Ambiguous));
-        assert_eq!(token("/a?t=x", &[("Cookie", "t=x")]), Err(Denied::Ambiguous));
+        assert_eq!(token("/a?t=x", &[("Cookie", "t=y")]), Ok("y".into()));
+        let both = [("Cookie", "t=y"), ("Authorization", "Bearer z")];
+        assert_eq!(token("/a?t=x", &both), Ok("z".into()));
+        assert_eq!(token("/a?t=%zz", &both), Ok("z".into()));
+        assert_eq!(token("/a?t=x&t=x", &both), Err(Denied::Ambiguous));
         assert_eq!(token("/a", &[("Cookie", "t=x"), ("Cookie", "t=y")]), Err(Denied::Ambiguous));
         assert_eq!(token("/a?t=%zz", &[]), Err(Denied::Malformed));
         assert_eq!(token("/a?t=%ff", &[]), Err(Denied::Malformed));
         let long = format!("/a?t={}", "x".repeat(TOKEN_BYTES_MAX + 1));
         assert_eq!(token(&long, &[]), Err(Denied::Malformed));
+    }
+
+    #[test]
+    fn a_token_that_is_not_good_is_none_beside_one_that_is() {
+        let fields: Fields =
+            [("Authorization", "Bearer z"), ("Cookie", "t=y")].into_iter().collect();
+        let question =
+            Question { fields: Some(&fields), ..Question::get("http", "h", "/a?t=x", 0) };
+        let good = |only: &'static str| {
+            source().first_good(&question, |token, place| match token == only {
+                true => Ok(place),
+                false if token == "z" => Err(Denied::Expired),
+                false => Err(Denied::Signature),
+            })
+        };
+        assert_eq!(good("z"), Ok(Place::Header));
+        assert_eq!(good("y"), Ok(Place::Cookie));
+        assert_eq!(good("x"), Ok(Place::Parameter));
+        assert_eq!(good("w"), Err(Denied::Expired));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::denied::Denied;
 use crate::edge_auth::EdgeAuth;
 use crate::jwt::{Jwt, JwtToken};
 use crate::keys::Keys;
-use crate::question::{Parts, Question};
+use crate::question::{Parts, Place, Question};
 use crate::secure_link::SecureLink;
 use crate::seen::Seen;
 use std::collections::HashSet;
@@ -61,11 +61,13 @@ pub struct Granted {
     pub grant: Arc<Grant>,
     /// A field for the response, where the token asks to be renewed and is: its name and value.
     pub renewal: Option<(String, String)>,
+    /// Where the token was, where it may be in several places.
+    pub place: Option<Place>,
 }
 
 impl From<Arc<Grant>> for Granted {
     fn from(grant: Arc<Grant>) -> Self {
-        Self { grant, renewal: None }
+        Self { grant, renewal: None, place: None }
     }
 }
 
@@ -120,11 +122,11 @@ impl Verifier {
         let leeway_s = *leeway_s;
         let granted: Granted = match &self.scheme {
             Scheme::SecureLink(scheme) => scheme.verify(question, keys, leeway_s)?.into(),
-            Scheme::EdgeAuth(scheme) => scheme.verify(question, keys, leeway_s)?.into(),
+            Scheme::EdgeAuth(scheme) => scheme.verify(question, keys, leeway_s)?,
             Scheme::CloudFront(scheme) => {
                 scheme.verify(question, keys, &self.policies, leeway_s)?.into()
             }
-            Scheme::Jwt(scheme) => scheme.verify(question, keys, &self.jwts, leeway_s)?.into(),
+            Scheme::Jwt(scheme) => scheme.verify(question, keys, &self.jwts, leeway_s)?,
             Scheme::Cat(scheme) => scheme.verify(question, keys, &self.cats, leeway_s)?,
         };
         if self.is_revoked(&granted.grant) { Err(Denied::Revoked) } else { Ok(granted) }
@@ -145,6 +147,11 @@ impl Verifier {
             | Scheme::Jwt(Jwt { source, .. })
             | Scheme::Cat(Cat { source, .. }) => source.parts(),
         }
+    }
+
+    /// The places in a request where tokens are that had no part in letting it in.
+    pub fn other_parts(&self, granted: &Granted) -> Parts<'_> {
+        granted.place.map_or_else(Parts::default, |place| self.parts().besides(place))
     }
 
     fn is_revoked(&self, grant: &Grant) -> bool {

@@ -10,7 +10,7 @@ mod uses;
 
 use crate::denied::Denied;
 use crate::keys::Keys;
-use crate::question::{Question, Source};
+use crate::question::{Place, Question, Source};
 use crate::seen::Seen;
 use crate::times::{Named, Wanted};
 use crate::verifier::Granted;
@@ -38,7 +38,18 @@ impl Cat {
         seen: &Seen<CatToken>,
         leeway_s: u64,
     ) -> Result<Granted, Denied> {
-        let (token, place) = self.source.find(question)?;
+        self.source.first_good(question, |token, place| {
+            self.check((token, place), question, (keys, seen), leeway_s)
+        })
+    }
+
+    fn check(
+        &self,
+        (token, place): (&str, Place),
+        question: &Question<'_>,
+        (keys, seen): (&Keys, &Seen<CatToken>),
+        leeway_s: u64,
+    ) -> Result<Granted, Denied> {
         let read = seen.get_or(&[token.as_bytes()], || {
             let bytes = crate::text::base64_url(&token.replace('+', "-").replace('/', "_"));
             CatToken::read(cose::open(&bytes.ok_or(Denied::Malformed)?, keys)?)
@@ -55,6 +66,7 @@ impl Cat {
         let renewal = read.renewal.as_ref();
         Ok(Granted {
             grant: Arc::clone(&read.grant),
+            place: Some(place),
             renewal: renewal.and_then(|renewal| {
                 let until_s = read.times.expires_s?;
                 renewal.field(&self.source, place, keys, (question.now_s, until_s))
