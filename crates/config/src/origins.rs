@@ -125,22 +125,32 @@ pub(super) fn timeouts(document: &Document) -> OriginTimeouts {
 }
 
 /// Active checks, where a path is given.
-pub(super) fn health(document: &Document) -> Option<Health> {
-    Some(health_by(document, optional(document.value("health.path").text())?))
+pub(super) fn health(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Health> {
+    health_by(document, "health.path", wrong)
 }
 
-/// Checks that ask for this path.
-pub(super) fn health_by(document: &Document, path: String) -> Health {
+/// Checks that ask for the path under this key, where there is one.
+pub(super) fn health_by(
+    document: &Document,
+    key: &str,
+    wrong: &mut Vec<Mistake>,
+) -> Option<Health> {
+    let path = optional(document.value(key).text())?;
+    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+        let message = format!("{key} is a path, as `/healthz`, not `{path}`");
+        wrong.push(Mistake::error(document.at(key), message));
+        return None;
+    }
     let span = |path: &str| document.value(path).span();
     let number = |path: &str| document.value(path).number();
-    Health {
+    Some(Health {
         path,
         interval: span("health.interval"),
         timeout: span("health.timeout"),
         status: u16::try_from(number("health.status")).unwrap_or(200),
         window: u32::try_from(number("health.window")).unwrap_or(8),
         threshold: u32::try_from(number("health.threshold")).unwrap_or(3),
-    }
+    })
 }
 
 /// A row of `[[origin]]`, `[[parent]]` or `[[sibling]]`, which is `table`; what is wrong is listed.

@@ -3,7 +3,6 @@
 use super::document::Document;
 use super::mistake::Mistake;
 use super::origins::{Health, Origin, health_by, upstream};
-use super::values::optional;
 use std::collections::BTreeMap;
 
 /// Caches that are asked before the origins are.
@@ -72,12 +71,12 @@ pub(super) fn parents(
                        its siblings, as all of them do";
         wrong.push(Mistake::error(first.place, message));
     }
-    let path = optional(document.value("parents.health_path").text());
+    let health = health_by(document, "parents.health_path", wrong);
     Parents {
         groups: groups.into_values().collect(),
         siblings,
         direct: document.value("parents.direct").bool(),
-        health: path.map(|path| health_by(document, path)),
+        health,
         load_bound_percent: number("parents.load_bound"),
         hot_rate: number("parents.hot_rate"),
         hot_copies: number("parents.hot_copies"),
@@ -94,6 +93,23 @@ mod tests {
     fn settings(text: &str) -> Result<Settings, String> {
         let document = Document::parse(text).expect("the text is well-formed");
         Settings::from_document(&document).map_err(|wrong| format!("{wrong:?}"))
+    }
+
+    #[test]
+    fn what_is_asked_for_by_checks_is_a_path() {
+        let of =
+            |text: &str| settings(&format!("[[origin]]\nurl = \"http://a\"\n{text}")).map(drop);
+        for (table, key, value) in [
+            ("health", "path", "healthz"),
+            ("health", "path", "http://a/up"),
+            ("health", "path", "/a b"),
+            ("health", "path", "/up#a"),
+            ("parents", "health_path", "up"),
+        ] {
+            let wrong = of(&format!("[{table}]\n{key} = \"{value}\"\n")).expect_err(value);
+            assert!(wrong.contains(&format!("{table}.{key} is a path")), "{wrong}");
+        }
+        assert!(of("[health]\npath = \"/up?a=b\"\n").is_ok());
     }
 
     #[test]

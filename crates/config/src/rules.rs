@@ -93,14 +93,29 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    /// Whether a request over `scheme` would be led to where it came from, for ever.
-    pub fn leads_to_itself(&self, scheme: &str) -> bool {
+    /// Whether a request over `scheme` would be led to where this rule leads it on, for ever: to where it
+    /// came from, to one page of those that it is for, or ever further down. Not where one of those `before`
+    /// it may lead elsewhere from there.
+    pub fn leads_to_itself(&self, scheme: &str, before: &[Self]) -> bool {
         if self.scheme.as_deref().is_some_and(|only| only != scheme) {
             return false;
         }
         let same_host = self.to.strip_prefix(scheme).and_then(|to| to.strip_prefix("://{host}"));
-        let path = same_host.unwrap_or(&self.to);
-        path == self.from || path.replace("{rest}", "*") == self.from
+        let to = same_host.unwrap_or(&self.to);
+        if to.replace("{rest}", "*") == self.from {
+            return true;
+        }
+        let path = to.split(['?', '#']).next().unwrap_or_default();
+        let path = path.split("{rest}").next().unwrap_or_default();
+        self.is_for(path) && !before.iter().any(|rule| rule.is_for(path))
+    }
+
+    /// Whether it is for a path.
+    fn is_for(&self, path: &str) -> bool {
+        match self.from.strip_suffix('*') {
+            Some(prefix) => path.starts_with(prefix),
+            None => path == self.from,
+        }
     }
 }
 

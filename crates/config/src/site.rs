@@ -138,7 +138,7 @@ pub(super) fn site_of(
         director: director(document),
         origin_timeouts: alike.origin_timeouts.of(timeouts(document)),
         upgrades: alike.upgrades.of(document.value("origins.upgrades").list()),
-        health: health(document).map(|health| alike.health.of(health)),
+        health: health(document, wrong).map(|health| alike.health.of(health)),
         cache,
         esi: alike.esi.of(EsiSettings {
             includes_max: u32::try_from(document.value("esi.includes_max").number())
@@ -298,11 +298,17 @@ impl Settings {
         let schemes = [("http", false), ("https", true)].map(|(scheme, tls)| {
             Some(scheme).filter(|_| self.listeners.iter().any(|listener| listener.tls == tls))
         });
-        for rule in self.served().iter().flat_map(|site| &site.rules.redirects) {
-            let looped = schemes.iter().flatten().find(|scheme| rule.leads_to_itself(scheme));
+        let sites = self.served();
+        let redirects = sites.iter().map(|site| &site.rules.redirects);
+        let with_before = redirects.flat_map(|all| {
+            all.iter().enumerate().map(|(at, rule)| (rule, all.get(..at).unwrap_or_default()))
+        });
+        for (rule, before) in with_before {
+            let leads_to_itself = |scheme: &&&str| rule.leads_to_itself(scheme, before);
+            let looped = schemes.iter().flatten().find(leads_to_itself);
             if let Some(scheme) = looped {
                 let message = format!(
-                    "redirect.to `{}` leads what comes over {scheme} to where it came from, so it \
+                    "redirect.to `{}` leads what comes over {scheme} to where it leads on, so it \
                      would never arrive",
                     rule.to
                 );
@@ -414,6 +420,19 @@ mod tests {
         assert!(of(clear, "from = \"/a\"\nto = \"http://{host}/a\"\n"));
         assert!(!of(clear, "from = \"/a/*\"\nto = \"/b/{rest}\"\n"));
         assert!(!of(clear, "from = \"/a/*\"\nto = \"https://b.example/a/{rest}\"\n"));
+        // All to one page of its own, or ever further down.
+        assert!(of(clear, "to = \"/new\"\n"));
+        assert!(of(clear, "to = \"http://{host}/new?a=b\"\n"));
+        assert!(of(clear, "from = \"/a*\"\nto = \"/a/x\"\n"));
+        assert!(of(clear, "from = \"/a/*\"\nto = \"/a/b/{rest}\"\n"));
+        assert!(of(clear, "from = \"/a\"\nto = \"/a?b=c\"\n"));
+        assert!(!of(clear, "from = \"/a/*\"\nto = \"/a\"\n"));
+        assert!(!of(clear, "from = \"/*\"\nscheme = \"http\"\nto = \"https://{host}/new\"\n"));
+        assert!(!of(clear, "to = \"http://b.example/new\"\n"));
+        // One before it leads on from there.
+        let first = "from = \"/new\"\nto = \"https://b.example/\"\n[[redirect]]\n";
+        assert!(!of(clear, &format!("{first}to = \"/new\"\n")));
+        assert!(of(clear, &format!("{first}to = \"/newer\"\n")));
     }
 
     #[test]
