@@ -15,6 +15,8 @@ pub const NAME_BYTES_MAX: usize = 512;
 pub const DEPTH_MAX: usize = 16;
 /// Longest manifest and longest descriptor, in bytes.
 pub const TEXT_BYTES_MAX: u64 = 4 << 20;
+/// Largest window of a layer that is packed by zstd, as a power of two: 128 MiB, as far as its own program goes.
+pub const ZSTD_WINDOW_BITS_MAX: u32 = 27;
 /// Layers of an image.
 pub const LAYERS_MAX: usize = 128;
 /// Files, folders and links of an image, of all layers together.

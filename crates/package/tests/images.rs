@@ -163,6 +163,62 @@ fn layers_go_over_each_other() {
 }
 
 #[test]
+fn a_layer_may_lack_what_fills_its_last_block() {
+    // As umoci's `insert` writes them.
+    let whole = layer(&[(FILE, "run", "program")]);
+    let mut layout = Layout::new();
+    layout.layers.push(layout.part("layer.v1.tar", &whole[..512 + "program".len()]));
+    layout.layers.push(layout.part("layer.v1.tar", &layer(&[(FILE, ".wh.none", "")])[..512]));
+    layout.unpack().unwrap();
+    assert_eq!(layout.has("run").as_deref(), Some("program"));
+    // But not an end of its file, nor of its head.
+    for length in [512 + 3, 512, 300] {
+        let mut layout = Layout::new();
+        layout.layers.push(layout.part("layer.v1.tar", &whole[..length]));
+        layout.unpack().unwrap_err();
+    }
+}
+
+#[test]
+fn layers_may_be_packed_by_zstd() {
+    let plain = layer(&[(FILE, "run", &"program ".repeat(50_000))]);
+    let pack = |plain: &[u8], level: i32| {
+        let mut packed = vec![0; zstd_safe::compress_bound(plain.len())];
+        let length = zstd_safe::compress(&mut packed[..], plain, level).unwrap();
+        packed.truncate(length);
+        packed
+    };
+    let (first, second) = plain.split_at(100_000);
+    // Of several frames, one of which says nothing, as those that may be read in parts have.
+    let mut frames = pack(first, 3);
+    frames.extend([0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4]);
+    frames.extend(pack(second, 19));
+    for kind in ["layer.v1.tar+zstd", "layer.nondistributable.v1.tar+zstd"] {
+        let mut layout = Layout::new();
+        layout.layers.push(layout.part(kind, &frames));
+        layout.unpack().unwrap();
+        assert_eq!(layout.has("run").map(|text| text.len()), Some(400_000));
+    }
+    for broken in [&frames[..frames.len() - 9], &plain, &[]] {
+        let mut layout = Layout::new();
+        layout.layers.push(layout.part("layer.v1.tar+zstd", broken));
+        layout.unpack().unwrap_err();
+    }
+}
+
+#[test]
+fn an_archive_of_docker_before_it_wrote_layouts_is_refused_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("image.tar");
+    let entries = [(FILE, "manifest.json", "[]"), (LINK, "1/layer.tar", "../2/layer.tar")];
+    fs::write(&archive, layer(&entries)).unwrap();
+    let rootfs = folder.path().join("rootfs");
+    let said = unpack(&archive, &rootfs).unwrap_err().to_string();
+    assert!(said.contains("skopeo copy docker-archive:"), "{said}");
+    assert!(!rootfs.exists() && !folder.path().join("rootfs.layout").exists());
+}
+
+#[test]
 fn what_leads_out_of_an_image_is_refused_and_leaves_nothing() {
     let outside = tempfile::tempdir().unwrap();
     let out = outside.path().to_str().unwrap();
@@ -309,7 +365,11 @@ fn parts_that_are_not_what_they_are_called_are_refused() {
     for (change, what) in [
         (json!({"digest": "sha256:../../../etc/passwd"}), "it must be SHA-256"),
         (json!({"digest": "md5:00"}), "it must be SHA-256"),
-        (json!({"mediaType": "application/vnd.oci.image.layer.v1.tar+zstd"}), "tar and tar+gzip"),
+        (
+            json!({"mediaType": "application/vnd.oci.image.layer.v1.tar+xz"}),
+            "tar+gzip and tar+zstd",
+        ),
+        (json!({"mediaType": "application/vnd.oci.image.layer.v1.tar+zstd"}), "zstd: "),
     ] {
         let mut layout = good();
         let members = change.as_object().unwrap().clone();

@@ -2,11 +2,12 @@
 //! specification, "Image Layer Filesystem Changeset").
 
 use super::Room;
+use super::packed::Filled;
 use crate::PackageError;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Take};
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -71,32 +72,46 @@ pub(super) fn extract_plain(
     folder: &Path,
     room: &mut Room,
 ) -> Result<(), PackageError> {
+    let mut strange = None;
     each(archive, room, |path, entry| {
         let wrong = |what: &str| PackageError::client(path.display().to_string(), what);
         match entry.header().entry_type() {
             EntryType::Regular | EntryType::Continuous | EntryType::Directory => {}
-            _ => return Err(wrong("is neither a file nor a folder")),
+            // What it all is, is said first.
+            _ => {
+                strange.get_or_insert_with(|| wrong("is neither a file nor a folder"));
+                return Ok(());
+            }
         }
         let unpacked = entry.unpack_in(folder);
         let unpacked = unpacked.map_err(|error| wrong(&format!("cannot be unpacked: {error}")))?;
         if unpacked { Ok(()) } else { Err(wrong("leads out of the image")) }
-    })
+    })?;
+    if !folder.join("index.json").exists() && folder.join("manifest.json").exists() {
+        let what = "is as Docker before version 25 saves one; `skopeo copy docker-archive:FILE oci:FOLDER` makes a \
+                    layout of it";
+        return Err(PackageError::client("the image", what));
+    }
+    strange.map_or(Ok(()), Err)
 }
 
 /// Goes through an archive: each entry with its name in plain parts. The root's own entry is left out.
 fn each<R: Read>(
     archive: R,
     room: &mut Room,
-    mut what: impl FnMut(&Path, &mut Entry<'_, std::io::Take<R>>) -> Result<(), PackageError>,
+    mut what: impl FnMut(&Path, &mut Entry<'_, Take<Filled<R>>>) -> Result<(), PackageError>,
 ) -> Result<(), PackageError> {
     let wrong = |error: std::io::Error| PackageError::client("a layer", error.to_string());
     let bytes_max = room.bytes + HEAD_BYTES_MAX * room.entries as u64;
+    let (archive, real) = Filled::new(archive);
     let mut archive = Archive::new(archive.take(bytes_max));
     archive.set_preserve_permissions(true);
     archive.set_preserve_ownerships(true);
     archive.set_preserve_mtime(true);
+    let mut end = 0;
     for entry in archive.entries().map_err(wrong)? {
         let mut entry = entry.map_err(wrong)?;
+        end = entry.raw_file_position() + entry.size();
         let name = entry.path().map_err(wrong)?.into_owned();
         let Some(path) = plain(&name) else {
             return Err(PackageError::client(name.display().to_string(), "leads out of the image"));
@@ -108,6 +123,9 @@ fn each<R: Read>(
             continue;
         }
         what(&path, &mut entry)?;
+    }
+    if end > real.get() {
+        return Err(PackageError::client("a layer", "ends within a file"));
     }
     Ok(())
 }

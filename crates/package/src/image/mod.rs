@@ -2,12 +2,14 @@
 //! one, made into the file tree that a container begins with.
 
 mod layer;
+mod packed;
 mod user;
 
 use crate::PackageError;
 use crate::limits::{BYTES_MAX, IMAGE_ENTRIES_MAX, LAYERS_MAX, TEXT_BYTES_MAX};
 use aws_lc_rs::digest::{Context, SHA256};
 use flate2::read::GzDecoder;
+use packed::Unzstd;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fs::{self, File};
@@ -90,10 +92,14 @@ fn of_layout(layout: &Path, rootfs: &Path, room: &mut Room) -> Result<Image, Pac
         let mut hashed = Hashed { from: BufReader::new(file), context: Context::new(&SHA256) };
         if kind.ends_with("gzip") {
             layer::apply(GzDecoder::new(&mut hashed), rootfs, room)?;
+        } else if kind.ends_with("zstd") {
+            let unpacked = Unzstd::new(&mut hashed);
+            let unpacked = unpacked.map_err(|error| PackageError::local(&path, error))?;
+            layer::apply(unpacked, rootfs, room)?;
         } else if kind.ends_with(".tar") {
             layer::apply(&mut hashed, rootfs, room)?;
         } else {
-            let what = format!("is {kind}; tar and tar+gzip are understood");
+            let what = format!("is {kind}; tar, tar+gzip and tar+zstd are understood");
             return Err(PackageError::client(format!("layer {hex}"), what));
         }
         io::copy(&mut hashed, &mut io::sink())
