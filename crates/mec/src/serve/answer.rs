@@ -50,6 +50,7 @@ pub(super) async fn answer(
     };
     let archive = shared.read().archive_of(call.method, call.target);
     let (answer, content) = match archive {
+        _ if is_coded(&parts.headers) => (coded(), None),
         Some(id) => {
             let place = place.as_deref();
             let done = shared.transfer(&call, &id, body, place).await;
@@ -91,7 +92,7 @@ pub(super) async fn answer(
     if let Some(place) = &place {
         place.end_work();
     }
-    let mut response = response(&answer, parts.method == Method::HEAD);
+    let mut response = response(&answer);
     if let Some((content, kind)) = content {
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
         if parts.method != Method::HEAD {
@@ -115,24 +116,36 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     values.next().is_none().then_some(value)
 }
 
-/// The entity tags of a condition, which is never left out: what was asked for under it would be done without it. Its
-/// lines are one list (RFC 9110 §5.3), and what is no text is the tag of no document.
+/// A field that is a list and never left out, such as the entity tags of a condition: what was asked for under it would
+/// be done without it. Its lines are one list (RFC 9110 §5.3), and what is no text is the tag of no document.
 fn condition(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines = headers.get_all(name).iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     (!lines.is_empty()).then(|| lines.join(", "))
 }
 
-fn response(answer: &Answer, is_head: bool) -> Response {
+/// Whether a body is in a content coding (RFC 9110 §8.4), of which none is read here.
+fn is_coded(headers: &HeaderMap) -> bool {
+    condition(headers, &header::CONTENT_ENCODING).is_some_and(|codings| {
+        let mut codings = codings.split(',').map(str::trim).filter(|coding| !coding.is_empty());
+        codings.any(|coding| !coding.eq_ignore_ascii_case("identity"))
+    })
+}
+
+fn coded() -> Answer {
+    let problem = Problem::new(415, "the body has a `Content-Encoding`; this takes none");
+    Answer::from(problem).with("Accept-Encoding", "identity")
+}
+
+/// The response to a request, also to a HEAD, of which the server sends the fields only.
+fn response(answer: &Answer) -> Response {
     let body = answer.body.as_ref().map(ToString::to_string);
-    let mut response = Response::new(match (&body, is_head) {
-        (Some(body), false) => Body::from(body.clone()),
-        _ => Body::empty(),
-    });
+    let has_body = body.is_some();
+    let mut response = Response::new(body.map_or_else(Body::empty, Body::from));
     let status = StatusCode::from_u16(answer.status);
     *response.status_mut() = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    if body.is_some() {
+    if has_body {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(answer.media_type()));
     }
     for (name, value) in &answer.fields {

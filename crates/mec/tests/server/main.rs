@@ -293,6 +293,35 @@ fn what_clients_may_cost_has_an_end() {
 }
 
 #[test]
+fn a_head_is_that_of_the_answer_to_get() {
+    let running = Running::start("");
+    let token = running.token("camera");
+    for (target, token) in [(RULE, token.as_str()), (RULE, ""), ("/", ""), ("/console", "")] {
+        let [get, head] = ["GET", "HEAD"].map(|method| running.ask(method, target, token, ""));
+        let fields = |head: &str| -> Vec<String> {
+            let lines = head.lines().map(str::to_ascii_lowercase);
+            lines.filter(|line| !line.starts_with("date:")).collect()
+        };
+        assert!(!get.body.is_empty() && head.body.is_empty(), "{target}");
+        assert_eq!(fields(&get.head), fields(&head.head), "{target}");
+    }
+}
+
+#[test]
+fn a_body_that_is_coded_is_refused_for_that() {
+    let running = Running::start("");
+    let line = format!("Authorization: Bearer {}\r\n", running.token("camera"));
+    let body = support::rule().to_string();
+    for (coding, status) in [("gzip", 415), ("identity, br", 415), ("Identity", 200), ("", 200)] {
+        let lines = format!("{line}Content-Encoding: {coding}\r\n");
+        let answer = running.ask_with("PUT", RULE, &lines, &body);
+        assert_eq!(answer.status, status, "{coding}: {}", answer.body);
+        let says = answer.head.to_ascii_lowercase().contains("accept-encoding: identity");
+        assert_eq!(says, status == 415, "{}", answer.head);
+    }
+}
+
+#[test]
 fn a_second_platform_on_one_state_is_refused() {
     let running = Running::start("");
     let config = support::config(running.folder.path(), "");
