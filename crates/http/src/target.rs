@@ -128,6 +128,17 @@ pub fn without_default_port(authority: &str, scheme: Scheme) -> &str {
 /// spelling of them in keys and at origins. `None` where there is a control sign, which nothing stands for.
 pub fn encoded(text: &[u8]) -> Option<Cow<'_, str>> {
     let stands = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>');
+    encoded_but(text, stands)
+}
+
+/// A target as it was sent, with bytes above ASCII and spaces as `%` and two digits: all that is visible stands
+/// for itself. `None` where there is a control sign.
+pub fn with_ascii_only(text: &[u8]) -> Option<Cow<'_, str>> {
+    encoded_but(text, |byte| byte.is_ascii_graphic())
+}
+
+/// Text with all but the visible signs that stand for themselves as `%` and two digits.
+fn encoded_but(text: &[u8], stands: impl Fn(u8) -> bool) -> Option<Cow<'_, str>> {
     if text.iter().all(|byte| stands(*byte)) {
         return str::from_utf8(text).ok().map(Cow::Borrowed);
     }

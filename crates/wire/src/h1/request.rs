@@ -103,8 +103,9 @@ impl From<LineError> for RequestError {
 /// An absolute target is split: its authority wins over `Host` (RFC 9112 §3.2.2), which must be
 /// valid all the same. `authority` is lower case.
 ///
-/// In loose heads ([`Limits::takes_loose_heads`]) folded lines are joined, lines may end with LF alone, methods and targets
-/// are any visible signs, `Host` may be missing, and of versions only 1.0 and 1.1 are taken.
+/// In loose heads ([`Limits::takes_loose_heads`]) folded lines are joined, lines may end with LF alone,
+/// methods and targets are any visible signs (of targets only bytes above ASCII are encoded), `Host` may
+/// be missing, and of versions only 1.0 and 1.1 are taken.
 ///
 /// # Errors
 /// [`RequestError`], which knows the status to answer with.

@@ -7,6 +7,8 @@
 use super::{Framing, Limits, Marks, Request, RequestError, authority};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
+use freshet_http::target;
+use std::borrow::Cow;
 
 /// Empty lines in front of a request that are skipped.
 const EMPTY_BYTES_MAX: usize = 64;
@@ -46,7 +48,7 @@ pub(super) fn parse(
             fields.append(name, value);
         }
     }
-    finish((method, target, version), &marks, fields, (scheme, start + len), limits).map(Some)
+    finish((method, &target, version), &marks, fields, (scheme, start + len), limits).map(Some)
 }
 
 /// Bytes of the head up to behind its empty line.
@@ -89,19 +91,20 @@ impl Iterator for Lines<'_> {
     }
 }
 
-fn request_line(line: &[u8]) -> Result<(&str, &str, Version), RequestError> {
+fn request_line(line: &[u8]) -> Result<(&str, Cow<'_, str>, Version), RequestError> {
     let visible = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_graphic);
     let mut parts = line.split(|byte| *byte == b' ').filter(|part| !part.is_empty());
     let method =
         parts.next().filter(|part| visible(part)).ok_or(RequestError::ClientMethodInvalid)?;
+    let target = parts.next().filter(|part| !part.is_empty());
     let target =
-        parts.next().filter(|part| visible(part)).ok_or(RequestError::ClientTargetInvalid)?;
+        target.and_then(target::with_ascii_only).ok_or(RequestError::ClientTargetInvalid)?;
     let version = match (parts.next(), parts.next()) {
         (Some(b"HTTP/1.0"), None) => Version::Http10,
         (Some(b"HTTP/1.1"), None) => Version::Http11,
         _ => return Err(RequestError::ClientVersionInvalid),
     };
-    Ok((super::ascii(method), super::ascii(target), version))
+    Ok((super::ascii(method), target, version))
 }
 
 fn field(line: &[u8]) -> Result<(&[u8], &[u8]), RequestError> {
@@ -187,7 +190,22 @@ mod tests {
         let one = read_one("GET http://A.b/c HTTP/1.1\r\nHost: d\r\n\r\n");
         assert_eq!((&*one.head.authority, &*one.head.target), ("a.b", "/c"));
         assert_eq!(read_one("GET / HTTP/1.1\r\n\r\n").head.authority, "");
+        // Bytes above ASCII in a target, which are one spelling in keys and at origins.
+        for (sent, target, host) in [
+            (&b"/caf\xc3\xa9?\"q\"=\xfc"[..], "/caf%C3%A9?\"q\"=%FC", "a"),
+            (b"http://b/\xe4", "/%E4", "b"),
+            (b"\xff", "%FF", "a"),
+        ] {
+            let text = [b"GET ", sent, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
+            let limits = Limits { takes_loose_heads: true, ..Limits::default() };
+            let one = super::super::parse(&text, Scheme::Http, &limits);
+            let head = one.expect("no mistake").expect("complete").head;
+            assert_eq!((&*head.target, &*head.authority), (target, host));
+        }
         for (text, error) in [
+            ("G\u{e4} / HTTP/1.1\r\n\r\n", RequestError::ClientMethodInvalid),
+            ("GET /\u{e4}\x7f HTTP/1.1\r\n\r\n", RequestError::ClientTargetInvalid),
+            ("GET http://\u{e4}/ HTTP/1.1\r\n\r\n", RequestError::ClientHostInvalid),
             ("GET / HTTP/1.2\r\n\r\n", RequestError::ClientVersionInvalid),
             ("GET /\r\n\r\n", RequestError::ClientVersionInvalid),
             ("POST / HTTP/1.0\r\n\r\n", RequestError::ClientContentLengthInvalid),
