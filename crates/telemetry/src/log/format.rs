@@ -141,7 +141,7 @@ impl Format {
     /// A format from its configuration text.
     ///
     /// # Errors
-    /// Names the `%` sequence that is unknown and the known ones.
+    /// Names the `%` sequence that is unknown and the known ones, or says that there is none.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text {
             "json" => return Ok(Self::Json),
@@ -179,6 +179,12 @@ impl Format {
         }
         if !rest.is_empty() {
             pieces.push(Piece::Literal(rest.to_owned()));
+        }
+        if pieces.iter().all(|piece| matches!(piece, Piece::Literal(_))) {
+            return Err(format!(
+                "`{text}` has no field of a request, so that all lines would be the same; it is `json`, \
+                 `combined`, or has fields as %h %r %s"
+            ));
         }
         Ok(Self::Template(pieces))
     }
@@ -503,6 +509,13 @@ mod tests {
         let mut out = String::new();
         Format::parse("%s %{hit}x %D%%").unwrap().write(&sample(), &Geo::default(), &mut out);
         assert_eq!(out, "200 hit 1250%\n");
+        for text in ["common", "", "$remote_addr \"$request\"", "100%%"] {
+            let wrong = Format::parse(text).unwrap_err();
+            assert!(
+                wrong.contains("has no field of a request") && wrong.contains("combined"),
+                "{wrong}"
+            );
+        }
         assert!(Format::parse("%h %q").unwrap_err().contains("`%q`"));
     }
 }
