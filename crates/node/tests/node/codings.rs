@@ -317,6 +317,43 @@ fn a_part_of_what_is_unpacked_is_none_of_what_was_packed() {
 }
 
 #[test]
+fn a_download_of_what_is_packed_here_goes_on_by_no_date() {
+    run(async {
+        const SINCE: &str = "Wed, 21 Oct 2015 07:28:00 GMT";
+        let kept = "hello ".repeat(99);
+        let origin = Origin::serve(move |asked: &Request| {
+            let modified = format!("Last-Modified: {SINCE}");
+            match asked.target() {
+                "/packed" => {
+                    let fields = [TEXT, FRESH, &modified, "Content-Encoding: gzip"];
+                    response("200 OK", &fields, packed(kept.as_bytes()))
+                }
+                _ => response("200 OK", &[TEXT, FRESH, &modified], &kept),
+            }
+        });
+        let node = Setup::of(&origin).and("[cache]\ncodings = [\"zstd\", \"gzip\"]").start();
+        let since = format!("If-Range: {SINCE}");
+        let part = ["Range: bytes=5-14", &since];
+        for coding in ["gzip", "zstd"] {
+            let takes = format!("Accept-Encoding: {coding}");
+            let first = get_with(&node, "/", &[&takes]).await;
+            assert_eq!(first.field("content-encoding"), Some(coding));
+            // What is packed another time are other bytes (RFC 9110 §8.8.1).
+            let whole = get_with(&node, "/", &[&takes, part[0], part[1]]).await;
+            assert_eq!((whole.status, whole.body == first.body), (200, true), "{coding}");
+            let asked = get_with(&node, "/", &[&takes, part[0]]).await;
+            assert_eq!((asked.status, &*asked.body), (206, &first.body[5..15]), "{coding}");
+        }
+        // What the origin packed is the same each time.
+        let first = get_with(&node, "/packed", GZIP).await;
+        let asked = get_with(&node, "/packed", &[GZIP[0], part[0], part[1]]).await;
+        assert_eq!((asked.status, &*asked.body), (206, &first.body[5..15]));
+        let unchanged = format!("If-Modified-Since: {SINCE}");
+        assert_eq!(get_with(&node, "/", &[GZIP[0], &unchanged]).await.status, 304);
+    });
+}
+
+#[test]
 fn what_nobody_may_change_comes_as_it_was_sent_and_as_the_client_takes_it() {
     run(async {
         let text = "hello ".repeat(99);

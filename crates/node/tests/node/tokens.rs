@@ -106,6 +106,27 @@ fn a_bearer_token_lets_in_and_others_are_told_why_not() {
 }
 
 #[test]
+fn an_origin_that_gets_tokens_gets_the_one_that_let_in() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "key.json", KEY);
+        let rule = format!(
+            "[[token]]\nkind = \"jwt\"\nkeys = [\"{key}\"]\nheader = \"Authorization\"\ncookie = \"t\"\n\
+             parameter = \"t\"\nforward = true\n{LEEWAY}"
+        );
+        let origin = echo();
+        let node = Setup::of(&origin).and(&rule).start();
+        let bearer = format!("Authorization: Bearer {EXPIRED}");
+        let others = get_with(&node, "/a?b=1&t=x.y.z", &[&bearer, "Cookie: t=x; u=2"]).await;
+        assert_eq!((others.status, others.text()), (200, format!("/a?b=1 Bearer {EXPIRED} u=2")));
+        let link = format!("/b?t={EXPIRED}");
+        let others = get_with(&node, &link, &["Authorization: Bearer x", "Cookie: t=x"]).await;
+        assert_eq!((others.status, others.text()), (200, format!("{link} - -")));
+        assert_eq!(get_with(&node, "/c?t=x", &["Cookie: t=x"]).await.status, 401);
+    });
+}
+
+#[test]
 fn the_first_path_that_fits_decides_and_the_same_path_twice_is_a_choice() {
     run(async {
         let folder = tempfile::tempdir().unwrap();

@@ -111,7 +111,8 @@ impl Machine<'_> {
         // As Varnish: of what is put together on the way there are no parts.
         let known =
             total.filter(|_| !is_policys || matches!(shape, Shape::AsKept | Shape::Unpacked));
-        let part = match (self.part(&head, known, growing), &found.sent) {
+        let is_packed_here = form.recoded && head.fields.contains("content-encoding");
+        let part = match (self.part(&head, known, growing, is_packed_here), &found.sent) {
             (Part::Nothing(status @ (304 | 412)), _) => Part::Nothing(status),
             (_, Some(sent)) => Part::AsSent(sent),
             (part, None) => part,

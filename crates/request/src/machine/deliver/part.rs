@@ -62,12 +62,14 @@ impl Machine<'_> {
     }
 
     /// Which part of the representation the request is answered with: conditions first, then
-    /// ranges (RFC 9110 §13.2.2).
+    /// ranges (RFC 9110 §13.2.2). What `is_packed_here` may be other bytes each time it is made,
+    /// whatever its text was made of, so nobody's part is added to by a date (§8.8.1, §13.1.5).
     pub(super) fn part(
         &self,
         head: &ResponseHead,
         total: Option<u64>,
         growing: Option<&Arc<Body>>,
+        is_packed_here: bool,
     ) -> Part<'static> {
         // A condition is about what would succeed (RFC 9110 §13.2.1), a range about a 200.
         if !matches!(head.status, 200 | 203) {
@@ -99,7 +101,10 @@ impl Machine<'_> {
             return Part::Whole;
         }
         let if_range = request.fields.get("if-range");
-        if if_range.is_some_and(|value| !conditional::if_range_matches(value, &validators)) {
+        // A policy has one coding, which is put on in one way, and answers as Varnish does.
+        let modified = validators.last_modified.filter(|_| is_policys || !is_packed_here);
+        let of_bytes = Validators { last_modified: modified, ..validators };
+        if if_range.is_some_and(|value| !conditional::if_range_matches(value, &of_bytes)) {
             return Part::Whole;
         }
         let Some(wanted) = wanted else {
