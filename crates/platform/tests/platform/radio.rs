@@ -293,6 +293,24 @@ fn subscribe(world: &mut World, kind: &str, filter: &str, criteria: Value) {
 }
 
 #[test]
+fn what_a_subscription_says_of_web_sockets_is_of_its_type() {
+    let mut world = World::new();
+    let subscriptions = "/rni/v2/subscriptions";
+    for (config, status) in [
+        (json!({"requestWebsocketUri": true}), 201),
+        (json!([null, null]), 400),
+        (json!({"requestWebsocketUri": "yes"}), 400),
+    ] {
+        let body = json!({
+            "subscriptionType": "MeasTaSubscription", "callbackReference": "http://192.0.2.7/",
+            "filterCriteriaAssocMrs": {}, "filterCriteriaAssoc": {}, "websockNotifConfig": config,
+        });
+        let (made, _) = world.ask("viewer", "POST", subscriptions, &body);
+        assert_eq!(made.status, status, "{config}: {made:?}");
+    }
+}
+
+#[test]
 fn carriers_that_come_and_go_are_told_of() {
     let mut world = World::new();
     let mut radio = network();
