@@ -1,6 +1,6 @@
 //! The OpenAPI document of an interface, from its table.
 
-use super::{Act, Api, Operation, Resource, Segment};
+use super::{Act, Api, Operation, Parameter, Resource, Segment};
 use serde_json::{Map, Value, json};
 
 impl Api {
@@ -60,12 +60,20 @@ const OF_LISTS: [&str; 3] = ["filter", "size", "nextpage_opaque_marker"];
 const SELECTORS: [(&str, bool); 4] =
     [("all_fields", true), ("fields", false), ("exclude_fields", false), ("exclude_default", true)];
 
-fn parameter(name: &str, is_required: bool) -> Value {
-    json!({ "name": name, "in": "query", "required": is_required, "schema": { "type": "string" } })
+fn parameter(name: &str, is_required: bool, schema: Value) -> Value {
+    json!({ "name": name, "in": "query", "required": is_required, "schema": schema })
+}
+
+fn of_list(name: &str) -> Value {
+    let schema = match name {
+        "size" => json!({ "type": "integer", "minimum": 1 }),
+        _ => json!({ "type": "string" }),
+    };
+    parameter(name, false, schema)
 }
 
 fn selector(one: &Operation, name: &str, is_flag: bool) -> Value {
-    let mut parameter = parameter(name, false);
+    let mut parameter = parameter(name, false, json!({ "type": "string" }));
     if is_flag {
         parameter["allowEmptyValue"] = true.into();
     }
@@ -77,10 +85,12 @@ fn selector(one: &Operation, name: &str, is_flag: bool) -> Value {
 }
 
 fn operation(one: &Operation) -> Value {
-    let mut parameters: Vec<Value> =
-        one.parameters.iter().map(|own| parameter(&own.name, own.is_required)).collect();
+    // One without a value is refused.
+    let own_schema = json!({ "type": "string", "minLength": 1 });
+    let own = |own: &Parameter| parameter(&own.name, own.is_required, own_schema.clone());
+    let mut parameters: Vec<Value> = one.parameters.iter().map(own).collect();
     if one.is_list() {
-        parameters.extend(OF_LISTS.iter().map(|name| parameter(name, false)));
+        parameters.extend(OF_LISTS.iter().map(|name| of_list(name)));
     }
     if one.takes_selectors() {
         parameters.extend(SELECTORS.iter().map(|(name, is_flag)| selector(one, name, *is_flag)));
@@ -112,4 +122,29 @@ fn operation(one: &Operation) -> Value {
         text["requestBody"] = json!({ "required": true, "content": content(body) });
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    #[test]
+    fn a_document_says_what_a_query_may_have() {
+        let text = "api a v1 of tests\n/things\n  get list [A] without b ? kind name!\ntype A\n  b? [string]\n";
+        let api = crate::table::read(&[("a", text)]).expect("a table").0.remove(0);
+        let document = api.document("http://mec.example");
+        let parameters = document["paths"]["/things"]["get"]["parameters"].clone();
+        let of = |name: &str| {
+            let mut all = parameters.as_array().expect("a list").iter();
+            all.find(|one| one["name"] == name).expect("it is there").clone()
+        };
+        assert_eq!(of("kind")["schema"], json!({ "type": "string", "minLength": 1 }));
+        assert_eq!(
+            (&of("kind")["required"], &of("name")["required"]),
+            (&json!(false), &json!(true))
+        );
+        assert_eq!(of("size")["schema"], json!({ "type": "integer", "minimum": 1 }));
+        assert_eq!(of("all_fields")["allowEmptyValue"], true);
+        assert_eq!(of("exclude_default")["description"], "Left out where nothing is chosen: b");
+    }
 }
