@@ -72,7 +72,7 @@ fn read(archive: &Path, folder: &Path, trust: &Trust, now_s: u64) -> Result<Pack
     let files = archive::extract(archive, folder)?;
     let meta = text(folder, &files, META)?;
     let entry = |name: &str| {
-        let found = manifest::field(&meta, name);
+        let found = manifest::field(&meta, name).map(name::bare);
         found.ok_or_else(|| PackageError::client(META, format!("{name} is missing")))
     };
     let manifest_name = entry("ETSI-Entry-Manifest")?;
@@ -122,7 +122,7 @@ fn descriptor(folder: &Path, files: &[archive::File], name: &str) -> Result<Valu
     for image in images {
         // The standard has a string in one place and an object in the other.
         let path = image["swImage"].as_str().or_else(|| image["swImage"]["path"].as_str());
-        let path = path.unwrap_or_default();
+        let path = name::bare(path.unwrap_or_default());
         let is_there = files.iter().any(|file| {
             file.name == path
                 || file.name.strip_prefix(path).is_some_and(|rest| rest.starts_with('/'))

@@ -2,6 +2,7 @@
 
 use crate::PackageError;
 use crate::archive::File;
+use crate::name;
 use crate::signature;
 use aws_lc_rs::digest::{Context, Digest, SHA256, SHA512};
 use std::collections::BTreeMap;
@@ -86,10 +87,11 @@ fn listed(text: &str) -> Result<BTreeMap<&str, (&str, &str)>, String> {
     let mut algorithm = None;
     for line in text.lines() {
         // Names may have colons, and may not have them in packages.
-        let Some((name, value)) = line.split_once(':') else { continue };
+        let Some((word, value)) = line.split_once(':') else { continue };
         let value = value.trim();
-        match name.trim() {
+        match word.trim() {
             "Source" => {
+                let value = name::bare(value);
                 if let Some(lost) = source.replace(value) {
                     return Err(format!("has no hash of {lost}"));
                 }
@@ -137,6 +139,7 @@ mod tests {
             ("Source: a\nAlgorithm: SHA-256", "no hash of a"),
             ("Source: a\nSource: b", "no hash of a"),
             ("Source: a\nAlgorithm: x\nHash: 0\nSource: a\nAlgorithm: x\nHash: 0", "a twice"),
+            ("Source: a\nAlgorithm: x\nHash: 0\nSource: ./a\nAlgorithm: x\nHash: 0", "a twice"),
         ] {
             let said = listed(text).unwrap_err();
             assert!(said.contains(what), "{said}");

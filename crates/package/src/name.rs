@@ -22,6 +22,11 @@ pub(crate) fn mistake(name: &str) -> Option<&'static str> {
         .then_some("leads out of the package")
 }
 
+/// A name as a file of a package says it, without the `./` that `find` puts before what it finds.
+pub(crate) fn bare(said: &str) -> &str {
+    said.strip_prefix("./").unwrap_or(said)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

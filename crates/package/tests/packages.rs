@@ -102,6 +102,24 @@ fn a_package_is_unpacked_as_it_was_made() {
 }
 
 #[test]
+fn names_may_be_said_as_find_says_them() {
+    let mut maker = Maker::new();
+    for name in ["TOSCA-Metadata/TOSCA.meta", "Definitions/appd.json"] {
+        let (_, bytes) = maker.files.iter_mut().find(|(known, _)| known == name).unwrap();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let said = ["Definitions/", "cache.mf", "Artifacts/"];
+        let said = said.iter().fold(text, |text, name| text.replace(name, &format!("./{name}")));
+        assert!(said.contains("./"), "{said}");
+        *bytes = said.into_bytes();
+    }
+    let manifest = maker.manifest().replace("Source: ", "Source: ./");
+    let package = open(&maker.archive(&manifest), &Trust::anybody(), now_s()).unwrap();
+    assert_eq!(package.files.len(), 4);
+    let climbing = manifest.replace("./Artifacts", "./../Artifacts");
+    assert!(refused(&maker.archive(&climbing)).contains("does not have Artifacts"));
+}
+
+#[test]
 fn what_the_manifest_does_not_say_so_is_refused() {
     let maker = Maker::new();
     let good = maker.manifest();
