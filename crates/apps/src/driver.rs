@@ -78,6 +78,9 @@ pub struct Network {
     pub answers_for: Vec<String>,
     /// What it may send at most, in bits per second.
     pub sends_bps_max: Option<u64>,
+    /// What it may be sent at most, in bits per second, where what runs it holds that: the edge router does else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receives_bps_max: Option<u64>,
     /// What some of what it sends has for itself, where what runs it tells that apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends_apart: Vec<SendsApart>,
@@ -160,7 +163,7 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
     fn link(&self, spec: &Spec) -> Result<(), Trouble>;
     /// Has it run, and says whether it does already; one that runs stays as it is.
     fn start(&self, spec: &Spec) -> Result<bool, Trouble>;
-    /// Holds what it sends to what it may.
+    /// Holds what it sends, and is sent where that is for it to hold, to what it may.
     fn shape(&self, spec: &Spec) -> Result<(), Trouble>;
     /// Looks how it is.
     fn health(&self, spec: &Spec) -> Result<Health, Trouble>;

@@ -217,6 +217,7 @@ mod tests {
             app: [10, 0, 0, 2].into(),
             answers_for: Vec::new(),
             sends_bps_max: None,
+            receives_bps_max: None,
             sends_apart: Vec::new(),
         };
         let package =

@@ -35,6 +35,7 @@ const SHOWN_CHARS_MAX: usize = 600;
 /// Who asks, and who has set which fields, as objects say it.
 const MANAGER: &str = "freshet-mec";
 const JSON: &str = "application/json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// Where a cluster is, and who asks it.
@@ -186,6 +187,12 @@ impl Client {
         self.ask(Method::Put, &target, JSON, Some(object)).map(drop)
     }
 
+    /// Changes some members of an object (RFC 7396).
+    pub(crate) fn change(&self, target: &str, change: &Value) -> Result<(), ClusterError> {
+        let target = format!("{target}?fieldManager={MANAGER}&fieldValidation=Strict");
+        self.ask(Method::Patch, &target, JSON, Some(change)).map(drop)
+    }
+
     /// Has an object go; one that is not there is gone.
     pub(crate) fn delete(&self, target: &str, options: &Value) -> Result<(), ClusterError> {
         match self.ask(Method::Delete, target, JSON, Some(options)) {
@@ -269,7 +276,8 @@ impl Asker {
         head.fields.append("User-Agent", MANAGER);
         head.fields.append("Accept", question.accepted);
         if question.body.is_some() {
-            head.fields.append("Content-Type", JSON);
+            let is_change = question.method == Method::Patch;
+            head.fields.append("Content-Type", if is_change { MERGE_PATCH } else { JSON });
         }
         if let Some(path) = &self.access.token {
             let token = read_text(path, TOKEN_BYTES_MAX)

@@ -21,10 +21,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use view::{Object, Phase, View};
 
 /// Lines and bytes of output that are shown of an app that ended.
 const WORDS: &str = "tailLines=5&limitBytes=400";
+
+/// How long who is not allowed to change a pod waits before it asks for that again.
+const RATES_AGAIN: Duration = Duration::from_secs(60);
 
 /// A cluster that runs apps.
 #[derive(Debug)]
@@ -33,6 +38,8 @@ pub struct Kubernetes {
     namespace: String,
     placing: Placing,
     view: View,
+    /// When it was not allowed last to say of a pod what its rates are.
+    refused: Mutex<Option<Instant>>,
 }
 
 impl Kubernetes {
@@ -45,7 +52,8 @@ impl Kubernetes {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let Cluster { access, namespace, placing } = cluster;
         let client = Client::new(access).map_err(|why| format!("runtime.kubernetes: {why}"))?;
-        Ok(Self { client, namespace, placing, view: View::default() })
+        let (view, refused) = (View::default(), Mutex::default());
+        Ok(Self { client, namespace, placing, view, refused })
     }
 
     /// What there is of an instance.
@@ -165,9 +173,30 @@ impl Driver for Kubernetes {
         Ok(false)
     }
 
-    fn shape(&self, _: &Spec) -> Result<(), Trouble> {
-        // The cluster's network does it, as the pod said when it was made.
-        Ok(())
+    fn shape(&self, spec: &Spec) -> Result<(), Trouble> {
+        // The cluster's network does it, as the pod says.
+        let refused = || self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused().is_some_and(|at| at.elapsed() < RATES_AGAIN) {
+            return Ok(());
+        }
+        let (pod, rates) = (self.look(spec)?.remove(&Kind::Pod), objects::rates(spec));
+        let Some(pod) = pod.filter(|pod| pod.goes_within_s.is_none() && pod.rates != rates) else {
+            return Ok(());
+        };
+        let change = objects::with_rates(&pod.uid, rates);
+        let done = self.client.change(&self.path(Kind::Pod, spec), &change);
+        self.view.forget();
+        match done {
+            // It goes, or has gone: the next one is made so.
+            Err(ClusterError::NotFound(_)) => Ok(()),
+            // An app runs without it, and its next pod is made so.
+            Err(ClusterError::Forbidden(why)) => {
+                *refused() = Some(Instant::now());
+                tracing::warn!(why, "pods that run are not told what they may send and be sent");
+                Ok(())
+            }
+            done => Ok(done?),
+        }
     }
 
     fn health(&self, spec: &Spec) -> Result<Health, Trouble> {

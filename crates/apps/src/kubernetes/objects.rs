@@ -2,7 +2,7 @@
 //! the secret it proves itself to the platform with. All have its name.
 
 use crate::Spec;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// Label of everything that is the platform's.
@@ -17,6 +17,10 @@ const NOBODY: u32 = 65_534;
 pub(super) const GRACE_S: u64 = 10;
 /// Slowest rate that a cluster's network holds an app to, in bits per second.
 const RATE_BPS_MIN: u64 = 1000;
+
+/// Annotations that tell a cluster's network what a pod may send, and may be sent, in bits per second.
+pub(super) const RATES: [&str; 2] =
+    ["kubernetes.io/egress-bandwidth", "kubernetes.io/ingress-bandwidth"];
 
 /// Kinds of objects, in the order in which they are made.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -106,6 +110,22 @@ pub(super) fn policy(spec: &Spec, ports: &[u16]) -> Value {
     })
 }
 
+/// What the pod of an instance is to say of its rates, by [`RATES`].
+pub(super) fn rates(spec: &Spec) -> [Option<String>; 2] {
+    [spec.network.sends_bps_max, spec.network.receives_bps_max]
+        .map(|bps| bps.map(|bps| bps.max(RATE_BPS_MIN).to_string()))
+}
+
+/// Has a pod that is there say these rates (RFC 7396).
+pub(super) fn with_rates(uid: &str, rates: [Option<String>; 2]) -> Value {
+    let annotations: Map<String, Value> = RATES
+        .iter()
+        .zip(rates)
+        .map(|(name, rate)| ((*name).to_owned(), rate.map_or(Value::Null, Value::from)))
+        .collect();
+    json!({ "metadata": { "uid": uid, "annotations": annotations } })
+}
+
 /// The pod: what the platform grants, no right of the cluster and no privilege, as Kubernetes' standard
 /// `restricted` wants it. It is started again by the platform, not by the machine.
 pub(super) fn pod(
@@ -140,9 +160,14 @@ pub(super) fn pod(
             json!({ "tcpSocket": { "port": port }, "periodSeconds": 1, "failureThreshold": 5 });
     }
     let mut metadata = metadata(spec);
-    if let Some(bps) = spec.network.sends_bps_max {
-        let bps = bps.max(RATE_BPS_MIN).to_string();
-        metadata["annotations"] = json!({ "kubernetes.io/egress-bandwidth": bps });
+    let rates = rates(spec);
+    if rates.iter().any(Option::is_some) {
+        metadata["annotations"] = RATES
+            .iter()
+            .zip(rates)
+            .filter_map(|(name, rate)| Some(((*name).to_owned(), Value::from(rate?))))
+            .collect::<Map<_, _>>()
+            .into();
     }
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
@@ -196,6 +221,7 @@ mod tests {
                 app: "10.96.8.1".parse().unwrap(),
                 answers_for: Vec::new(),
                 sends_bps_max: Some(1),
+                receives_bps_max: Some(2_000_000),
                 sends_apart: Vec::new(),
             },
             environment: vec!["MEC_CLIENT_SECRET=a=b".to_owned()],
@@ -225,9 +251,26 @@ mod tests {
         assert_eq!(pod["spec"]["nodeSelector"], json!({ "zone": "edge", "host": "north" }));
         assert_eq!(pod["spec"]["imagePullSecrets"], json!([{ "name": "registry" }]));
         assert_eq!(container["readinessProbe"]["tcpSocket"]["port"], 80);
-        assert_eq!(pod["metadata"]["annotations"]["kubernetes.io/egress-bandwidth"], "1000");
+        let rates = json!({
+            "kubernetes.io/egress-bandwidth": "1000", "kubernetes.io/ingress-bandwidth": "2000000",
+        });
+        assert_eq!(pod["metadata"]["annotations"], rates);
         assert!(!pod.to_string().contains("a=b"), "the secret is in the pod: {pod}");
         assert_eq!(secret(&spec())["stringData"]["MEC_CLIENT_SECRET"], "a=b");
+    }
+
+    #[test]
+    fn rates_that_are_no_more_are_taken_from_a_pod() {
+        let mut spec = spec();
+        spec.network.sends_bps_max = None;
+        let change = with_rates("u", rates(&spec));
+        let annotations = json!({
+            "kubernetes.io/egress-bandwidth": null, "kubernetes.io/ingress-bandwidth": "2000000",
+        });
+        assert_eq!(change["metadata"], json!({ "uid": "u", "annotations": annotations }));
+        spec.network.receives_bps_max = None;
+        let pod = pod(&spec, &Placing::default(), "d", [1, 1], &[]);
+        assert!(pod["metadata"].get("annotations").is_none(), "{pod}");
     }
 
     #[test]

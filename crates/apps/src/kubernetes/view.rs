@@ -4,7 +4,7 @@
 //! often than [`AGE_MAX`] says, and every look is answered from that.
 
 use super::client::{Client, ClusterError};
-use super::objects::{INSTANCE, KINDS, Kind, OURS};
+use super::objects::{INSTANCE, KINDS, Kind, OURS, RATES};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -42,6 +42,8 @@ pub(super) struct Object {
     pub(super) phase: Phase,
     /// Why it is not up, where the cluster says that.
     pub(super) words: Option<String>,
+    /// What a pod says of its rates, by [`RATES`].
+    pub(super) rates: [Option<String>; 2],
 }
 
 /// How far a pod is.
@@ -154,6 +156,7 @@ fn object(item: &Value) -> Object {
         finalizers: finalizers.map(text).collect(),
         phase: phase(&item["status"]),
         words: words(&item["status"]),
+        rates: RATES.map(|name| metadata["annotations"][name].as_str().map(str::to_owned)),
     }
 }
 
@@ -233,6 +236,7 @@ mod tests {
         let going = object(&json!({ "metadata": metadata }));
         assert_eq!((going.goes_within_s, going.uid.as_str()), (Some(10), "u"));
         assert_eq!(going.finalizers, ["example/hold"]);
-        assert_eq!(object(&json!({ "metadata": {} })).goes_within_s, None);
+        let other = object(&json!({ "metadata": { "annotations": { RATES[1]: "1M" } } }));
+        assert_eq!((other.goes_within_s, other.rates), (None, [None, Some("1M".to_owned())]));
     }
 }

@@ -127,11 +127,11 @@ fn node(path: &Path) -> Result<Value, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{Network, Package};
 
-    fn spec(apps: &Path, instance: &str, count: u64) -> Spec {
+    pub(in crate::oci) fn spec(apps: &Path, instance: &str, count: u64) -> Spec {
         let folder = apps.join(instance);
         fs::create_dir_all(&folder).unwrap();
         Spec {
@@ -155,6 +155,7 @@ mod tests {
                 app: [10, 99, 0, 2].into(),
                 answers_for: Vec::new(),
                 sends_bps_max: None,
+                receives_bps_max: None,
                 sends_apart: Vec::new(),
             },
             environment: Vec::new(),

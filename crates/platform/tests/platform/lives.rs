@@ -405,6 +405,38 @@ fn packets_are_led_to_no_app_in_a_cluster() {
 }
 
 #[test]
+fn what_an_app_may_be_sent_is_said_to_a_cluster_alone() {
+    for (reach, receives_bps_max) in [(Reach::Interface, None), (Reach::Service, Some(7000))] {
+        let mut setup = setup();
+        setup.place.as_mut().unwrap().reach = reach;
+        let mut world = World::with(Platform::new(setup).unwrap());
+        bring(&mut world);
+        let instance = make(&mut world);
+        let configured = json!({"appTrafficRule": []});
+        let configure = format!("{instance}/configure_platform_for_app");
+        world.ask("operator", "POST", &configure, &configured);
+        begin(&mut world, &instance, "instantiate", &here());
+        work(&mut world, well);
+        let id = instance.rsplit('/').next().unwrap();
+        for (direction, bits) in [("00", 5000), ("01", 3000), ("10", 4000)] {
+            let body = json!({
+                "appInsId": id, "requestType": 0, "fixedAllocation": bits.to_string(),
+                "allocationDirection": direction,
+            });
+            let made = world.ask("operator", "POST", "/bwm/v1/bw_allocations", &body).0;
+            assert_eq!(made.status, 201, "{made:?}");
+        }
+        world.now_ms += 5000;
+        let works = world.platform.works(world.now_ms);
+        let network = &works[0].spec.network;
+        assert_eq!(
+            (network.sends_bps_max, network.receives_bps_max),
+            (Some(9000), receives_bps_max)
+        );
+    }
+}
+
+#[test]
 fn an_app_that_ended_by_itself_has_no_rules_until_it_is_back() {
     let mut world = World::new();
     bring(&mut world);

@@ -4,7 +4,7 @@
 use super::{INSTANCES, OCCURRENCES, grants, state};
 use crate::api::{Share, apps, bounds, packages, shares};
 use crate::client::Client;
-use crate::life::{Kind, Life, Place, Run, disk_mib_max};
+use crate::life::{Kind, Life, Place, Reach, Run, disk_mib_max};
 use crate::platform::Setup;
 use freshet_apps::{Network, Package, SendsApart, Spec};
 use freshet_documents::problem::Problem;
@@ -31,6 +31,9 @@ pub(crate) fn spec(
         ("MEC_CLIENT_ID", instance.to_owned()),
         ("MEC_CLIENT_SECRET", setup.secret_of(instance)),
     ];
+    let [sends_bps_max, receives_bps_max] = bounds(tree).remove(instance).unwrap_or_default();
+    // Elsewhere it is the edge router that holds what clients send.
+    let receives_bps_max = receives_bps_max.filter(|_| place.reach == Reach::Service);
     Some(Spec {
         instance: instance.to_owned(),
         name: format!("mec-{}", instance.get(..12).unwrap_or(instance)),
@@ -51,7 +54,8 @@ pub(crate) fn spec(
             host: place.host_address(granted.slot),
             app: place.address(granted.slot),
             answers_for: answers_for(descriptor, life),
-            sends_bps_max: bounds(tree).get(instance).and_then(|[to_clients, _]| *to_clients),
+            sends_bps_max,
+            receives_bps_max,
             sends_apart: shares(tree, instance, "").filter_map(sends_apart).collect(),
         },
         environment: environment.map(|(name, value)| format!("{name}={value}")).to_vec(),
