@@ -102,6 +102,8 @@ fn config(spec: &Spec, image: &Image, devices: &[Value]) -> Value {
                 { "type": "network", "path": network::path(&spec.name) },
             ],
             "devices": devices,
+            // Ports below 1024 are no privilege in a network of its own, and images name users that serve them.
+            "sysctl": { "net.ipv4.ip_unprivileged_port_start": "0" },
             "maskedPaths": MASKED,
             "readonlyPaths": READ_ONLY,
             "seccomp": {
@@ -110,4 +112,28 @@ fn config(spec: &Spec, image: &Image, devices: &[Value]) -> Value {
             },
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oci::devices::tests::spec;
+
+    #[test]
+    fn whoever_an_app_runs_as_serves_any_port_and_gains_nothing() {
+        let apps = tempfile::tempdir().unwrap();
+        let image = Image { user: [1000, 1000], ..Image::default() };
+        let config = config(&spec(apps.path(), "a", 0), &image, &[]);
+        let linux = &config["linux"];
+        assert_eq!(linux["sysctl"], json!({ "net.ipv4.ip_unprivileged_port_start": "0" }));
+        // It is of the app's own network.
+        let namespaces = linux["namespaces"].as_array().unwrap();
+        assert!(namespaces.iter().any(|one| one["type"] == "network" && one["path"].is_string()));
+        let process = &config["process"];
+        assert_eq!(process["user"], json!({ "uid": 1000, "gid": 1000 }));
+        assert_eq!(
+            (&process["noNewPrivileges"], &process["capabilities"]["ambient"]),
+            (&json!(true), &json!([]))
+        );
+    }
 }
