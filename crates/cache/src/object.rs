@@ -82,6 +82,12 @@ impl StoredHead {
     pub fn etag(&self) -> Option<&[u8]> {
         self.fields.get("etag").filter(|_| self.etag_holds)
     }
+
+    /// The `ETag` the bytes came with. An origin that compares texts knows no other, and answers with all of them.
+    pub fn etag_as_it_came(&self) -> Option<&[u8]> {
+        let etag = self.etag()?;
+        Some(etag.strip_prefix(b"W/").filter(|_| self.form.weakened).unwrap_or(etag))
+    }
 }
 
 /// How a body is kept, where that is not just as it came. What it means is for the node to know.
@@ -98,6 +104,8 @@ pub struct Form {
     pub any_coding: bool,
     /// One of several codings it is kept in: the one that `Accept-Encoding` names first selects it.
     pub by_coding: bool,
+    /// With an `ETag` that was strong as it came, and is weak as the bytes are others.
+    pub weakened: bool,
 }
 
 impl Form {
@@ -108,6 +116,7 @@ impl Form {
             | u8::from(self.recoded) << 2
             | u8::from(self.any_coding) << 3
             | u8::from(self.by_coding) << 4
+            | u8::from(self.weakened) << 5
     }
 
     /// From [`Form::bits`]; others are ignored.
@@ -118,6 +127,7 @@ impl Form {
             recoded: bits & 4 != 0,
             any_coding: bits & 8 != 0,
             by_coding: bits & 16 != 0,
+            weakened: bits & 32 != 0,
         }
     }
 }

@@ -5,12 +5,16 @@ use freshet_cache::Form;
 use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 
-/// Makes an entity tag weak: a coded body is not byte for byte the same (RFC 9110 §8.8.1).
-pub fn weaken_etag(fields: &mut Fields) {
+/// Makes an entity tag weak: a coded body is not byte for byte the same (RFC 9110 §8.8.1). Whether it
+/// was strong.
+pub fn weaken_etag(fields: &mut Fields) -> bool {
     let strong = fields.get("etag").filter(|tag| !tag.starts_with(b"W/"));
-    if let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) {
+    let weak = strong.map(|tag| [b"W/", tag].concat());
+    let was_strong = weak.is_some();
+    if let Some(weak) = weak {
         fields.set("ETag", weak);
     }
+    was_strong
 }
 
 /// Takes away what is a sum of the bytes as they came (RFC 9530 §2, §3; RFC 1864): of others it would be
@@ -42,8 +46,9 @@ pub fn remove_content_fields(fields: &mut Fields) {
 }
 
 /// Says that the bytes are others than those that came, though they mean the same.
-pub fn note_other_bytes(fields: &mut Fields) {
-    weaken_etag(fields);
+pub fn note_other_bytes(fields: &mut Fields, form: &mut Form) {
+    form.recoded = true;
+    form.weakened |= weaken_etag(fields);
     remove_digests(fields);
 }
 
@@ -73,8 +78,8 @@ pub fn apply(filters: &[Filter], fields: &mut Fields, form: &mut Form) -> Vec<Fi
         match *filter {
             Filter::Unpack(coding) if now == Some(coding) => {
                 fields.remove("content-encoding");
-                note_other_bytes(fields);
-                (form.gzip, form.recoded) = (false, true);
+                note_other_bytes(fields, form);
+                form.gzip = false;
             }
             Filter::Check(coding) if now == Some(coding) => {
                 vary_by_encoding(fields);
@@ -98,8 +103,8 @@ pub fn apply(filters: &[Filter], fields: &mut Fields, form: &mut Form) -> Vec<Fi
 fn put_on(coding: Coding, fields: &mut Fields, form: &mut Form) {
     fields.set("Content-Encoding", coding.name());
     vary_by_encoding(fields);
-    note_other_bytes(fields);
-    (form.gzip, form.recoded) = (coding == Coding::Gzip, true);
+    note_other_bytes(fields, form);
+    form.gzip = coding == Coding::Gzip;
 }
 
 /// The filters for what a policy wants done, where it names none itself.
@@ -194,6 +199,6 @@ mod tests {
             (field("etag"), field("vary")),
             (Some("W/\"a\""), Some("Cookie, Accept-Encoding"))
         );
-        assert_eq!(form, Form { gzip: true, recoded: true, ..Form::default() });
+        assert_eq!(form, Form { gzip: true, recoded: true, weakened: true, ..Form::default() });
     }
 }

@@ -1,7 +1,7 @@
 //! Which fields of a response are stored, and what a later response changes in them (RFC 9111
 //! §3.1, §3.2, §4.3.4, §4.3.5).
 
-use crate::conditional::{strong_eq, weak_eq};
+use crate::conditional::weak_eq;
 use crate::fields::Fields;
 use crate::freshness::{Received, SetCookie, Settings, Storability, storability};
 use crate::message::Method;
@@ -63,10 +63,13 @@ fn strips_cookies(settings: &Settings) -> bool {
 
 /// Whether a 304 is about this stored response (§4.3.3): its validators are the stored ones. A
 /// cache that gets another one asks again without conditions.
+///
+/// Where one of two tags is weak they are compared weakly, as the origin did (RFC 9110 §13.1.2), though §4.3.4
+/// would have a strong one in the 304 select strong ones only: that tells one of several stored responses from
+/// others, and here only one was asked about. nginx weakens the tag of what it packs, and not that of its 304.
 pub fn validates(stored: &Fields, not_modified: &Fields) -> bool {
     if let Some(tag) = not_modified.get("ETag") {
-        let same = if tag.starts_with(b"W/") { weak_eq } else { strong_eq };
-        return stored.get("ETag").is_some_and(|stored| same(stored, tag));
+        return stored.get("ETag").is_some_and(|stored| weak_eq(stored, tag));
     }
     match (not_modified.get("Last-Modified"), stored.get("Last-Modified")) {
         (Some(new), Some(old)) => new == old || date::parse(new) == date::parse(old),
@@ -295,7 +298,8 @@ mod tests {
         assert!(ok(&[("Last-Modified", EARLIER)]));
         assert!(!ok(&[("ETag", "\"y\"")]) && !ok(&[("Last-Modified", NOW_TEXT)]));
         let weak = fields(&[("ETag", "W/\"x\"")]);
-        assert!(!validates(&weak, &fields(&[("ETag", "\"x\"")])));
+        assert!(validates(&weak, &fields(&[("ETag", "\"x\"")])));
+        assert!(!validates(&weak, &fields(&[("ETag", "\"y\"")])));
         assert!(!validates(&Fields::new(), &fields(&[("Last-Modified", EARLIER)])));
     }
 

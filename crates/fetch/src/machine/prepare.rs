@@ -49,7 +49,10 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
             // there by now and older, it would be taken for the error's where any is believed.
             let says_so = head.status == 200 || !task.site.semantics.trusts_any_304;
             // An `ETag` that is not of the bytes would be confirmed for what nobody has.
-            let etag = head.etag().filter(|_| says_so);
+            let etag = match task.site.semantics.trusts_any_304 {
+                true => head.etag().filter(|_| says_so),
+                false => head.etag_as_it_came(),
+            };
             let modified = head.fields.get("last-modified").filter(|_| says_so);
             conditional::validate(&mut request.fields, etag, modified);
         });

@@ -10,6 +10,7 @@ use freshet_cache::{Key, Object, ObjectSpec, Selecting, StoredHead, Ticket, Use}
 use freshet_content::chain::{Chain, Stage};
 use freshet_content::heads::{forbids_change, note_other_bytes};
 use freshet_http::coding::Coding;
+use freshet_http::conditional::weak_eq;
 use freshet_site::policy::ClientTask;
 use freshet_store::Body;
 use freshet_worker::keepers::objective_of;
@@ -19,7 +20,8 @@ use std::sync::Arc;
 use tokio::task::spawn_local;
 
 /// Makes of a stored response in another coding the one this request is to get, and puts it into the
-/// index while it is made. `classify` says what a response is good for.
+/// index while it is made, in the place of a `stale` one that was made here. `classify` says what a response is
+/// good for.
 ///
 /// # Errors
 /// The ticket, where there is nothing to make it of.
@@ -28,12 +30,15 @@ pub fn recode(
     task: &ClientTask,
     key: &Arc<Key>,
     ticket: Ticket,
+    stale: Option<&Object>,
     classify: impl Fn(&Arc<Object>) -> Use,
 ) -> Result<(), Ticket> {
     let coding = Coding::first(&task.request.fields);
     let known = worker.shared.cache.peek(key).variants;
     let serves = |object: &&Arc<Object>| {
-        differs_in_coding_only(object, task) && classify(object) == Use::Serve
+        differs_in_coding_only(object, task)
+            && classify(object) == Use::Serve
+            && stale.is_none_or(|stale| took_over_from(object, stale))
     };
     let Some(object) = known.iter().find(serves) else { return Err(ticket) };
     let stored = object.head();
@@ -101,12 +106,22 @@ fn differs_in_coding_only(object: &Object, task: &ClientTask) -> bool {
         })
 }
 
+/// Whether a response is what an origin has now in the place of a stale one that was put under its coding here.
+/// Where it may be the same, to ask whether it is costs less than to pack it again.
+fn took_over_from(newer: &Object, stale: &Object) -> bool {
+    let (newer, stale) = (newer.head(), stale.head());
+    let tags = newer.etag_as_it_came().zip(stale.etag_as_it_came());
+    stale.form.recoded
+        && newer.freshness.received > stale.freshness.received
+        && tags.is_some_and(|(newer, stale)| !weak_eq(newer, stale))
+}
+
 fn recoded(stored: &StoredHead, coding: Coding) -> StoredHead {
     let mut head = stored.clone();
     head.fields.set("Content-Encoding", coding.name());
-    note_other_bytes(&mut head.fields);
+    note_other_bytes(&mut head.fields, &mut head.form);
     head.etag_holds = true;
     head.fields = std::mem::take(&mut head.fields).compact();
-    (head.form.gzip, head.form.recoded) = (coding == Coding::Gzip, true);
+    head.form.gzip = coding == Coding::Gzip;
     head
 }

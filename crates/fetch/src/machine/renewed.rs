@@ -28,13 +28,22 @@ impl Asked {
         self.worker.stats.revalidated.increment();
         let mut stored = (*object.head()).clone();
         let mut head = head.clone();
+        let semantics = self.plan.site.semantics;
         if stored.form.recoded {
             // It is about the body as it came; ours is under another coding.
             head.fields.remove("content-encoding");
-            heads::note_other_bytes(&mut head.fields);
+            heads::remove_digests(&mut head.fields);
             if head.fields.contains("vary") {
                 heads::vary_by_encoding(&mut head.fields);
             }
+        }
+        let is_weak = |stored: &StoredHead| {
+            let tag = stored.fields.get("etag");
+            tag.is_some_and(|tag| tag.starts_with(b"W/"))
+        };
+        if stored.form.recoded || (is_weak(&stored) && !semantics.trusts_any_304) {
+            // What was confirmed is what is stored, whose bytes need not be those of the strong tag.
+            heads::weaken_etag(&mut head.fields);
         }
         if head.fields.contains("via") {
             self.pass_on(head.version, &mut head.fields);
@@ -69,10 +78,10 @@ impl Asked {
         let reason = match answer.uncacheable {
             // The policy forbids what the answer allows.
             Some(why) if reason == Reason::HitRevalidated => why,
-            None if self.plan.site.semantics.trusts_any_304 => Reason::HitRevalidated,
+            None if semantics.trusts_any_304 => Reason::HitRevalidated,
             _ => reason,
         };
-        if self.plan.site.semantics.trusts_any_304 && !self.comes_to_its_end(object.body()).await {
+        if semantics.trusts_any_304 && !self.comes_to_its_end(object.body()).await {
             // Nobody is to be given what was confirmed and breaks off all the same.
             self.worker.stats.fetches_failed.increment();
             self.note_closed(self.closing);

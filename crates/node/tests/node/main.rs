@@ -42,6 +42,7 @@ mod range;
 mod rate_limits;
 mod readers;
 mod reload;
+mod revalidation;
 mod rules;
 mod shares;
 mod siblings;

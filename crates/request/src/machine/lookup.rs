@@ -146,10 +146,10 @@ impl Machine<'_> {
                         Ok(()) => continue,
                         Err(ticket) => ticket,
                     };
-                    let is_other = matches!(why, MissWhy::VaryMiss);
+                    let is_other = matches!(why, MissWhy::VaryMiss | MissWhy::Stale);
                     let ticket = if is_other && std::mem::take(&mut may_recode) {
                         let asked = Asked::new(&self.task, fence, collapsed);
-                        match self.recode(&key, ticket, &asked) {
+                        match self.recode(&key, ticket, stale.as_deref(), &asked) {
                             Ok(()) => continue,
                             Err(ticket) => ticket,
                         }
@@ -212,8 +212,14 @@ impl Machine<'_> {
     }
 
     /// Makes the response of one that is stored in another coding.
-    fn recode(&self, key: &Arc<Key>, ticket: Ticket, asked: &Asked<'_>) -> Result<(), Ticket> {
-        freshet_fetch::recode(self.worker, &self.task, key, ticket, |object| {
+    fn recode(
+        &self,
+        key: &Arc<Key>,
+        ticket: Ticket,
+        stale: Option<&Object>,
+        asked: &Asked<'_>,
+    ) -> Result<(), Ticket> {
+        freshet_fetch::recode(self.worker, &self.task, key, ticket, stale, |object| {
             if self.forget_banned(object) { Use::Ignore } else { asked.classify(object) }
         })
     }
@@ -398,6 +404,7 @@ impl Machine<'_> {
 
     /// A fetch failed: a stale object helps where it may, else the client is told.
     pub(super) fn failed(&mut self, failure: &Failure, stale: Option<Arc<Object>>) -> State {
+        eprintln!("DEBUG {:?} {:?}", stale.as_ref().map(|s| (s.is_indexed(), may_serve_on_error(s, self.task.now), s.freshness())), failure);
         // What was purged meanwhile is not old but wrong.
         let stale = stale.filter(|object| object.is_indexed() && !self.refuses(object));
         let stale = stale.filter(|object| may_serve_on_error(object, self.task.now));

@@ -272,11 +272,12 @@ mod tests {
 
     #[test]
     fn one_of_several_codings_comes_back_as_that() {
-        let form = Form { recoded: true, by_coding: true, ..Form::default() };
+        let form = Form { recoded: true, by_coding: true, weakened: true, ..Form::default() };
         let request: Fields = [("Accept-Encoding", "br, gzip")].into_iter().collect();
         let written = write(b"k", &StoredHead { form, ..head() }, &request);
         let read = read(&written).expect("it was just written");
         assert_eq!((read.head.form, read.head.scheme_bound), (form, Some(Scheme::Https)));
+        assert_eq!(read.head.etag_as_it_came(), Some(&b"\"a\""[..]));
         let variation = read.variation.expect("it varies");
         assert_eq!(variation.rule.key(&request), variation.key);
         assert_ne!(variation.rule.key(&Fields::new()), variation.key);
