@@ -47,7 +47,9 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
         && request.fields.contains("origin")
         && request.fields.contains("access-control-request-method");
     let (status, local) = match location {
-        Some((status, to)) => (Some(status), Some(Local::Redirect(to))),
+        // Only clients of HTTP/1.0 may leave it out, and a place without one is none.
+        Some(Led::NeedsHost) => (Some(400), None),
+        Some(Led::To(status, to)) => (Some(status), Some(Local::Redirect(to))),
         None if rules.cors.is_some() && is_preflight => (Some(204), Some(Local::Preflight)),
         None => (None, None),
     };
@@ -63,11 +65,19 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
     status
 }
 
-/// Where a rule sends a request in place of an answer, and with which status.
-fn redirect(rules: &Rules, request: &RequestHead) -> Option<(u16, String)> {
+/// What a rule does with a request in place of an answer.
+enum Led {
+    /// Sends it there, with this status.
+    To(u16, String),
+    /// Names the host the request came to, which it does not say.
+    NeedsHost,
+}
+
+fn redirect(rules: &Rules, request: &RequestHead) -> Option<Led> {
     rules.redirects.iter().find_map(|rule| {
         let to = location(rule, request.scheme, &request.authority, &request.target)?;
-        Some((rule.status, to))
+        let is_nowhere = request.authority.is_empty() && rule.to.contains("{host}");
+        Some(if is_nowhere { Led::NeedsHost } else { Led::To(rule.status, to) })
     })
 }
 

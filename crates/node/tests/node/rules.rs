@@ -1,6 +1,6 @@
 //! Redirects, paths, fields and CORS by the rules of a site.
 
-use crate::client::{get, get_with, request};
+use crate::client::{Client, get, get_with, request};
 use crate::harness::{Setup, run};
 use crate::origin::{Origin, Request, response};
 
@@ -77,6 +77,14 @@ fn redirects_go_where_they_say() {
         assert_eq!(answer.status, 301);
         let location = answer.field("location").unwrap();
         assert!(location.starts_with("https://") && location.ends_with("/secure"), "{location}");
+        // Who does not say which host it means cannot be sent to it.
+        let mut client = Client::to(&node).await;
+        client.send("GET /secure HTTP/1.0\r\n\r\n").await;
+        let answer = client.answer("GET").await;
+        assert_eq!((answer.status, answer.field("location")), (400, None));
+        let mut client = Client::to(&node).await;
+        client.send("GET /old/a HTTP/1.0\r\n\r\n").await;
+        assert_eq!(client.answer("GET").await.field("location"), Some("/new/a"));
         assert_eq!(origin.count(), 0);
     });
 }
