@@ -54,7 +54,8 @@ pub trait AsksClients: fmt::Debug + Send + Sync {
 }
 
 /// Asks for certificates by the name a client asked for, and takes any whose key the client has. Whose
-/// it has to be is for the site to say, which is known with a request only.
+/// it has to be is for the site to say, which is known with a request only: it refuses one of a version that
+/// cannot be verified, of which nothing is asked here.
 #[derive(Debug)]
 pub(crate) struct BySite {
     asks: Arc<dyn AsksClients>,
@@ -67,6 +68,12 @@ impl BySite {
 
     fn algorithms() -> &'static WebPkiSupportedAlgorithms {
         &provider().signature_verification_algorithms
+    }
+
+    /// Whether [`Authorities::verify`] refuses a certificate whoever has signed it: only version 3 says what it may
+    /// be used for. A client that shows another is told so by the answer to its request, not by an alert.
+    fn is_of_other_version(certificate: &CertificateDer<'_>) -> bool {
+        matches!(EndEntityCert::try_from(certificate), Err(webpki::Error::UnsupportedCertVersion))
     }
 }
 
@@ -103,6 +110,9 @@ impl ClientCertVerifier for BySite {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        if Self::is_of_other_version(certificate) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         rustls::crypto::verify_tls12_signature(message, certificate, signed, Self::algorithms())
     }
 
@@ -112,6 +122,9 @@ impl ClientCertVerifier for BySite {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        if Self::is_of_other_version(certificate) {
+            return Ok(HandshakeSignatureValid::assertion());
+        }
         rustls::crypto::verify_tls13_signature(message, certificate, signed, Self::algorithms())
     }
 

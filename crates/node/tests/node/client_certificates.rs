@@ -9,6 +9,7 @@ use freshet_config::Document;
 use freshet_config::settings::Settings;
 use freshet_net::tls::client::{ClientOptions, Identity, client_config};
 use rustls::ClientConfig;
+use std::process::Command;
 use std::sync::Arc;
 
 /// A node with sites `closed.test`, `half.test` and `open.test`, of which the first wants certificates
@@ -250,4 +251,34 @@ fn what_cannot_be_is_refused() {
     let wrong = freshet_node::configured::draft(settings, None).err().unwrap();
     assert!(wrong[0].message.starts_with("client_ca: /none: No such file"), "{wrong:?}");
     assert!(wrong[0].place.span().is_some());
+}
+
+#[test]
+fn a_certificate_of_version_1_is_refused_with_an_answer() {
+    run(async {
+        let world = World::new();
+        let node = world.setup("").start();
+        let at = |file: &str| world.clients.path(file).display().to_string();
+        let of = async |program: &'static str, arguments: String| {
+            let arguments: Vec<_> = arguments.split(' ').map(str::to_owned).collect();
+            let run = move || Command::new(program).args(arguments).output();
+            let output = tokio::task::spawn_blocking(run).await.unwrap().unwrap();
+            assert!(output.status.success(), "{program}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let (key, request, made) = (at("old.key"), at("old.csr"), at("old.pem"));
+        let curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=old";
+        of("openssl", format!("req {curve} -keyout {key} -out {request}")).await;
+        of("openssl", format!("x509 -req -in {request} -signkey {key} -out {made}")).await;
+        let port = node.address().port();
+        for (name, status) in [("closed.test", "403"), ("half.test", "403"), ("open.test", "200")] {
+            for version in ["--tls-max 1.2", "--tlsv1.3"] {
+                let arguments = format!(
+                    "-sk --http1.1 {version} --cert {made} --key {key} -o /dev/null -w %{{http_code}} \
+                     --resolve {name}:{port}:127.0.0.1 https://{name}:{port}/"
+                );
+                assert_eq!(of("curl", arguments).await, status, "{name} {version}");
+            }
+        }
+    });
 }
