@@ -404,7 +404,6 @@ impl Machine<'_> {
 
     /// A fetch failed: a stale object helps where it may, else the client is told.
     pub(super) fn failed(&mut self, failure: &Failure, stale: Option<Arc<Object>>) -> State {
-        eprintln!("DEBUG {:?} {:?}", stale.as_ref().map(|s| (s.is_indexed(), may_serve_on_error(s, self.task.now), s.freshness())), failure);
         // What was purged meanwhile is not old but wrong.
         let stale = stale.filter(|object| object.is_indexed() && !self.refuses(object));
         let stale = stale.filter(|object| may_serve_on_error(object, self.task.now));
