@@ -5,7 +5,7 @@ use super::directives::Directives;
 use super::limits::{LATE_LIFETIME_MAX, PARTS_LIFETIME_MAX, TARGETS_OF_PARTS};
 use freshet_base::clock::UnixMillis;
 use freshet_config::storage::Storage;
-use freshet_http::freshness::{Freshness, LifetimeSource};
+use freshet_http::freshness::{Freshness, Given, InPlaceOf, LifetimeSource, Storability};
 use freshet_http::reason::Reason;
 use freshet_media::cmsd::Static;
 use freshet_media::{Class, Kind};
@@ -43,7 +43,6 @@ pub struct Advice {
 }
 
 /// How an answer is to be kept, as far as it is known before its policy sees it.
-#[derive(Debug)]
 pub struct Keeping<'a> {
     /// How long it is fresh, and what is allowed afterwards.
     pub freshness: &'a mut Freshness,
@@ -53,6 +52,8 @@ pub struct Keeping<'a> {
     pub storage: &'a mut Storage,
     /// How long it is kept beyond that, where that is known.
     pub keep: &'a mut Option<Duration>,
+    /// How it would be kept with a lifetime that is given to it, and with all else that its origin says.
+    pub judge: &'a dyn Fn(Given) -> Storability,
 }
 
 impl Advice {
@@ -102,11 +103,18 @@ impl Advice {
         } else {
             about.target / 2
         };
+        // An MPD may want to be asked again in minutes, and a packager that starts again writes another one.
+        let lifetime_unsaid = match about.refresh {
+            Some(_) if !about.target.is_zero() => {
+                lifetime_max.min((about.target / 2).max(REFRESH_MIN))
+            }
+            _ => lifetime_max,
+        };
         Some(Self {
             class: Some(about.class),
             reason: Reason::MediaLive,
             lifetime_max,
-            lifetime_unsaid: lifetime_max,
+            lifetime_unsaid,
             // Together with its lifetime no longer than a player waits for the next segment.
             stale_max: lifetime_max.min(about.target / 2),
             // What it names is gone then.
@@ -189,32 +197,35 @@ impl Advice {
     pub fn apply(&self, mut answer: Keeping<'_>, overrides: bool, now: UnixMillis) {
         match self.reason {
             Reason::MediaLate => {}
-            Reason::MediaKey if answer.freshness.source != LifetimeSource::Heuristic => {}
+            Reason::MediaKey if !is_unsaid(answer.freshness) => {}
             Reason::MediaKey => *answer.freshness = Freshness::from_policy(now, Duration::ZERO),
             _ => self.allow(&mut answer, overrides && self.kind == Some(Kind::Playlist), now),
         }
         self.shorten(answer.freshness, now);
-        self.place(answer.storage, answer.keep);
+        self.place(answer.storage, answer.keep, answer.freshness, now);
     }
 
     /// Gives the lifetime about which the origin says nothing, or nothing that counts: a guess knows
-    /// less than the channel does.
+    /// less than the channel does. What else it says stands, as that it is to be asked before each use.
     fn allow(&self, answer: &mut Keeping<'_>, overrides: bool, now: UnixMillis) {
-        let is_free = match answer.uncacheable {
-            Some(Reason::NoFreshness) => true,
-            Some(Reason::NoCacheNoValidator | Reason::NoStore | Reason::StaleOnArrival) => {
-                overrides
+        let freshness = &*answer.freshness;
+        let in_place_of = match answer.uncacheable {
+            Some(Reason::NoFreshness) => InPlaceOf::Silence,
+            Some(Reason::NoCacheNoValidator | Reason::NoStore | Reason::StaleOnArrival)
+                if overrides =>
+            {
+                InPlaceOf::Everything
             }
-            Some(_) => false,
-            None => {
-                let freshness = &*answer.freshness;
-                freshness.source == LifetimeSource::Heuristic
-                    || overrides && (freshness.no_cache || freshness.ttl_ms(now) <= 0)
+            None if overrides && (freshness.no_cache || freshness.ttl_ms(now) <= 0) => {
+                InPlaceOf::Everything
             }
+            None if is_unsaid(freshness) => InPlaceOf::Silence,
+            Some(_) | None => return,
         };
-        if is_free {
+        let given = Given { lifetime: self.lifetime_unsaid, in_place_of };
+        if let Storability::Store(freshness) = (answer.judge)(given) {
             *answer.uncacheable = None;
-            *answer.freshness = Freshness::from_policy(now, self.lifetime_unsaid);
+            *answer.freshness = freshness;
         }
     }
 
@@ -237,11 +248,24 @@ impl Advice {
         knobs.keep = self.keep.map_or(knobs.keep, |keep| knobs.keep.min(keep.as_secs_f64()));
     }
 
-    /// Says where it is kept, and that it leaves when it is of no use any more.
-    pub fn place(&self, storage: &mut Storage, keep: &mut Option<Duration>) {
+    /// Says where it is kept, and that it leaves when it is of no use any more: until then it can be validated.
+    pub fn place(
+        &self,
+        storage: &mut Storage,
+        keep: &mut Option<Duration>,
+        freshness: &Freshness,
+        now: UnixMillis,
+    ) {
         if self.is_memory_only && *storage == Storage::Configured {
             *storage = Storage::Memory;
         }
-        *keep = keep.or(self.keep);
+        let stale = freshness.fresh_until().plus(freshness.stale_while_revalidate());
+        let is_of_use = now.plus(self.lifetime_max).since(stale);
+        *keep = keep.or_else(|| self.keep.map(|keep| keep.max(is_of_use)));
     }
+}
+
+/// Whether an origin has said nothing of how long an answer is fresh.
+fn is_unsaid(freshness: &Freshness) -> bool {
+    matches!(freshness.source, LifetimeSource::Heuristic | LifetimeSource::None)
 }

@@ -94,8 +94,8 @@ pub(super) const LATE_LIFETIME_MAX: Duration = Duration::from_secs(1);
 /// kept: "Reduce latency with HLS Blocking Playlist Reload", Apple, WWDC 2020.
 pub(super) const TARGETS_OF_PARTS: u32 = 6;
 
-/// Target durations for which an answer is waited for that an origin holds back until there is news
-/// (draft-pantos-hls-rfc8216bis §6.2.5.2).
+/// Target durations for which an answer is waited for: a packager may hold one back for as long until there is news
+/// (draft-pantos-hls-rfc8216bis §6.2.5.2), and what is later than that is of no use to players.
 pub(super) const TARGETS_OF_WAIT: u32 = 3;
 
 /// Target durations of an old playlist that a player that begins with it plays before it stands still: so

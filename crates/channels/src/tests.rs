@@ -7,7 +7,12 @@ use super::*;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, Secret};
 use freshet_config::storage::Storage;
-use freshet_http::freshness::{Freshness, LifetimeSource};
+use freshet_http::date;
+use freshet_http::fields::Fields;
+use freshet_http::freshness::{
+    Freshness, Given, LifetimeSource, Received, Reuse, Settings, Storability, storability,
+};
+use freshet_http::message::Method;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::{Class, Edge, Format, Manifest, read};
@@ -93,12 +98,15 @@ struct Answer {
     storage: Storage,
     keep: Option<Duration>,
     media: Option<Advice>,
+    fields: Fields,
 }
 
 fn apply(advice: &Advice, answer: &mut Answer, overrides: bool, now: UnixMillis) {
     answer.media = Some(*advice);
-    let Answer { freshness, uncacheable, storage, keep, .. } = answer;
-    advice.apply(Keeping { freshness, uncacheable, storage, keep }, overrides, now);
+    let Answer { freshness, uncacheable, storage, keep, fields, status, .. } = answer;
+    let judge = |given| judge(*status, fields, Some(given), now);
+    let kept = Keeping { freshness, uncacheable, storage, keep, judge: &judge };
+    advice.apply(kept, overrides, now);
 }
 
 fn answer(status: u16, seconds: u64) -> Answer {
@@ -110,7 +118,38 @@ fn answer(status: u16, seconds: u64) -> Answer {
         storage: Storage::default(),
         keep: None,
         media: None,
+        fields: Fields::default(),
     }
+}
+
+/// As a node judges what comes with these fields.
+fn judge(status: u16, response: &Fields, given: Option<Given>, now: UnixMillis) -> Storability {
+    let received = Received {
+        method: &Method::Get,
+        request: &Fields::default(),
+        status,
+        response,
+        request_time: now,
+        response_time: now,
+        authority: "example.com",
+        target: "/",
+    };
+    let windows = Duration::from_secs(60);
+    let settings = Settings { given, default_grace: windows, ..Settings::default() };
+    storability(&received, &settings)
+}
+
+/// What came with these fields.
+fn came(fields: &[(&str, &str)], now: UnixMillis) -> Answer {
+    let mut all = Fields::default();
+    for (name, value) in fields {
+        all.append(name, *value);
+    }
+    let (freshness, uncacheable) = match judge(200, &all, None, now) {
+        Storability::Store(freshness) => (freshness, None),
+        Storability::Refuse(reason) => (Freshness::from_policy(now, Duration::ZERO), Some(reason)),
+    };
+    Answer { freshness, uncacheable, fields: all, ..answer(200, 0) }
 }
 
 fn class_of(answer: &Answer) -> Option<Class> {
@@ -218,6 +257,76 @@ fn a_segment_without_a_lifetime_stays_as_long_as_it_is_of_use() {
         assert!(advised(&channels, "/c/14.m4s", &mut guessed, NOW));
         assert_eq!(guessed.uncacheable, why, "an error that says nothing is not kept");
     }
+}
+
+#[test]
+fn a_channel_gives_a_lifetime_only_where_its_origin_says_nothing_of_that() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let date = |at| {
+        let mut out = Vec::new();
+        date::write(at, &mut out);
+        String::from_utf8(out).unwrap()
+    };
+    let (now, earlier) = (date(NOW), date(UnixMillis(NOW.0 - 3_600_000)));
+    let modified = ("Last-Modified", &*earlier);
+    for (target, seconds) in [("/c/14.m4s", 22), ("/c/v.m3u8", 1)] {
+        // Just written, known by its tag alone, with nothing at all, and with what says nothing of it.
+        for fields in [
+            &[modified][..],
+            &[("Date", &*now), ("Last-Modified", &*now)],
+            &[("ETag", "\"a\"")],
+            &[],
+            &[("Cache-Control", "public")],
+        ] {
+            let mut answer = came(fields, NOW);
+            assert!(advised(&channels, target, &mut answer, NOW));
+            let freshness = &answer.freshness;
+            assert_eq!((answer.uncacheable, freshness.lifetime().as_secs()), (None, seconds));
+            assert!(freshness.stale_if_error() >= Duration::from_secs(2), "{target} {fields:?}");
+            assert!(freshness.stale_while_revalidate() > Duration::ZERO, "{target} {fields:?}");
+        }
+        // What it says of its use stands.
+        let mut asked = came(&[("Cache-Control", "no-cache"), modified], NOW);
+        assert!(advised(&channels, target, &mut asked, NOW));
+        assert_eq!(asked.freshness.reuse(NOW), Reuse::MustValidate, "{target}");
+        let mut soon = came(&[("Cache-Control", "max-age=0"), modified], NOW);
+        assert!(advised(&channels, target, &mut soon, NOW));
+        for one in [asked, soon] {
+            let kept_until = one.freshness.fresh_until().plus(one.keep.unwrap());
+            let stale = one.freshness.stale_while_revalidate();
+            let until = after(if seconds == 1 { 10 } else { seconds } * 1000);
+            assert!(kept_until.plus(stale) >= until, "it can be validated");
+        }
+        let mut strict = came(&[("Cache-Control", "must-revalidate"), modified], NOW);
+        assert!(advised(&channels, target, &mut strict, NOW));
+        assert_eq!(strict.freshness.lifetime().as_secs(), seconds);
+        assert_eq!(strict.freshness.stale_if_error(), Duration::ZERO);
+        assert_eq!(strict.freshness.reuse(after(60_000)), Reuse::MustValidate);
+        let mut old = came(&[("Age", "100"), modified], NOW);
+        assert!(advised(&channels, target, &mut old, NOW));
+        assert_eq!(old.freshness.age(NOW).as_secs(), 100);
+        assert_eq!(old.freshness.ttl_ms(NOW), seconds as i64 * 1000);
+        let refused = [("Cache-Control", "no-store"), ("Cache-Control", "private")];
+        for one in refused {
+            let mut answer = came(&[one, modified], NOW);
+            assert!(advised(&channels, target, &mut answer, NOW));
+            assert!(answer.uncacheable.is_some(), "{one:?}");
+        }
+    }
+}
+
+#[test]
+fn a_site_that_overrides_keeps_nothing_of_who_has_said_who_it_is() {
+    let channels = Channels::default();
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let belongs = channels.of(&key("/c/v.m3u8"), NOW).unwrap();
+    let advice = Advice::of(belongs, "/c/v.m3u8", 200, NOW).unwrap();
+    let refuse = |_: Given| Storability::Refuse(Reason::Authorization);
+    let mut answer = Answer { uncacheable: Some(Reason::NoStore), ..answer(200, 0) };
+    let Answer { freshness, uncacheable, storage, keep, .. } = &mut answer;
+    advice.apply(Keeping { freshness, uncacheable, storage, keep, judge: &refuse }, true, NOW);
+    assert_eq!(answer.uncacheable, Some(Reason::NoStore));
 }
 
 #[test]
@@ -387,7 +496,10 @@ fn a_reload_is_answered_by_what_is_further() {
     // A version that comes late does not take the place of one that is further.
     note(&channels, "/c/v.m3u8?_HLS_msn=15&_HLS_part=0", &version(1), Format::Hls, after(10));
     assert_eq!(reload(asked(15, Some(1), Skip::Nothing), after(10)), newest);
-    assert_eq!(channels.wait_of(&id), Some(Duration::from_secs(6)));
+    let Some(Belongs::Manifest(about)) = channels.of(&id, after(10)) else {
+        panic!("it is a channel's")
+    };
+    assert_eq!(about.late_max(), Some(Duration::from_secs(6)));
     // What leaves out segments is no answer to who may be without date ranges, nor the other way round.
     let shortened = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1&_HLS_skip=v2";
     note(&channels, shortened, &version(2), Format::Hls, after(20));
@@ -458,6 +570,22 @@ fn an_mpd_that_names_no_segment_yet_lives_as_long_as_it_says() {
         let mut manifest = answer(200, 86_400);
         assert!(advised(&channels, "/d/v.mpd", &mut manifest, NOW));
         assert_eq!(manifest.freshness.lifetime(), Duration::from_secs(2), "{periods}");
+    }
+}
+
+#[test]
+fn an_mpd_of_which_its_origin_says_nothing_is_looked_for_twice_a_segment() {
+    let channels = Channels::default();
+    let mpd = "<MPD type='dynamic' minimumUpdatePeriod='PT500S' maxSegmentDuration='PT4S'><Period>\
+               <AdaptationSet><SegmentTemplate media='$Number$.m4s' duration='4'/>\
+               <Representation id='v'/></AdaptationSet></Period></MPD>";
+    note(&channels, "/d/v.mpd", mpd, Format::Mpd, NOW);
+    for (fields, seconds) in
+        [(&[("ETag", "\"a\"")][..], 2), (&[("Cache-Control", "max-age=900")], 500)]
+    {
+        let mut manifest = came(fields, NOW);
+        assert!(advised(&channels, "/d/v.mpd", &mut manifest, NOW));
+        assert_eq!(manifest.freshness.lifetime(), Duration::from_secs(seconds), "{fields:?}");
     }
 }
 

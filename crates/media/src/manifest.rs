@@ -128,6 +128,8 @@ pub struct Manifest {
     pub last_parts: u32,
     /// Whether a request for what is not there yet is answered when it is (`CAN-BLOCK-RELOAD`).
     pub can_block: bool,
+    /// Whether it leaves out what an earlier version has (`EXT-X-SKIP`).
+    pub is_delta: bool,
     /// What it names, in its order.
     pub names: Vec<Name>,
     /// References with numbers or times in them, relative to the manifest (DASH).
@@ -151,6 +153,7 @@ impl Manifest {
             progress: None,
             last_parts: 0,
             can_block: false,
+            is_delta: false,
             names: Vec::new(),
             templates: Vec::new(),
             series: Vec::new(),

@@ -1,7 +1,7 @@
 //! One channel, and what it says of something that belongs to it.
 
 use crate::directives::{Known, Skip};
-use crate::limits::{TARGETS_OF_BEHIND, TARGETS_OF_EDGE};
+use crate::limits::{TARGETS_OF_BEHIND, TARGETS_OF_EDGE, TARGETS_OF_WAIT};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::reason::Reason;
@@ -197,6 +197,11 @@ impl Version<'_> {
 }
 
 impl About {
+    /// How late an answer may be and still be of use; `None` where that is not known.
+    pub fn late_max(&self) -> Option<Duration> {
+        Some(self.target * TARGETS_OF_WAIT).filter(|late| !late.is_zero())
+    }
+
     /// Why what is of use until then is kept as it is. Near the newest all segments are live, however
     /// long they can be seen.
     pub fn reason(&self, until: UnixMillis, now: UnixMillis) -> Reason {

@@ -19,7 +19,7 @@ pub use ended::Last;
 pub use front::Coming;
 
 use super::directives::{Directives, Reload};
-use super::limits::{TARGETS_OF_START, TARGETS_OF_WAIT, VARIABLES_BYTES_MAX};
+use super::limits::{TARGETS_OF_START, VARIABLES_BYTES_MAX};
 use super::standing::Reached;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
@@ -168,13 +168,6 @@ impl Channels {
     /// What can be said of a request for the playlist `id`.
     pub fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
         if self.have_none() { Reload::Unknown } else { self.table().reload(id, asked, now) }
-    }
-
-    /// How long an answer is waited for that the origin of the playlist `id` holds back.
-    pub fn wait_of(&self, id: &Key) -> Option<Duration> {
-        let table = self.table();
-        let channel = table.by_key.get(&id.hash())?;
-        Some(channel.about.target * TARGETS_OF_WAIT)
     }
 
     /// How long who asks for the playlist `id` waits for its origin where there is an old one.

@@ -6,12 +6,12 @@ use freshet_cache::{Form, Key, Object, Purge, StoredHead};
 use freshet_channels::limits::{HANDED_OVER_WAIT, TARGETS_OF_BEHIND};
 use freshet_channels::{
     Advice, Belongs, Directives, Keeping, Known, Last, Noted, Opened, Piece, Place, Reached, Seen,
-    Track, Version, bytes_of, format_of, without_directives,
+    Skip, Track, Version, bytes_of, format_of, without_directives,
 };
 use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::Coding;
-use freshet_http::freshness::Freshness;
+use freshet_http::freshness::{self, Freshness, Settings, storability};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::hls::Given;
@@ -39,15 +39,25 @@ pub(super) struct Read {
 }
 
 impl Asked {
-    /// Waits longer for an answer that a packager holds back until there is news.
+    /// Waits for what belongs to a channel for as long as it may be late: all who ask for it wait for this one
+    /// answer. That is longer than usual for one that a packager holds back until there is news, and shorter
+    /// for any other of a live channel, so that one request that gets no answer costs no more than its time.
     pub(super) fn await_news(&mut self) {
-        let target = &self.plan.client.target;
-        if self.reads_media() && Directives::of(target).sequence.is_some() {
-            let id = self.id_of(&self.plan.client.authority, target);
-            let wait = self.worker.shared.channels.wait_of(&id);
-            let own = self.plan.site.settings.origin_timeouts.first_byte;
-            self.task.waits.first_byte = wait.filter(|wait| *wait > own);
+        if !self.reads_media() || self.worker.shared.channels.is_empty() {
+            return;
         }
+        let target = &self.plan.client.target;
+        let own = &self.plan.site.settings.origin_timeouts;
+        let wait = match self.belongs(target, self.task.now) {
+            Some(Belongs::Manifest(about)) => about.late_max(),
+            Some(Belongs::Named(about, ..)) if about.class == Class::Live => about.late_max(),
+            _ => None,
+        };
+        let is_held = Directives::of(target).sequence.is_some();
+        let waits = &mut self.task.waits;
+        waits.first_byte = wait
+            .filter(|wait| if is_held { *wait > own.first_byte } else { *wait < own.first_byte });
+        waits.between_bytes = wait.filter(|wait| *wait < own.between_bytes);
     }
 
     /// When the answer was asked for, as far as that says how old it is (RFC 9111 §4.2.3). What a
@@ -70,11 +80,17 @@ impl Asked {
             belongs.and_then(|belongs| Advice::of(belongs, target, answer.head.status, now));
         if let Some(advice) = advice {
             answer.media = Some(advice);
+            let head = &answer.head;
+            let judge = |given: freshness::Given| {
+                let settings = Settings { given: Some(given), ..self.freshness() };
+                storability(&self.received(head.status, &head.fields), &settings)
+            };
             let kept = Keeping {
                 freshness: &mut answer.freshness,
                 uncacheable: &mut answer.uncacheable,
                 storage: &mut answer.storage,
                 keep: &mut answer.keep,
+                judge: &judge,
             };
             advice.apply(kept, self.plan.site.settings.media.overrides, now);
             if matches!(answer.head.status, 200 | 206)
@@ -278,7 +294,7 @@ impl Asked {
         answer.media = Some(advice);
         let Some((head, body)) = stored.filter(|_| seen.may_shorten) else { return };
         advice.shorten(&mut head.freshness, self.task.now);
-        advice.place(&mut answer.storage, &mut answer.keep);
+        advice.place(&mut answer.storage, &mut answer.keep, &head.freshness, self.task.now);
         self.leave_to_rules(answer);
         if let Some((upkeep, keep)) = upkeep_of(body).zip(answer.keep) {
             upkeep.set_keep(keep);
@@ -312,9 +328,12 @@ impl Asked {
             self.open_film(manifest, bytes);
         }
         let id = self.id_of(authority, target);
-        let stored = is_stored.then(|| {
+        let skip = Directives::of(target).skip;
+        // Who has not asked for less cannot use it, whatever a packager makes of a query.
+        let is_short = manifest.is_delta && skip == Skip::Nothing;
+        let stored = (is_stored && !is_short).then(|| {
             let known = Known { key: Arc::clone(&self.plan.key), target: target.as_str().into() };
-            (known, Directives::of(target).skip)
+            (known, skip)
         });
         if class == Class::Vod {
             let lengths = manifest.lengths(bytes).into_iter();

@@ -215,6 +215,7 @@ impl<'a> Reading<'a> {
     fn skip(&mut self, value: &str) {
         let count = attribute(value, "SKIPPED-SEGMENTS").and_then(|count| count.parse().ok());
         let count: u64 = count.unwrap_or(0);
+        self.manifest.is_delta = true;
         self.sequence = self.sequence.saturating_add(count);
         let skipped_ms = count.saturating_mul(self.target_ms.unwrap_or(0));
         self.sum_ms = self.sum_ms.saturating_add(skipped_ms);
@@ -452,6 +453,7 @@ mod tests {
         assert_eq!(read.edge(), Some(Edge { sequence: 16, parts: 0 }));
         assert_eq!(read.window, Duration::from_secs(12));
         assert_eq!(read.names[0].before_ms, 10_000);
+        assert!(read.is_delta);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use super::{HLS, HOUR, channel, life, playlist};
 use crate::client::{get, get_with};
-use crate::harness::{Setup, TestNode, run, until};
+use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, Request, head, response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 #[test]
 fn live_segments_leave_with_their_window_and_films_stay() {
@@ -206,6 +206,49 @@ fn a_playlist_without_a_lifetime_is_shared_once_it_is_known() {
             }
             assert_eq!(count.load(SeqCst) - before, most, "{target} {overrides}");
         }
+    });
+}
+
+#[test]
+fn what_a_packager_has_just_written_is_shared_unless_it_is_to_be_asked_for() {
+    run(async {
+        let asked = Arc::new(AtomicU64::new(0));
+        let (counted, is_away) = (Arc::clone(&asked), Arc::new(AtomicBool::new(false)));
+        let failed = Arc::new(AtomicU64::new(0));
+        let (fails, refused) = (Arc::clone(&is_away), Arc::clone(&failed));
+        let origin = Origin::serve(move |asked: &Request| {
+            let target = asked.target();
+            if fails.load(SeqCst) {
+                refused.fetch_add(1, SeqCst);
+                return response("503 Service Unavailable", &["Cache-Control: no-store"], "");
+            }
+            counted.fetch_add(u64::from(target.ends_with(".m4s")), SeqCst);
+            let mut fields = vec!["ETag: \"a\""];
+            fields.extend(target.starts_with("/no-cache").then_some("Cache-Control: no-cache"));
+            if !target.ends_with(".m3u8") {
+                return response("200 OK", &fields, pattern(1, 0..2000));
+            }
+            fields.push(HLS);
+            response("200 OK", &fields, playlist(10, 5, ""))
+        });
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+        for (folder, most) in [("/plain", 1), ("/no-cache", 5)] {
+            for _ in 0..2 {
+                assert_eq!(get(&node, &format!("{folder}/v.m3u8")).await.status, 200);
+            }
+            let before = asked.load(SeqCst);
+            for _ in 0..5 {
+                assert_eq!(get(&node, &format!("{folder}/14.m4s")).await.status, 200);
+            }
+            assert_eq!(asked.load(SeqCst) - before, most, "{folder}");
+        }
+        // While the origin is away the last playlist is served for its window, where it may be.
+        is_away.store(true, SeqCst);
+        while failed.load(SeqCst) == 0 {
+            assert_eq!(get(&node, "/plain/v.m3u8").await.status, 200);
+        }
+        assert_eq!(get(&node, "/plain/v.m3u8").await.status, 200);
+        assert_eq!(get(&node, "/no-cache/v.m3u8").await.status, 503);
     });
 }
 

@@ -182,3 +182,35 @@ fn the_last_playlist_is_served_while_its_packager_says_nothing() {
         assert_eq!(origin.count(), 2);
     });
 }
+
+#[test]
+fn one_answer_that_never_comes_does_not_take_a_channel_away() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup::of(&origin).and("[media]\nahead = 0\n").start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        let first = playlist(10, 50, "");
+        origin.next().await.send(response("200 OK", &[OLD, HLS, &etag(&first)], first));
+        assert_eq!(client.answer("GET").await.status, 200);
+        // All who come meanwhile wait for the same one, which never comes, and have the last version.
+        let (begun, further) = (Instant::now(), playlist(11, 50, ""));
+        let players = async {
+            loop {
+                let answer = get(&node, "/c/v.m3u8").await;
+                let passed = begun.elapsed();
+                assert_eq!(answer.status, 200, "{} after {passed:?}", answer.cache());
+                if answer.text() == further {
+                    return;
+                }
+            }
+        };
+        let packager = async {
+            let lost = origin.next().await;
+            origin.next().await.send(response("200 OK", &[HOUR, HLS], &further));
+            lost
+        };
+        tokio::join!(players, packager);
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    });
+}
