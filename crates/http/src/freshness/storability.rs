@@ -245,9 +245,6 @@ fn check_directives(
     if control.must_understand && !status::is_understood(received.status) {
         return Err(Reason::StatusNotUnderstood);
     }
-    if control.no_store && !control.must_understand {
-        return Err(Reason::NoStore);
-    }
     if settings.honour_request_directives
         && RequestCacheControl::from_fields(received.request).no_store
     {
@@ -259,6 +256,10 @@ fn check_directives(
     let is_authorized = received.request.contains("Authorization");
     if settings.shared && is_authorized && !control.permits_authorized() {
         return Err(Reason::Authorization);
+    }
+    // Behind those for whom it is: a site may do without this one (`media.override`), and never without them.
+    if control.no_store && !control.must_understand {
+        return Err(Reason::NoStore);
     }
     if Vary::is_any(received.response) {
         return Err(Reason::VaryAny);
