@@ -111,7 +111,7 @@ pub use left::Left;
 pub use lookup::{Lookup, Use};
 pub use lower::{LowerStats, LowerTakes};
 pub use marker::{LeftBy, Marker};
-pub use object::{Form, Object, ObjectSpec, StoredHead, tag};
+pub use object::{ForCoding, Form, Object, ObjectSpec, StoredHead, tag};
 pub use observe::{Learned, LearnedCurve};
 pub use purge::Purge;
 pub use restore::Past;

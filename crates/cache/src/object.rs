@@ -100,12 +100,22 @@ pub struct Form {
     pub parts: bool,
     /// Under another coding than it came in.
     pub recoded: bool,
-    /// For clients of any coding: `Accept-Encoding` does not select it.
-    pub any_coding: bool,
-    /// One of several codings it is kept in: the one that `Accept-Encoding` names first selects it.
-    pub by_coding: bool,
+    /// Which clients it is for by the codings they take.
+    pub for_coding: ForCoding,
     /// With an `ETag` that was strong as it came, and is weak as the bytes are others.
     pub weakened: bool,
+}
+
+/// Which clients a body is for by what they say in `Accept-Encoding`.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum ForCoding {
+    /// As `Vary` has it.
+    #[default]
+    AsVaries,
+    /// For all: the field does not select it.
+    Any,
+    /// It is kept in several: the one that the field names first selects it.
+    First,
 }
 
 impl Form {
@@ -114,8 +124,8 @@ impl Form {
         u8::from(self.gzip)
             | u8::from(self.parts) << 1
             | u8::from(self.recoded) << 2
-            | u8::from(self.any_coding) << 3
-            | u8::from(self.by_coding) << 4
+            | u8::from(self.for_coding == ForCoding::Any) << 3
+            | u8::from(self.for_coding == ForCoding::First) << 4
             | u8::from(self.weakened) << 5
     }
 
@@ -125,8 +135,11 @@ impl Form {
             gzip: bits & 1 != 0,
             parts: bits & 2 != 0,
             recoded: bits & 4 != 0,
-            any_coding: bits & 8 != 0,
-            by_coding: bits & 16 != 0,
+            for_coding: match bits & 24 {
+                8 => ForCoding::Any,
+                16 => ForCoding::First,
+                _ => ForCoding::AsVaries,
+            },
             weakened: bits & 32 != 0,
         }
     }

@@ -4,7 +4,7 @@ use super::asked::Asked;
 use super::fill::{Broken, borrow};
 use super::records;
 use super::stored::StoredBody;
-use freshet_cache::Form;
+use freshet_cache::{ForCoding, Form};
 use freshet_content::chain::{Chain, CodingError, Filter, Stage};
 use freshet_content::esi::split::Splitter;
 use freshet_content::heads;
@@ -130,7 +130,8 @@ impl Asked {
             Framing::Length(length) => Some(length),
             Framing::Chunked | Framing::UntilClose => None,
         };
-        let mut form = Form { any_coding: answer.any_coding, ..Form::default() };
+        let for_coding = if answer.any_coding { ForCoding::Any } else { ForCoding::AsVaries };
+        let mut form = Form { for_coding, ..Form::default() };
         let has_body = !matches!(framing, Framing::None | Framing::Length(0));
         let is_kept = answer.uncacheable.is_none() && self.plan.ticket.is_some();
         let is_on = self.task.transcript.is_on();
@@ -202,18 +203,19 @@ impl Asked {
 
     /// Which clients a body in this form is for, by the codings they take.
     fn select_by_coding(&self, fields: &mut Fields, form: &mut Form) {
-        if form.parts || !form.any_coding || !fields.contains("content-encoding") {
+        let is_for_any = form.for_coding == ForCoding::Any;
+        if form.parts || !is_for_any || !fields.contains("content-encoding") {
             return;
         }
-        if self.plan.site.codings.is_empty() {
+        form.for_coding = if self.plan.site.codings.is_empty() {
             // Only gzip can be taken off for those who do not take it.
-            form.any_coding = form.gzip;
+            if form.gzip { ForCoding::Any } else { ForCoding::AsVaries }
         } else if Coding::of(fields).is_some() {
-            (form.any_coding, form.by_coding) = (false, true);
             heads::vary_by_encoding(fields);
+            ForCoding::First
         } else {
-            form.any_coding = false;
-        }
+            ForCoding::AsVaries
+        };
     }
 
     fn packer(&self) -> Stage {

@@ -6,7 +6,7 @@ use super::entry;
 use super::fill::Flow;
 use super::missing;
 use super::selecting::Selection;
-use freshet_cache::{Key, Object, ObjectSpec, Selecting, StoredHead, Ticket, Use};
+use freshet_cache::{ForCoding, Key, Object, ObjectSpec, Selecting, StoredHead, Ticket, Use};
 use freshet_content::chain::{Chain, Stage};
 use freshet_content::heads::{forbids_change, note_other_bytes};
 use freshet_http::coding::Coding;
@@ -99,7 +99,7 @@ fn differs_in_coding_only(object: &Object, task: &ClientTask) -> bool {
         && !body.is_transit()
         && body.trailers().is_none()
         && object.with_head(|head| {
-            head.form.by_coding
+            head.form.for_coding == ForCoding::First
                 && !head.partial
                 && head.scheme_bound.is_none_or(|scheme| scheme == task.request.scheme)
                 && !forbids_change(&head.fields)

@@ -3,7 +3,7 @@
 //! Numbers are little endian, texts have their length before them. The first byte is the version.
 
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Form, StoredHead, Variation};
+use freshet_cache::{ForCoding, Form, StoredHead, Variation};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, LifetimeSource};
 use freshet_http::hop_by_hop;
@@ -140,9 +140,9 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Meta> {
 
 /// What a response that is kept in this form varies by.
 pub fn rule(fields: &Fields, form: Form) -> Vary {
-    if form.by_coding {
+    if form.for_coding == ForCoding::First {
         VaryRule::from_fields_by_coding(fields)
-    } else if form.any_coding {
+    } else if form.for_coding == ForCoding::Any {
         VaryRule::from_fields_but_encoding(fields)
     } else {
         VaryRule::from_fields(fields)
@@ -243,7 +243,7 @@ mod tests {
         StoredHead {
             reason: Some("Fine".into()),
             scheme_bound: Some(Scheme::Https),
-            form: Form { gzip: true, any_coding: true, ..Form::default() },
+            form: Form { gzip: true, for_coding: ForCoding::Any, ..Form::default() },
             ..StoredHead::new(200, fields, freshness)
         }
     }
@@ -272,7 +272,8 @@ mod tests {
 
     #[test]
     fn one_of_several_codings_comes_back_as_that() {
-        let form = Form { recoded: true, by_coding: true, weakened: true, ..Form::default() };
+        let form =
+            Form { recoded: true, for_coding: ForCoding::First, weakened: true, ..Form::default() };
         let request: Fields = [("Accept-Encoding", "br, gzip")].into_iter().collect();
         let written = write(b"k", &StoredHead { form, ..head() }, &request);
         let read = read(&written).expect("it was just written");
