@@ -11,7 +11,7 @@ use freshet_channels::{
 use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::Coding;
-use freshet_http::freshness::{self, Freshness, Settings, storability};
+use freshet_http::freshness::{self, Settings, storability};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::hls::Given;
@@ -125,14 +125,8 @@ impl Asked {
         }
     }
 
-    /// Holds an answer until it is whole that is a manifest, to read it. `advised`: how long it was to
-    /// be kept before its policy was asked.
-    pub(super) fn hold_manifest(
-        &self,
-        answer: &mut Answer,
-        framing: &Framing,
-        advised: &Freshness,
-    ) {
+    /// Holds an answer until it is whole that is a manifest, to read it.
+    pub(super) fn hold_manifest(&self, answer: &mut Answer, framing: &Framing) {
         let has_parts =
             [Filter::Esi, Filter::EsiGzip].iter().any(|one| answer.filters.contains(one));
         let is_whole = answer.head.status == 200 && !has_parts;
@@ -141,7 +135,7 @@ impl Asked {
         }
         let format = format_of(&answer.head.fields, framing, &self.plan.client.target);
         if let Some(format) = format {
-            answer.manifest = Some(Seen { format, may_shorten: answer.freshness == *advised });
+            answer.manifest = Some(Seen { format, may_shorten: !answer.has_own_life });
             answer.stream = false;
         }
     }

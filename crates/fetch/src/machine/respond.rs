@@ -93,7 +93,6 @@ impl Asked {
         }
         let mut answer = self.judge(head);
         self.advise(&mut answer);
-        let advised = answer.freshness.clone();
         if self.depends_on_range(&answer) {
             // Others would get what only a part was refused with.
             self.task.request.fields.remove("range");
@@ -142,7 +141,7 @@ impl Asked {
                 }
                 body.release();
                 hop_by_hop::strip(&mut answer.head.fields);
-                self.hold_manifest(&mut answer, &framing, &advised);
+                self.hold_manifest(&mut answer, &framing);
                 match Answered::new(self, answer, framing, body).await {
                     Ok(answered) => Step::Answered(answered),
                     Err((asked, broken)) => asked.body_failed(broken, None).await,

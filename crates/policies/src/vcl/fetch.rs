@@ -292,8 +292,10 @@ pub(super) fn backend_response(
         if let Some(shares) = shares.as_ref().filter(|_| !knobs.uncacheable) {
             knobs.storage = policy.storage_index(shares.next().name());
         }
+        let unsaid = (knobs.ttl, knobs.grace, knobs.keep);
         let with = With { beresp: Some(head), answer: Some(&mut knobs), ..With::default() };
         let outcome = state.run(policy, State::BackendResponse, task, with);
+        answer.has_own_life = (knobs.ttl, knobs.grace, knobs.keep) != unsaid;
         let is_part = answer.head.status == 206;
         // The age of what is sent on is reckoned, whatever a policy calls it.
         answer.head.fields.remove("age");

@@ -306,6 +306,8 @@ pub struct Answer {
     pub media: Option<Advice>,
     /// That it is held to be read as a manifest.
     pub manifest: Option<Seen>,
+    /// Whether a policy has said how long it lives: nothing that is found out later changes that.
+    pub has_own_life: bool,
     /// Whether clients get it in a coding they take whichever it is kept in, so that
     /// `Accept-Encoding` does not select it.
     pub any_coding: bool,
@@ -327,6 +329,7 @@ impl Answer {
             filters: Vec::new(),
             media: None,
             manifest: None,
+            has_own_life: false,
             any_coding: false,
         }
     }

@@ -255,14 +255,19 @@ fn what_a_packager_has_just_written_is_shared_unless_it_is_to_be_asked_for() {
 #[test]
 fn rules_and_policies_have_the_last_word() {
     run(async {
-        let origin = channel();
+        let origin = Origin::serve(|asked: &Request| match asked.target() {
+            target if target.ends_with(".m3u8") => {
+                response("200 OK", &[HOUR, HLS], playlist(10, 5, ""))
+            }
+            _ => response("200 OK", &[HOUR], pattern(1, 0..20_000)),
+        });
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.vcl");
         let vcl = format!(
             "vcl 4.1;\nbackend default {{ .host = \"{}\"; .port = \"{}\"; }}\n\
              sub vcl_backend_response {{\n\
                set beresp.http.X-Class = \"<\" + beresp.media_class + \">\" + beresp.ttl;\n\
-               if (bereq.url ~ \"/14\") {{ set beresp.ttl = 100s; }}\n\
+               if (bereq.url ~ \"/14|own\") {{ set beresp.ttl = 100s; }}\n\
              }}\n\
              sub vcl_deliver {{ set resp.http.X-Left = obj.ttl; }}\n",
             "127.0.0.1",
@@ -272,7 +277,13 @@ fn rules_and_policies_have_the_last_word() {
         let setup = Setup { origins: String::new(), ..Setup::of(&origin) };
         let listen = format!("vcl = \"{}\"\n{}", path.display(), setup.listen);
         let node = Setup { listen, ..setup }.start();
-        get(&node, "/c/v.m3u8").await;
+        // What the policy leaves as it is lives as a playlist from the first one on.
+        for (target, least, most) in [("/c/v.m3u8", -100.0, 1.0), ("/d/own.m3u8", 50.0, 100.0)] {
+            get(&node, target).await;
+            let left = get(&node, target).await;
+            let left: f64 = left.field("x-left").unwrap().parse().unwrap();
+            assert!((least..=most).contains(&left), "{target}: {left}");
+        }
         let segment = get(&node, "/c/13.m4s").await;
         let class = segment.field("x-class").unwrap();
         let left = class.strip_prefix("<live>").and_then(|left| left.parse::<f64>().ok());
