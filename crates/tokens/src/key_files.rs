@@ -179,10 +179,10 @@ impl WebKey {
     /// Whether its type, curve and algorithm are among those that are verified with. A set has others as well: they
     /// are passed over, so that one that comes to it takes nothing from the rest (RFC 7517 §5).
     fn is_of_a_kind_used(&self) -> bool {
-        let is_type = match (self.kty.as_str(), self.crv.as_deref()) {
-            ("oct" | "RSA", _) | ("EC", Some("P-256")) | ("OKP", Some("Ed25519")) => true,
-            _ => false,
-        };
+        let is_type = matches!(
+            (self.kty.as_str(), self.crv.as_deref()),
+            ("oct" | "RSA", _) | ("EC", Some("P-256")) | ("OKP", Some("Ed25519"))
+        );
         is_type && self.alg.as_deref().is_none_or(|alg| ALGORITHMS.contains(&alg))
     }
 
