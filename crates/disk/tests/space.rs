@@ -4,6 +4,8 @@
 
 #[path = "../../../tests/skip.rs"]
 mod skip;
+#[path = "../../../tests/small_disk.rs"]
+mod small_disk;
 
 use freshet_disk::DiskError;
 use freshet_disk::device::Device;
@@ -11,12 +13,9 @@ use freshet_disk::file::FileDevice;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const NAME: &str = "what_does_not_fit_leaves_others_their_space";
-/// Says where the small file system is: the test has started itself in a name space where it is mounted.
-const PLACE: &str = "FRESHET_TEST_SMALL_FILE_SYSTEM";
 const ALL_BYTES: u64 = 256 << 20;
 const TAKEN_BYTES: u64 = 96 << 20;
 const WANTED_BYTES: u64 = 224 << 20;
@@ -45,7 +44,7 @@ fn least_left<R>(folder: &Path, act: impl FnOnce() -> R) -> (u64, R) {
 
 #[test]
 fn what_does_not_fit_leaves_others_their_space() {
-    let Some(folder) = std::env::var_os(PLACE) else { return start_again() };
+    let Some(folder) = small_disk::of(NAME, ALL_BYTES) else { return };
     let folder = Path::new(&folder);
     FileDevice::create(&folder.join("other"), TAKEN_BYTES).expect("it fits");
     let before = left(folder);
@@ -64,27 +63,5 @@ fn what_does_not_fit_leaves_others_their_space() {
     for _ in 0..2 {
         reserve(TAKEN_BYTES);
         assert_eq!(path.metadata().expect("what it has").blocks() * 512, TAKEN_BYTES);
-    }
-}
-
-/// Runs this test where a small file system can be mounted that nobody else sees.
-fn start_again() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mount = format!(
-        "mount -t tmpfs -o size={ALL_BYTES} none \"${PLACE}\" || exit 77; exec \"$0\" \"$@\""
-    );
-    let started = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", &mount])
-        .arg(std::env::current_exe().expect("this program"))
-        .args(["--exact", NAME, "--nocapture"])
-        .env(PLACE, folder.path())
-        .output();
-    let Ok(ended) = started else { return skip::missing("unshare") };
-    let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
-    match ended.status.code() {
-        Some(0) => assert!(said.contains("1 passed"), "{said}"),
-        // The kernel, or whoever started this, has no such name spaces.
-        Some(1 | 77) if !said.contains("test result") => skip::skip(said.trim()),
-        _ => panic!("{said}"),
     }
 }

@@ -44,6 +44,9 @@ const ALONE_PAUSE: Duration = Duration::from_millis(50);
 /// removed its own words is waited for as long.
 const EXECUTE: Duration = Duration::from_secs(1);
 const EXECUTE_PAUSE: Duration = Duration::from_millis(1);
+/// Where [`stat`] has a process' flags, and when it began.
+const FLAGS: usize = 6;
+const BEGAN: usize = 19;
 /// The flag of processes that are the kernel's own (`PF_KTHREAD`).
 const OF_KERNEL: u64 = 0x0020_0000;
 const PROCESS: &str = "process";
@@ -280,12 +283,17 @@ fn process(folder: &Path) -> Option<u32> {
 
 /// When a process began, in ticks since the machine's start; none where it is over.
 fn began(pid: u32) -> Option<String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat(Path::new(&format!("/proc/{pid}")))?.get(BEGAN).cloned()
+}
+
+/// The fields of what is said of a process behind its name (proc_pid_stat(5)), its state first; none where it is over.
+fn stat(process: &Path) -> Option<Vec<String>> {
+    let stat = fs::read_to_string(process.join("stat")).ok()?;
     // The name, in brackets, may have anything in it.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    let began = fields.nth(18)?;
-    (!matches!(state, "Z" | "X")).then(|| began.to_owned())
+    let fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let fields: Vec<String> = fields.map(str::to_owned).collect();
+    let is_over = matches!(fields.first()?.as_str(), "Z" | "X");
+    (!is_over).then_some(fields)
 }
 
 /// Has a folder for this process alone. One that was killed while it began a command leaves a process that has the
@@ -349,14 +357,8 @@ fn words_of(process: &Path) -> Vec<u8> {
 
 /// Whether a process is of a program, or becomes so: not over, and none of the kernel's own.
 fn is_program(process: &Path) -> bool {
-    let program = || {
-        let stat = fs::read_to_string(process.join("stat")).ok()?;
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-        let state = fields.next()?;
-        let flags: u64 = fields.nth(5)?.parse().ok()?;
-        Some(!matches!(state, "Z" | "X") && flags & OF_KERNEL == 0)
-    };
-    program().unwrap_or(false)
+    let flags = stat(process).and_then(|fields| fields.get(FLAGS)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & OF_KERNEL == 0)
 }
 
 /// Waits until a process is over.

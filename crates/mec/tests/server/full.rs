@@ -1,16 +1,13 @@
 //! A disk that is full, or becomes so.
 
-use crate::skip;
+use crate::small_disk;
 use crate::support::{Running, config};
 use freshet_mec::serve::{bind, read};
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
-use std::process::Command;
 
 const NAME: &str = "full::a_full_disk_loses_nothing_and_the_start_says_what_to_do";
-/// Says where the small file system is: the test has started itself in a name space where it is mounted.
-const PLACE: &str = "FRESHET_TEST_SMALL_FILE_SYSTEM";
 const ALL_BYTES: u64 = 4 << 20;
 const SERVICES: &str = "/mec_service_mgmt/v1/applications/camera/services";
 /// With an address that stays when the port is another.
@@ -56,7 +53,7 @@ fn another_app() -> String {
 
 #[test]
 fn a_full_disk_loses_nothing_and_the_start_says_what_to_do() {
-    let Some(place) = std::env::var_os(PLACE) else { return start_again() };
+    let Some(place) = small_disk::of(NAME, ALL_BYTES) else { return };
     let place = Path::new(&place);
     let fillers = place.join("others");
     let says_what_to_do = |said: &str, path: &str| {
@@ -97,26 +94,4 @@ fn a_full_disk_loses_nothing_and_the_start_says_what_to_do() {
     let running = Running::start_in(folder, &more);
     assert_eq!(offered(&running, &running.token("camera")), 2 + taken);
     assert!(!left.exists());
-}
-
-/// Runs this test where a small file system can be mounted that nobody else sees.
-fn start_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let mount = format!(
-        "mount -t tmpfs -o size={ALL_BYTES} none \"${PLACE}\" || exit 77; exec \"$0\" \"$@\""
-    );
-    let started = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--mount", "sh", "-c", &mount])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", NAME, "--nocapture"])
-        .env(PLACE, folder.path())
-        .output();
-    let Ok(ended) = started else { return skip::missing("unshare") };
-    let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
-    match ended.status.code() {
-        Some(0) => assert!(said.contains("1 passed"), "{said}"),
-        // The kernel, or whoever started this, has no such name spaces.
-        Some(1 | 77) if !said.contains("test result") => skip::skip(said.trim()),
-        _ => panic!("{said}"),
-    }
 }

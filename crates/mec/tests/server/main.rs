@@ -6,6 +6,8 @@ mod full;
 mod packages;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+#[path = "../../../../tests/small_disk.rs"]
+mod small_disk;
 mod support;
 mod wireless;
 
