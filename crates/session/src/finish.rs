@@ -84,8 +84,9 @@ impl Sent {
         if head.version == Version::Http3 {
             worker.stats.requests_h3.increment();
         }
-        let user_agent = head.fields.get_str("user-agent").unwrap_or("");
-        let referer = head.fields.get_str("referer").unwrap_or("");
+        // Bytes that are no text are not to hide what stands around them.
+        let said = |name: &str| String::from_utf8_lossy(head.fields.get(name).unwrap_or_default());
+        let (user_agent, referer) = (said("user-agent"), said("referer"));
         let mut room = None;
         let player = match site {
             Some(site) if is_said && site.settings.media.read => {
@@ -96,7 +97,7 @@ impl Sent {
         let (method, says) = (head.method.as_str(), player.map_or("", |(_, text)| text));
         let names = site.map(|site| &site.settings.log_fields.request);
         let logged = names.map_or_else(String::new, |names| fields::logged(names, &head.fields));
-        let parts = [method, &head.authority, &head.target, user_agent, referer, says, &logged];
+        let parts = [method, &head.authority, &head.target, &user_agent, &referer, says, &logged];
         let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
         let mut ends = [0; 7];
         for (end, part) in ends.iter_mut().zip(parts) {

@@ -1,7 +1,7 @@
 //! Redirects, paths, fields and CORS by the rules of a site.
 
 use crate::client::{Client, get, get_with, request};
-use crate::harness::{Setup, run};
+use crate::harness::{Setup, run, until};
 use crate::origin::{Origin, Request, response};
 
 /// An origin that echoes its target and the fields it is asked about.
@@ -245,5 +245,29 @@ fn what_a_player_says_is_in_the_fields_of_rules() {
         // An origin hears of it where its response is kept for nobody.
         let posted = [says[0], says[1], "Content-Length: 0"];
         assert_eq!(request(&node, "POST", "/a", &posted).await.text(), "two");
+    });
+}
+
+#[test]
+fn what_a_client_says_of_itself_is_logged_whatever_bytes_are_in_it() {
+    run(async {
+        let origin = echo();
+        for (format, [user_agent, referer]) in [
+            ("combined", ["\"bad\u{fffd} one\"", "\"http://\u{fffd}/\""]),
+            ("json", ["\"user_agent\":\"bad\u{fffd} one\"", "\"referer\":\"http://\u{fffd}/\""]),
+        ] {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            let log =
+                format!("[log]\naccess = \"{}\"\nformat = \"{format}\"\n", file.path().display());
+            let led = "[[redirect]]\nfrom = \"/\"\nto = \"/new\"\n";
+            let node = Setup::of(&origin).and(led).and(&log).start();
+            let mut client = Client::to(&node).await;
+            let head = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: bad\xff one\r\nReferer: http://\xe9/\r\n\r\n";
+            client.send(head).await;
+            assert_eq!(client.answer("GET").await.status, 301);
+            let text = || std::fs::read_to_string(file.path()).unwrap();
+            until(|| text().lines().count() == 1).await;
+            assert!(text().contains(user_agent) && text().contains(referer), "{}", text());
+        }
     });
 }
