@@ -174,6 +174,27 @@ fn a_request_is_in_the_trace_of_who_is_followed() {
 }
 
 #[test]
+fn a_span_has_the_status_that_was_sent() {
+    let more = "sample = 1\n[[redirect]]\nfrom = \"/old\"\nto = \"/new\"";
+    let (spans, _, _) = spans_of(more, |address| {
+        get(address, "/a", "");
+        for (path, field, status) in [
+            ("/a", "Range: bytes=0-1\r\n", 206),
+            ("/a", "Range: bytes=9-\r\n", 416),
+            ("/old", "", 301),
+        ] {
+            let text = answer(address, path, field);
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")), "{text}");
+        }
+    });
+    let requests: Vec<_> = spans.iter().filter(|span| span["kind"] == 2).collect();
+    let all = |key| requests.iter().map(|span| attribute(span, key).cloned()).collect::<Vec<_>>();
+    let texts = |texts: [&str; 4]| texts.map(|text| Some(Value::from(text)));
+    assert_eq!(all("http.response.status_code"), texts(["200", "206", "416", "301"]));
+    assert_eq!(all("url.scheme"), texts(["http"; 4]));
+}
+
+#[test]
 fn a_collector_that_is_not_there_costs_nobody_an_answer() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (origin, _asked) = server(PAGE);

@@ -6,14 +6,14 @@ use freshet_access::client::Client;
 use freshet_access::identity::Identity;
 use freshet_base::clock::UnixMillis;
 use freshet_channels::Said;
-use freshet_http::message::{RequestHead, ResponseHead, Version};
+use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
 use freshet_media::cmcd;
 use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_request::exchange::Facts;
 use freshet_site::site::Site;
 use freshet_telemetry::exemplars::Exemplar;
 use freshet_telemetry::log::{Record, fields};
-use freshet_telemetry::transcript::{Message, Tag, Transcript};
+use freshet_telemetry::transcript::{Message, Outcome, Tag, Transcript};
 use freshet_worker::worker::Worker;
 use std::rc::Rc;
 use tokio::time::Instant;
@@ -181,6 +181,11 @@ impl Sent {
             self.transcript.note(Tag::PipeAcct, format_args!("{own} {head_bytes} {up} {down}"));
         } else {
             self.note_account();
+        }
+        if self.transcript.is_on() {
+            let cache_status = head.fields.get("cache-status");
+            let scheme = if self.tls { Scheme::Https } else { Scheme::Http };
+            self.transcript.answered(&Outcome { scheme, status: head.status, cache_status });
         }
         let stats = &worker.stats;
         stats.body_bytes.add(if self.piped.is_some() { 0 } else { body_bytes });

@@ -2,12 +2,18 @@
 //! numbers of 64 bits are texts, ids are hexadecimal.
 
 use crate::span::Span;
+use freshet_http::message::Scheme;
+use freshet_http::target::split_authority;
 use serde_json::{Value, json};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Kinds of spans.
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
+/// Methods that go by their names (RFC 9110 §9.3, RFC 5789); others are anybody's.
+const METHODS: &[&str] =
+    &["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+const OTHER: &str = "_OTHER";
 /// Status of a span that failed.
 const ERROR: u8 = 2;
 
@@ -48,12 +54,20 @@ fn span(span: &Span) -> Value {
             attributes.push(text(key, value));
         }
     };
-    say("http.request.method", &span.method);
+    let is_known = METHODS.contains(&span.method.as_str());
+    if is_known || span.method.is_empty() {
+        say("http.request.method", &span.method);
+    } else {
+        say("http.request.method", OTHER);
+        say("http.request.method_original", &span.method);
+    }
     say("freshet.reason", &span.reason);
+    let scheme = span.scheme.unwrap_or(Scheme::Http).as_str();
     if span.is_fetch {
-        say("url.full", &format!("http://{}{}", span.host, span.target));
+        say("url.full", &format!("{scheme}://{}{}", span.host, span.target));
         say("freshet.origin", &span.origin);
     } else {
+        say("url.scheme", scheme);
         say("url.path", &span.target);
         say("client.address", &span.client);
         say("user_agent.original", &span.user_agent);
@@ -64,7 +78,13 @@ fn span(span: &Span) -> Value {
             say("server.address", address);
             attributes.push(number("server.port", u64::from(*port)));
         }
-        None => say("server.address", &span.host),
+        None => {
+            let (host, port) = split_authority(&span.host);
+            say("server.address", host);
+            if let Some(port) = port {
+                attributes.push(number("server.port", u64::from(port)));
+            }
+        }
     }
     if span.status != 0 {
         attributes.push(number("http.response.status_code", u64::from(span.status)));
@@ -88,7 +108,7 @@ fn span(span: &Span) -> Value {
     let mut value = json!({
         "traceId": format!("{:032x}", span.context.trace),
         "spanId": format!("{:016x}", span.context.span),
-        "name": if span.method.is_empty() { "HTTP" } else { &span.method },
+        "name": if is_known { span.method.as_str() } else { "HTTP" },
         "kind": if span.is_fetch { CLIENT } else { SERVER },
         "startTimeUnixNano": span.began_ns.to_string(),
         "endTimeUnixNano": span.ended_ns.to_string(),
@@ -140,5 +160,30 @@ mod tests {
         let span = &value["resourceSpans"][0]["scopeSpans"][0]["spans"][0];
         assert_eq!((&span["kind"], &span["status"]["code"]), (&json!(3), &json!(2)));
         assert!(span.get("parentSpanId").is_none());
+    }
+
+    #[test]
+    fn what_was_asked_has_its_parts() {
+        let resource = Resource { service: "edge".into(), host: "box".into() };
+        let mut one = Span::of(Context { trace: 0xabc, span: 0x12, parent: 0, is_sampled: true });
+        one.scheme = Some(Scheme::Https);
+        (one.method, one.host, one.target) =
+            ("BREW".into(), "[2001:db8::1]:8443".into(), "/pot".into());
+        let said = |one: &Span| {
+            let value = message(&resource, &[Box::new(one.clone())]);
+            value["resourceSpans"][0]["scopeSpans"][0]["spans"][0].clone()
+        };
+        let has = |span: &Value, one: Value| {
+            assert!(span["attributes"].as_array().is_some_and(|all| all.contains(&one)), "{span}");
+        };
+        let span = said(&one);
+        assert_eq!(span["name"], "HTTP");
+        has(&span, text("http.request.method", "_OTHER"));
+        has(&span, text("http.request.method_original", "BREW"));
+        has(&span, text("server.address", "[2001:db8::1]"));
+        has(&span, number("server.port", 8443));
+        has(&span, text("url.scheme", "https"));
+        one.is_fetch = true;
+        has(&said(&one), text("url.full", "https://[2001:db8::1]:8443/pot"));
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::context::Context;
 use crate::limits::{EVENTS_MAX, TEXT_BYTES_MAX};
-use freshet_node::transcript::{Side, Tag};
+use freshet_http::message::Scheme;
+use freshet_node::transcript::{Outcome, Side, Tag};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A request or a fetch, by the names of OpenTelemetry's semantic conventions for HTTP.
@@ -21,7 +22,11 @@ pub(crate) struct Span {
     pub(crate) protocol: String,
     pub(crate) client: String,
     pub(crate) user_agent: String,
+    /// By which scheme it came, or an origin was asked.
+    pub(crate) scheme: Option<Scheme>,
     pub(crate) status: u16,
+    /// Whether that is what was sent, whatever records say.
+    is_sent: bool,
     pub(crate) cache_status: String,
     /// The origin's name, its address and port.
     pub(crate) origin: String,
@@ -47,7 +52,9 @@ impl Span {
             protocol: String::new(),
             client: String::new(),
             user_agent: String::new(),
+            scheme: None,
             status: 0,
+            is_sent: false,
             cache_status: String::new(),
             origin: String::new(),
             peer: None,
@@ -60,6 +67,15 @@ impl Span {
 
     pub(crate) fn has_ended(&self) -> bool {
         self.ended_ns != 0
+    }
+
+    /// Takes what the client was sent: its own, as records tell of what was there before conditions and ranges, and
+    /// of none that was made here.
+    pub(crate) fn answered(&mut self, outcome: &Outcome<'_>) {
+        (self.scheme, self.status, self.is_sent) = (Some(outcome.scheme), outcome.status, true);
+        if let Some(text) = outcome.cache_status {
+            self.cache_status = kept(&String::from_utf8_lossy(text));
+        }
     }
 
     /// Takes one record of the transcript.
@@ -81,6 +97,7 @@ impl Span {
             }
             Tag::ReqStart => self.client = kept(word(0)),
             Tag::ReqHeader => self.field(&text, "host", "user-agent"),
+            Tag::RespStatus | Tag::RespHeader if self.is_sent => {}
             Tag::RespStatus => self.status = text.parse().unwrap_or(0),
             Tag::RespHeader => {
                 if let Some(value) = of_field(&text, "cache-status") {
@@ -198,6 +215,18 @@ mod tests {
         assert_eq!(span.ended_ns, 1_700_000_000_251_000_000);
         assert_eq!(span.events.len(), 2);
         assert!(span.has_ended());
+    }
+
+    #[test]
+    fn what_was_sent_goes_before_what_there_was() {
+        let mut span = told(Side::Client, &[(Tag::RespStatus, "200")]);
+        let cache_status = Some(&b"freshet; hit"[..]);
+        span.answered(&Outcome { scheme: Scheme::Https, status: 304, cache_status });
+        for (tag, text) in [(Tag::RespStatus, "200"), (Tag::RespHeader, "Cache-Status: x")] {
+            span.take(Side::Client, tag, text.as_bytes());
+        }
+        assert_eq!((span.status, &*span.cache_status), (304, "freshet; hit"));
+        assert_eq!(span.scheme, Some(Scheme::Https));
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::known::Known;
 use crate::limits::QUEUE_SPANS_MAX;
 use crate::span::Span;
 use freshet_config::traces::Tracing;
-use freshet_node::transcript::{Records, Scribe, Side};
+use freshet_http::message::Scheme;
+use freshet_node::transcript::{Outcome, Records, Scribe, Side};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -89,6 +90,15 @@ impl Scribe for Tracer {
 
     fn traceparent(&self, id: u64) -> Option<String> {
         self.known.context(id).map(|context| context.to_string())
+    }
+
+    fn answered(&self, id: u64, outcome: &Outcome<'_>) {
+        // Its last record is still to come.
+        let _ = self.known.tell(id, |span| span.answered(outcome));
+    }
+
+    fn asks(&self, id: u64, scheme: Scheme) {
+        let _ = self.known.tell(id, |span| span.scheme = Some(scheme));
     }
 
     fn take(&self, id: u64, side: Side, records: &Records) {

@@ -63,6 +63,7 @@ impl Asked {
             let Some(origin) = chosen else { break };
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
+            self.task.transcript.asks(origin.scheme());
             self.request_time = UnixMillis::now();
             match self.ask_one(&origin).await? {
                 // A parent that cannot help itself is one of several.

@@ -10,7 +10,7 @@ mod tag;
 pub use tag::Tag;
 
 use freshet_http::fields::Fields;
-use freshet_http::message::{RequestHead, ResponseHead, Version};
+use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
 use std::cell::RefCell;
 use std::fmt;
 use std::io::Write as _;
@@ -53,6 +53,16 @@ pub trait Scribe: Send + Sync {
         None
     }
 
+    /// What a client is sent in transaction `id`: once, when all of its records have been noted but the last.
+    fn answered(&self, id: u64, outcome: &Outcome<'_>) {
+        let _ = (id, outcome);
+    }
+
+    /// By which scheme the origin is asked in transaction `id` that is tried next.
+    fn asks(&self, id: u64, scheme: Scheme) {
+        let _ = (id, scheme);
+    }
+
     /// Takes records of transaction `id`, in order. The last part ends with [`Tag::End`].
     fn take(&self, id: u64, side: Side, records: &Records);
 
@@ -66,6 +76,17 @@ pub trait Scribe: Send + Sync {
     fn immediate(&self) -> bool {
         false
     }
+}
+
+/// A response as it was sent. What records say of one is what there was before conditions and ranges.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Outcome<'a> {
+    /// By which scheme the request came.
+    pub scheme: Scheme,
+    /// The status.
+    pub status: u16,
+    /// What `Cache-Status` says.
+    pub cache_status: Option<&'a [u8]>,
 }
 
 /// Records in order.
@@ -198,6 +219,22 @@ impl Transcript {
         let id = open.state.borrow().id;
         if let Some(value) = open.scribe.traceparent(id) {
             request.set("traceparent", value);
+        }
+    }
+
+    /// Tells what the client was sent.
+    pub fn answered(&self, outcome: &Outcome<'_>) {
+        if let Some(open) = &self.0 {
+            let id = open.state.borrow().id;
+            open.scribe.answered(id, outcome);
+        }
+    }
+
+    /// Tells by which scheme an origin is asked.
+    pub fn asks(&self, scheme: Scheme) {
+        if let Some(open) = &self.0 {
+            let id = open.state.borrow().id;
+            open.scribe.asks(id, scheme);
         }
     }
 
