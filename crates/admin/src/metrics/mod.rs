@@ -12,6 +12,7 @@ mod geo;
 mod limits;
 mod node;
 mod origins;
+mod plain;
 mod sites;
 mod store;
 
@@ -28,10 +29,11 @@ use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
 
-/// The type of who reads exemplars.
+/// The type of OpenMetrics, which has exemplars.
 const OPEN_METRICS: &str = "application/openmetrics-text";
-/// What the text form calls itself.
-const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// What that text form calls itself, and the one before it.
+const OPEN_METRICS_TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN_TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The metrics of one node.
 pub struct Metrics {
@@ -53,7 +55,7 @@ impl Metrics {
         Self { registry, node }
     }
 
-    /// All metrics as text.
+    /// All metrics as OpenMetrics text.
     ///
     /// # Errors
     /// None that is known: writing to memory does not fail.
@@ -72,21 +74,24 @@ impl Metrics {
     }
 }
 
-/// Gives all metrics in OpenMetrics text.
+/// Gives all metrics, in OpenMetrics text where that is accepted.
 #[utoipa::path(get, path = "/metrics", tag = "health", responses(
-    (status = OK, body = String, content_type = "application/openmetrics-text", description = "The metrics"),
+    (status = OK, body = String, content_type = "text/plain", description = "The metrics"),
 ))]
 pub(crate) async fn metrics(
     State(context): State<Arc<Context>>,
     fields: HeaderMap,
 ) -> Result<([(header::HeaderName, &'static str); 1], String), Problem> {
-    // Readers of the older form stumble over them.
+    // Readers of the older form stumble over what is new, and read no type of a counter.
     let mut accepted = fields.get_all(header::ACCEPT).iter().filter_map(|one| one.to_str().ok());
-    let has_exemplars = accepted.any(|accepted| accepted.contains(OPEN_METRICS));
+    let is_open = accepted.any(|accepted| accepted.contains(OPEN_METRICS));
     let metrics = &context.metrics;
-    let text = if has_exemplars { metrics.text_with_exemplars() } else { metrics.text() };
+    let (text, called) = match is_open {
+        true => (metrics.text_with_exemplars(), OPEN_METRICS_TEXT),
+        false => (metrics.text().map(|text| plain::of(&text)), PLAIN_TEXT),
+    };
     let text = text.map_err(|_| Problem::internal("the metrics could not be written"))?;
-    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text))
+    Ok(([(header::CONTENT_TYPE, called)], text))
 }
 
 struct NodeCollector(Arc<Node>, Acme);

@@ -15,9 +15,29 @@ fn metrics_are_openmetrics_and_count() {
     let node = Node::start();
     node.ask("/page");
     node.ask("/page");
-    let answer = node.ask_admin("/metrics", "");
+    let answer = node.ask_admin("/metrics", "Accept: application/openmetrics-text\r\n");
     let (head, text) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("application/openmetrics-text"), "{head}");
+    // Who does not name it gets the form of before, where families are called as their samples are.
+    for fields in ["", "Accept: text/plain;version=0.0.4, */*;q=0.1\r\n"] {
+        let answer = node.ask_admin("/metrics", fields);
+        let (head, text) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+        let types: HashSet<_> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let is_part = |suffix| name.strip_suffix(suffix).is_some_and(|of| types.contains(of));
+            assert!(
+                types.contains(name) || ["_sum", "_count", "_bucket"].into_iter().any(is_part),
+                "{line}"
+            );
+        }
+        assert!(text.contains("# TYPE freshet_requests_total counter\n"), "{text}");
+        assert!(text.contains("\n# HELP freshet_requests_total ") && !text.contains("# EOF"));
+    }
     let mut families = HashSet::new();
     let mut series = HashSet::new();
     for line in text.lines() {
