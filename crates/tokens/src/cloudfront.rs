@@ -73,7 +73,7 @@ impl CloudFront {
         let check = |text: &[u8], read: &dyn Fn() -> Result<Policy, Denied>| {
             let parts = [text, &signature, given.key.as_bytes(), &[u8::from(is_sha1)]];
             seen.get_or(&parts, || {
-                first_good(keys.named(Some(given.key.as_bytes())), |key| {
+                first_good(keys.named(given.key.as_bytes()), |key| {
                     is_signed(key, is_sha1, text, &signature)
                 })?;
                 read()

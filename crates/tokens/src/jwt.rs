@@ -122,7 +122,7 @@ impl JwtToken {
         let signature = bytes(signature)?;
         let signed = signed.as_bytes();
         let id = header.kid.as_ref().map(String::as_bytes);
-        first_good(keys.named(id), |key| match (key, header.alg.as_str()) {
+        first_good(keys.meant(id), |key| match (key, header.alg.as_str()) {
             (Material::Secret(secret), "HS256") => Some(is_mac(&secret.hmac, signed, &signature)),
             (Material::P256 { fixed, .. }, "ES256") => {
                 Some(fixed.verify_sig(signed, &signature).is_ok())

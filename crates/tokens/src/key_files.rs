@@ -41,7 +41,8 @@ pub(crate) fn read(
     }
     let secret = content.strip_suffix(b"\n").unwrap_or(content);
     let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
-    keys.push(Key { id: name.into(), material: Material::secret(secret) });
+    let material = Material::secret(secret);
+    keys.push(Key { id: name.into(), is_named: false, material });
     Ok(())
 }
 
@@ -99,7 +100,7 @@ fn read_pem(name: &str, content: &[u8], keys: &mut Vec<Key>) -> Result<(), KeyEr
             why: format!("a public key is broken, or of RSA and below {RSA_BITS_MIN} bits"),
         })?;
         let id = if index == 0 { name.to_owned() } else { format!("{name}-{}", index + 1) };
-        keys.push(Key { id, material });
+        keys.push(Key { id, is_named: false, material });
     }
     if has(content, b"PRIVATE KEY") {
         let why = "it has a private key; the node needs the public one: openssl pkey -pubout";
@@ -170,7 +171,7 @@ fn read_set(
             let alg = key.alg.unwrap_or_default();
             return Err(unreadable(format!("key `{id}` is of no kind for `{alg}`")));
         }
-        keys.push(Key { id, material });
+        keys.push(Key { id, is_named: key.kid.is_some(), material });
     }
     Ok(())
 }

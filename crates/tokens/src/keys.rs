@@ -54,6 +54,8 @@ pub enum KeyError {
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) id: String,
+    /// Whether a key set gives it that name, not its file.
+    pub(crate) is_named: bool,
     pub(crate) material: Material,
 }
 
@@ -134,9 +136,20 @@ impl Keys {
         })
     }
 
-    /// The keys a token may mean: those of the name it gives; all, where it gives none.
-    pub(crate) fn named<'a>(&'a self, id: Option<&'a [u8]>) -> impl Iterator<Item = &'a Key> {
-        self.all.iter().filter(move |key| id.is_none_or(|id| key.id.as_bytes() == id))
+    /// The keys a token may mean: those of the name it gives; all, where it gives none. Where no key has that
+    /// name, those that were given none: a name is a hint (RFC 7515 §4.1.4), and files go by names of their own.
+    pub(crate) fn meant<'a>(&'a self, id: Option<&'a [u8]>) -> impl Iterator<Item = &'a Key> {
+        let is_known = id.is_some_and(|id| self.named(id).next().is_some());
+        self.all.iter().filter(move |key| match id {
+            None => true,
+            Some(id) if is_known => key.id.as_bytes() == id,
+            Some(_) => !key.is_named,
+        })
+    }
+
+    /// The keys of this name.
+    pub(crate) fn named<'a>(&'a self, id: &'a [u8]) -> impl Iterator<Item = &'a Key> {
+        self.all.iter().filter(move |key| key.id.as_bytes() == id)
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Opened, Denied> {
         _ => return Err(Denied::Malformed),
     };
     let signed = structure(context, protected, &payload)?;
-    first_good(keys.named(id), |key| match (key, algorithm, tag) {
+    first_good(keys.meant(id), |key| match (key, algorithm, tag) {
         (Material::Secret(secret), HMAC_256, MAC0) => {
             Some(is_mac(&secret.hmac, &signed, &signature))
         }
@@ -108,7 +108,7 @@ pub(super) fn digest(bytes: &[u8]) -> u128 {
 /// A token with these claims, under a MAC by the first secret of this name; `None` where there is no
 /// such secret.
 pub(super) fn seal(claims: &Value, key_id: Option<&[u8]>, keys: &Keys) -> Option<Vec<u8>> {
-    let secret = keys.named(key_id).find_map(|key| match &key.material {
+    let secret = keys.meant(key_id).find_map(|key| match &key.material {
         Material::Secret(secret) => Some(secret),
         _ => None,
     })?;

@@ -138,7 +138,31 @@ fn claims_that_make_no_sense_let_nobody_in() {
     for header in [r#"{"alg":"HS256","crit":["x"]}"#, r#"{"alg":"HS256","b64":false}"#] {
         assert_eq!(ask(header, claims), Err(Denied::Claim));
     }
-    assert_eq!(ask(r#"{"alg":"HS256","kid":"other"}"#, claims), Err(Denied::Key));
+    assert_eq!(ask(r#"{"alg":"HS512","kid":"other"}"#, claims), Err(Denied::Key));
     assert_eq!(ask(r#"{"alg":"HS256","alg":"none"}"#, claims), Err(Denied::Malformed));
     assert_eq!(ask("{}", claims), Err(Denied::Malformed));
+}
+
+#[test]
+fn a_name_in_a_token_chooses_among_keys_that_have_one() {
+    let secret = [b'k'; 32];
+    let in_set = |kid: &str| {
+        let k = "a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s";
+        format!(r#"{{"keys":[{{"kty":"oct",{kid}"k":"{k}"}}]}}"#)
+    };
+    let file = String::from_utf8(secret.to_vec()).unwrap();
+    let claims = r#"{"iss":"joe","exp":2147483647}"#;
+    let token = |kid: &str| signed(&format!(r#"{{"alg":"HS256","kid":"{kid}"}}"#), claims, &secret);
+    // What has no name but its file's is for tokens of any name: who signs them does not know that.
+    for content in [file, in_set("")] {
+        let verifier = of(keys("idp", &content));
+        for kid in ["2024-11", "idp"] {
+            assert_eq!(ask(&verifier, &token(kid), NOW), Ok(()), "{kid} by {content}");
+        }
+    }
+    let named = of(keys("idp", &in_set(r#""kid":"2024-11","#)));
+    assert_eq!(ask(&named, &token("2024-11"), NOW), Ok(()));
+    for kid in ["2024-12", "idp"] {
+        assert_eq!(ask(&named, &token(kid), NOW), Err(Denied::Key), "{kid}");
+    }
 }
