@@ -67,11 +67,10 @@ fn parse(text: &[u8]) -> Option<IpAddr> {
 fn scheme(fields: &Fields) -> Option<Scheme> {
     let value = fields.get_all("x-forwarded-proto").last()?;
     let last = value.rsplit(|byte| *byte == b',').next()?.trim_ascii();
-    match last {
-        b"https" => Some(Scheme::Https),
-        b"http" => Some(Scheme::Http),
-        _ => None,
-    }
+    // Schemes are the same in capitals (RFC 3986 §3.1).
+    [Scheme::Https, Scheme::Http]
+        .into_iter()
+        .find(|scheme| last.eq_ignore_ascii_case(scheme.as_str().as_bytes()))
 }
 
 #[cfg(test)]
@@ -112,6 +111,15 @@ mod tests {
         }
         let long = "10.0.0.1, ".repeat(1000) + "10.0.0.2";
         assert_eq!(seen(&[&long]).as_deref(), Some("10.0.0.1"));
+    }
+
+    #[test]
+    fn a_scheme_is_read_as_it_is_written() {
+        let read = |text: &str| scheme(&[("X-Forwarded-Proto", text)].into_iter().collect());
+        for text in ["https", "HTTPS", "Https", "http, HTTPS"] {
+            assert_eq!(read(text), Some(Scheme::Https), "{text}");
+        }
+        assert_eq!((read("HTTP"), read("wss"), read("")), (Some(Scheme::Http), None, None));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct Verifier {
     cats: Seen<CatToken>,
 }
 
+/// What editors put before a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// What a token claims, by name.
 pub type Claims = Vec<(Box<str>, Box<str>)>;
 
@@ -102,7 +105,8 @@ impl Verifier {
     /// all of a subject's, as `sub:NAME`.
     #[must_use]
     pub fn revoking<'a>(mut self, revoked: impl IntoIterator<Item = &'a str>) -> Self {
-        self.revoked = revoked.into_iter().map(Into::into).collect();
+        let without_mark = |id: &'a str| id.trim_start_matches(BYTE_ORDER_MARK).into();
+        self.revoked = revoked.into_iter().map(without_mark).collect();
         self
     }
 

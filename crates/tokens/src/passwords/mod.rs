@@ -52,6 +52,9 @@ pub enum UsersError {
     Many,
 }
 
+/// What editors put before a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The names of a file with what their passwords are checked against.
 pub struct Users {
     hashes: HashMap<Box<str>, Hash>,
@@ -68,7 +71,7 @@ impl Users {
     pub fn parse(text: &str) -> Result<Self, UsersError> {
         let mut hashes = HashMap::new();
         let mut decoy = None;
-        for (index, line) in text.lines().enumerate() {
+        for (index, line) in text.trim_start_matches(BYTE_ORDER_MARK).lines().enumerate() {
             let at = index + 1;
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -185,6 +188,8 @@ mod tests {
             }
         }
         assert!(!users.verify(&given("eve", "password"), 0));
+        let marked = Users::parse(&FILE.replacen("# people\n", "\u{feff}", 1)).unwrap();
+        assert!(marked.verify(&given("anna", "password"), 0));
         assert!(!users.verify(&given("", ""), 0));
     }
 

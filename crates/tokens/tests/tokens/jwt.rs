@@ -71,7 +71,7 @@ fn tokens_signed_by_openssl_are_good() {
         let other = Jwt { source: parameter("token"), issuers: vec!["x".into()], ..Jwt::default() };
         let other = super::verifier(Scheme::Jwt(other), public_keys());
         assert_eq!(ask(&other, token, NOW), Err(Denied::Issuer));
-        for revoked in ["j1", "sub:ann"] {
+        for revoked in ["j1", "sub:ann", "\u{feff}j1"] {
             let revoking = of(public_keys()).revoking([revoked]);
             assert_eq!(ask(&revoking, token, NOW), Err(Denied::Revoked));
         }
