@@ -357,7 +357,7 @@ impl Film {
 impl Numbered {
     /// The segment of this number or time.
     fn segment(&self, value: u64) -> (u64, Wanted) {
-        let text = mpd::expand(&mpd::expand(&self.template, "Number", value), "Time", value);
+        let text = mpd::segment(&self.template, value);
         let target = text.rsplit('\0').next().unwrap_or_default().to_owned();
         (self.place ^ value.wrapping_mul(SPREAD), Wanted { target, range: None })
     }

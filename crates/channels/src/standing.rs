@@ -30,17 +30,24 @@ pub enum Place {
 }
 
 impl Place {
-    /// That of a version that came at `now`, with how far the stored one is.
+    /// That of a version that came at `now`, with how far the stored one is, and what was put aside last.
     ///
     /// Who plays has seen the stored one, so what is behind is not taken: another packager is late, and
     /// has what players wait for in a moment. Where it has not for [`TARGETS_OF_BEHIND`] since the stored
-    /// one last went on, it is all there is.
-    pub fn of(manifest: &Manifest, before: Option<Reached>, now: UnixMillis) -> Self {
+    /// one last went on, it is all there is. Low numbers are new ones unless they go on from what was put
+    /// aside: then they are of a packager that stands still, or is late by more than a window.
+    pub fn of(
+        manifest: &Manifest,
+        before: Option<Reached>,
+        aside: Option<Progress>,
+        now: UnixMillis,
+    ) -> Self {
         let Some(progress) = manifest.progress else { return Self::Taken(None) };
         let wait = manifest.target * TARGETS_OF_BEHIND;
         let new = Reached { progress, since: now, keep_min: wait };
         let Some(before) = before else { return Self::Taken(Some(new)) };
         let waits = now.since(before.since) < wait;
+        let goes_on_aside = aside.is_some_and(|aside| progress.after(&aside) == Standing::Onward);
         match progress.after(&before.progress) {
             Standing::Onward => {
                 let is_as_far = before.progress.after(&progress) == Standing::Onward;
@@ -55,7 +62,23 @@ impl Place {
                 }
             }
             Standing::Behind if waits => Self::Behind,
+            Standing::Anew if waits && goes_on_aside => Self::Behind,
             Standing::Behind | Standing::Anew => Self::TakenBack(new),
+        }
+    }
+
+    /// What is put aside by this: the version, or the one before where all it listed lies before this one.
+    pub(crate) fn puts_aside(
+        &self,
+        manifest: &Manifest,
+        before: Option<Reached>,
+    ) -> Option<Progress> {
+        match self {
+            Self::Behind => manifest.progress,
+            Self::Taken(Some(reached)) | Self::Resumed(reached) => before
+                .map(|before| before.progress)
+                .filter(|before| before.after(&reached.progress) == Standing::Anew),
+            Self::Taken(None) | Self::TakenBack(_) => None,
         }
     }
 }
@@ -127,13 +150,15 @@ mod tests {
             both in [packager(), packager()],
             asked in proptest::collection::vec((0_u64..3000, any::<bool>()), 1..200),
         ) {
-            let (mut at_ms, mut stored): (u64, Option<Reached>) = (0, None);
+            let (mut at_ms, mut stored, mut aside): (u64, Option<Reached>, _) = (0, None, None);
             for (after_ms, is_second) in asked {
                 at_ms += after_ms;
                 let now = BEGIN.plus(Duration::from_millis(at_ms));
                 let manifest = both[usize::from(is_second)].version(at_ms);
                 let before = stored;
-                match Place::of(&manifest, stored, now) {
+                let place = Place::of(&manifest, stored, aside, now);
+                aside = place.puts_aside(&manifest, stored).or(aside);
+                match place {
                     Place::Taken(reached) => {
                         let reached = reached.expect("it can be compared");
                         prop_assert!(before.is_none_or(|before| edge(before) <= edge(reached)));
@@ -161,6 +186,38 @@ mod tests {
             }
         }
 
+        /// Nor does it when one of them stands still, or is late by more than its window, more than once.
+        #[test]
+        fn one_that_stands_still_sets_nobody_back(
+            lag_ms in 0..WINDOW * 4 * TARGET_MS,
+            stands_after in prop_oneof![Just(u64::MAX), 0..60_000_u64],
+            asked in proptest::collection::vec((0_u64..2000, any::<bool>()), 1..200),
+        ) {
+            let [well, late] =
+                [0, lag_ms].map(|lag_ms| Packager { lag_ms, has_clock: false, has_parts: false });
+            let (mut at_ms, mut stored, mut aside) = (0, None, None);
+            let mut times_back = 0;
+            for (after_ms, is_second) in asked {
+                at_ms += after_ms;
+                let now = BEGIN.plus(Duration::from_millis(at_ms));
+                let late = is_second.then(|| late.version(at_ms.min(stands_after)));
+                for manifest in late.into_iter().chain([well.version(at_ms)]) {
+                    let place = Place::of(&manifest, stored, aside, now);
+                    aside = place.puts_aside(&manifest, stored).or(aside);
+                    match place {
+                        Place::Taken(reached) => stored = reached,
+                        Place::Resumed(reached) => stored = Some(reached),
+                        Place::TakenBack(reached) => {
+                            times_back += 1;
+                            stored = Some(reached);
+                        }
+                        Place::Behind => {}
+                    }
+                }
+            }
+            prop_assert!(times_back <= 1, "{times_back}");
+        }
+
         /// A packager that starts again is followed at once where it says so, and soon where not.
         #[test]
         fn new_numbers_are_taken(end in 1_u64..50, left in 0_u64..50, waited_ms in 0_u64..10_000) {
@@ -173,12 +230,12 @@ mod tests {
                 read(Format::Hls, text.as_bytes()).expect("it is a playlist")
             };
             let before = text(end - WINDOW, WINDOW);
-            let Place::Taken(before) = Place::of(&before, None, BEGIN) else {
+            let Place::Taken(before) = Place::of(&before, None, None, BEGIN) else {
                 panic!("it is the first")
             };
             let again = text(0, left.min(WINDOW));
             let now = BEGIN.plus(Duration::from_millis(waited_ms));
-            let is_taken = !matches!(Place::of(&again, before, now), Place::Behind);
+            let is_taken = !matches!(Place::of(&again, before, None, now), Place::Behind);
             let is_other = left.min(WINDOW) <= end - WINDOW;
             prop_assert_eq!(is_taken, is_other || waited_ms >= 3 * TARGET_MS);
         }

@@ -61,7 +61,7 @@ impl Table {
         let front = self.followed.get(template)?;
         let channel = self.by_key.get(&front.channel)?;
         let sequel = &channel.series.get(template)?.sequel;
-        let text = |value| mpd::expand(&mpd::expand(template, "Number", value), "Time", value);
+        let text = |value| mpd::segment(template, value);
         Some(Coming {
             before: (!front.is_asked).then(|| text(front.value)),
             next: sequel.after(front.value).map(|(value, at)| (value, text(value), at)),

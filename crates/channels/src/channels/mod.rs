@@ -20,9 +20,10 @@ pub use front::Coming;
 
 use super::directives::{Directives, Reload};
 use super::limits::{TARGETS_OF_START, VARIABLES_BYTES_MAX};
-use super::standing::Reached;
+use super::standing::{Place, Reached};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
+use freshet_media::Manifest;
 use freshet_media::hls::Variables;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -90,6 +91,22 @@ impl Channels {
         let mut table = self.table();
         keys.into_iter().for_each(|key| table.keys.insert(key, ()));
         self.key_count.store(table.keys.len(), Relaxed);
+    }
+
+    /// What becomes of a version that has come for this key of the cache, with how far the one before is.
+    pub fn place(
+        &self,
+        key: &Key,
+        manifest: &Manifest,
+        before: Option<Reached>,
+        now: UnixMillis,
+    ) -> Place {
+        let aside = self.table().aside.get(key.hash()).copied();
+        let place = Place::of(manifest, before, aside, now);
+        if let Some(aside) = place.puts_aside(manifest, before) {
+            self.table().aside.insert(key.hash(), aside);
+        }
+        place
     }
 
     /// How far players were given the playlist of this key of the cache, of one that is kept for nobody.

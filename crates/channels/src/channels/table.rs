@@ -36,6 +36,8 @@ pub(super) struct Table {
     pub(super) keys: Recent<()>,
     /// How far playlists were that are kept for nobody, by keys of the cache.
     pub(super) reached: Recent<Reached>,
+    /// How far versions were that were put aside last, by the same keys.
+    pub(super) aside: Recent<Progress>,
     /// From where in the order of purges on what is stored under a name is what that means now.
     pub(super) doubted: Recent<u64>,
     pub(super) ended: Ended,
@@ -53,6 +55,7 @@ impl Default for Table {
             variables: Recent::new(VARIABLES_MAX),
             keys: Recent::new(KEYS_MAX),
             reached: Recent::new(CHANNELS_MAX),
+            aside: Recent::new(CHANNELS_MAX),
             doubted: Recent::new(DOUBTED_MAX),
             ended: Ended::default(),
             bytes: 0,

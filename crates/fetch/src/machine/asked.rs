@@ -1,6 +1,7 @@
 //! A fetch that asks: from its plan to an answer, or to the end of its tries.
 
 use super::answered::Answered;
+use super::exchange::Late;
 use super::failure::Cause;
 use super::given::Given;
 use super::kept::Kept;
@@ -10,7 +11,7 @@ use super::{Fetched, road::Question};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
 use freshet_http::reason::Reason;
-use freshet_origin::{Origin, OriginId};
+use freshet_origin::Origin;
 use freshet_site::body::ClientBodyError;
 use freshet_site::policy::{BackendFetch, FetchKind, FetchTask};
 use freshet_telemetry::transcript::{Message, Side, Tag, Transcript};
@@ -33,9 +34,9 @@ pub(super) struct Asked {
     pub(super) request_time: UnixMillis,
     /// What was wrong with the client's body.
     pub(super) body_error: Option<ClientBodyError>,
-    /// The origin whose answer was behind what players were given before, where another is asked now, and
-    /// whether one was.
-    pub(super) late: Option<OriginId>,
+    /// The origin that is behind what players were given before, or does not have yet what they were told of,
+    /// where another is asked now, and whether one was.
+    pub(super) late: Option<Late>,
     pub(super) was_late: bool,
     /// Whether the last origin had no connection for the network of the client that began this.
     pub(super) is_crowded: bool,

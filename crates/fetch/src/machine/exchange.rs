@@ -25,36 +25,50 @@ use std::time::Duration;
 use tokio::sync::oneshot::Sender;
 use tokio::time::sleep;
 
+/// An origin that is late with what is asked for.
+#[derive(Clone, Copy)]
+pub(super) struct Late {
+    origin: OriginId,
+    /// The status it answers with all the same.
+    status: u16,
+}
+
 impl Asked {
     /// Sends the request. `None` when nobody wants the answer any more.
     pub(super) async fn exchange(&mut self) -> Option<Result<OriginResponse, Failure>> {
-        let late = self.late.take();
-        match self.exchange_beside(late).await {
+        let Some(late) = self.late.take() else { return self.exchange_beside(&[]).await };
+        match self.exchange_beside(&[late.origin]).await {
             // What is late is better than nothing.
-            Some(Err(_)) if late.is_some() => self.exchange_beside(None).await,
+            Some(Err(_)) => self.exchange_beside(&[]).await,
+            Some(Ok(response))
+                if response.head.status >= 400 && response.head.status != late.status =>
+            {
+                let asked = self.answered.as_ref().map(|origin| origin.id);
+                self.exchange_beside(asked.as_slice()).await
+            }
             exchanged => exchanged,
         }
     }
 
-    /// Whether another origin is asked, once, for what the last one is late with.
-    pub(super) fn turns_elsewhere(&mut self) -> bool {
-        let Some(late) = self.answered.as_ref().map(|origin| origin.id) else { return false };
+    /// Whether another origin is asked, once, for what the last one is late with, as it answers with this status.
+    pub(super) fn turns_elsewhere(&mut self, status: u16) -> bool {
+        let Some(origin) = self.answered.as_ref().map(|origin| origin.id) else { return false };
         let (task, key) = (&self.task, &self.plan.key);
         let of = (&*task.site, &task.request, task.kind);
         let may = task.retries < self.plan.site.settings.limits.retries_max
             && !std::mem::replace(&mut self.was_late, true)
-            && choose(&task.origin, of, key, &[late], task.now).is_some();
-        self.late = may.then_some(late);
+            && choose(&task.origin, of, key, &[origin], task.now).is_some();
+        self.late = may.then_some(Late { origin, status });
         may
     }
 
-    /// Sends the request to another than this one.
+    /// Sends the request to others than these.
     async fn exchange_beside(
         &mut self,
-        late: Option<OriginId>,
+        others: &[OriginId],
     ) -> Option<Result<OriginResponse, Failure>> {
         self.task.transcript.timestamp("Fetch");
-        let mut tried: Vec<_> = late.into_iter().collect();
+        let mut tried = others.to_vec();
         let mut last = None;
         while tried.len() < self.task.site.upstreams.tried_max {
             let (task, key) = (&self.task, &self.plan.key);

@@ -60,7 +60,7 @@ impl Answered {
             let read = asked.read_manifest(&answer, form, &memory, flow.position());
             if let Some(read) = &read {
                 if asked.is_behind(read) {
-                    if asked.turns_elsewhere() {
+                    if asked.turns_elsewhere(answer.head.status) {
                         flow.note_ended();
                         asked.note_body_ended(flow.received(), 0);
                         return Step::Again(asked);

@@ -101,6 +101,10 @@ impl Answered {
                 if let Some(object) = asked.place_manifest(&read, &memory).await {
                     flow.note_ended();
                     asked.note_body_ended(flow.received(), 0);
+                    if asked.turns_elsewhere(answer.head.status) {
+                        asked.plan.ticket = Some(ticket);
+                        return Step::Again(asked);
+                    }
                     return asked.stay_with(object, ticket, answer);
                 }
                 asked.take_manifest(&read, &mut answer, Some((&mut head, &memory)));

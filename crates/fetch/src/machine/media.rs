@@ -110,6 +110,20 @@ impl Asked {
         }
     }
 
+    /// Whether an origin does not have, by this status, a channel's manifest or what that names now: another
+    /// one may.
+    pub(super) fn lacks_known(&self, status: u16) -> bool {
+        let is_known = || {
+            let belongs = self.belongs(&self.plan.client.target, self.task.now);
+            matches!(belongs, Some(Belongs::Manifest(_) | Belongs::Named(..)))
+        };
+        matches!(status, 404 | 410)
+            && self.plan.kind != FetchKind::Pass
+            && self.reads_media()
+            && !self.worker.shared.channels.is_empty()
+            && is_known()
+    }
+
     /// What it belongs to. A query that a player adds to what is named, as for a token, does not make it
     /// nobody's.
     fn belongs(&self, target: &str, now: UnixMillis) -> Option<Belongs> {
@@ -207,7 +221,8 @@ impl Asked {
             Some(stored) if read.manifest.progress.is_some() => self.reached(stored).await,
             _ => None,
         };
-        let reached = match Place::of(&read.manifest, before, self.task.now) {
+        let channels = &self.worker.shared.channels;
+        let reached = match channels.place(&self.plan.key, &read.manifest, before, self.task.now) {
             Place::Behind => return stored.cloned(),
             Place::Taken(reached) => reached,
             Place::Resumed(reached) => {
@@ -254,7 +269,7 @@ impl Asked {
     /// Whether a version that is kept for nobody is behind what players were given before.
     pub(super) fn is_behind(&self, read: &Read) -> bool {
         let (channels, key) = (&self.worker.shared.channels, &self.plan.key);
-        match Place::of(&read.manifest, channels.reached(key), self.task.now) {
+        match channels.place(key, &read.manifest, channels.reached(key), self.task.now) {
             Place::Behind => return true,
             Place::Taken(Some(reached)) => channels.note_reached(key, reached),
             Place::Taken(None) => {}
@@ -359,7 +374,7 @@ impl Asked {
         }
         let segment = |(at, value): (usize, u64)| {
             let template = &manifest.series.get(at)?.template;
-            Some(resolved(&mpd::expand(&mpd::expand(template, "Number", value), "Time", value)))
+            Some(resolved(&mpd::segment(template, value)))
         };
         let named = reused.iter().filter_map(|at| version.names.get(*at)).cloned();
         self.forget_before(named.chain(listed.into_iter().filter_map(segment)));

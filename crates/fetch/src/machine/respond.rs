@@ -93,6 +93,11 @@ impl Asked {
         }
         let mut answer = self.judge(head);
         self.advise(&mut answer);
+        if self.lacks_known(answer.head.status) && self.turns_elsewhere(answer.head.status) {
+            body.discard().await;
+            self.note_closed(self.closing);
+            return Step::Again(self);
+        }
         if self.depends_on_range(&answer) {
             // Others would get what only a part was refused with.
             self.task.request.fields.remove("range");

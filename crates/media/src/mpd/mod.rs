@@ -8,7 +8,8 @@ pub mod time;
 
 pub use presentation::{Listed, Presentation, Representation, Run};
 pub use series::{Sequel, Series};
-pub use template::{expand, matches, value};
+use template::expand;
+pub use template::{matches, segment, value};
 
 use crate::error::Unreadable;
 use crate::limits::{RUNS_MAX, SERIES_RUNS_MAX, WINDOW_MAX};

@@ -4,7 +4,7 @@
 const WIDTH_MAX: usize = 20;
 
 /// `template` with `$name$` and `$name%05d$` replaced by `value`.
-pub fn expand(template: &str, name: &str, value: u64) -> String {
+pub(super) fn expand(template: &str, name: &str, value: u64) -> String {
     let mut expanded = String::with_capacity(template.len() + 8);
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('$') {
@@ -26,6 +26,11 @@ pub fn expand(template: &str, name: &str, value: u64) -> String {
     }
     expanded.push_str(rest);
     expanded
+}
+
+/// The reference of the segment with this number or time, of a template of one place: `$$` is a dollar sign.
+pub fn segment(template: &str, value: u64) -> String {
+    expand(&expand(template, "Number", value), "Time", value).replace("$$", "$")
 }
 
 /// How many digits `identifier` has at least, where it is `name`.
@@ -92,6 +97,7 @@ mod tests {
         assert_eq!(expand("$Time$-$Number$", "Number", 1), "$Time$-1");
         assert_eq!(expand("$Number%099d$", "Number", 1), "$Number%099d$");
         assert_eq!(expand("a$", "Number", 1), "a$");
+        assert_eq!(segment("$$-v1-$Time%08d$.m4s", 216), "$-v1-00000216.m4s");
     }
 
     #[test]

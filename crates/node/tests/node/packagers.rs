@@ -207,6 +207,92 @@ fn a_playlist_that_is_kept_for_nobody_does_not_go_back_while_another_has_a_newer
 }
 
 #[test]
+fn a_packager_that_stands_still_sets_nobody_back() {
+    run(async {
+        let (first, second) = (Packager::at("first", 20), Packager::at("second", 20));
+        let rest = "[media]\nahead = 0\n[origins]\ndirector = \"round-robin\"\n";
+        let node = Setup::of(&first.origin).origin(&second.origin.url()).and(rest).start();
+        get(&node, "/c/v.m3u8").await;
+        // The first goes on, over more than a window of the second: whoever is asked, players get the newest.
+        for at in 21..40 {
+            first.first.store(at, SeqCst);
+            while get(&node, "/c/v.m3u8").await.text() != text("first", at) {}
+            for _ in 0..3 {
+                assert_eq!(get(&node, "/c/v.m3u8").await.text(), text("first", at));
+            }
+        }
+        assert!(second.origin.count() > 19, "it is asked as often");
+        assert_eq!((node.count("media_set_back"), node.count("media_behind")), (0, 0));
+    });
+}
+
+#[test]
+fn what_one_packager_does_not_have_yet_is_asked_of_the_other() {
+    run(async {
+        let of = |newest: u64| {
+            Origin::serve(move |asked: &Request| {
+                if asked.target().ends_with(".m3u8") {
+                    let kind = "Content-Type: application/vnd.apple.mpegurl";
+                    return response(
+                        "200 OK",
+                        &["Cache-Control: max-age=60", kind],
+                        text("it", 20),
+                    );
+                }
+                let number = asked.target().trim_start_matches("/c/").trim_end_matches(".ts");
+                match number.parse::<u64>() {
+                    Ok(number) if number <= newest => {
+                        response("200 OK", &["Cache-Control: max-age=60"], format!("{number}"))
+                    }
+                    _ => response("404 Not Found", &[], "not here"),
+                }
+            })
+        };
+        let (first, second) = (of(23), of(21));
+        let rest = "[media]\nahead = 0\n[origins]\ndirector = \"round-robin\"\n";
+        let node = Setup::of(&first).origin(&second.url()).and(rest).start();
+        get(&node, "/c/v.m3u8").await;
+        for number in 20..24 {
+            let answer = get(&node, &format!("/c/{number}.ts")).await;
+            assert_eq!((answer.status, answer.text()), (200, number.to_string()));
+        }
+        // What none of them has, each is asked for once, and what no playlist names is asked of one.
+        for (target, times) in [("/c/24.ts", 2), ("/c/99.ts", 1)] {
+            let before = first.count() + second.count();
+            assert_eq!(get(&node, target).await.status, 404);
+            assert_eq!(first.count() + second.count() - before, times, "{target}");
+        }
+    });
+}
+
+#[test]
+fn a_packager_that_is_late_is_better_than_one_that_has_nothing() {
+    run(async {
+        let (late, nothing) = (Packager::at("late", 20), Arc::<AtomicBool>::default());
+        let is_away = Arc::clone(&nothing);
+        let other = Origin::serve(move |_: &Request| {
+            if is_away.load(SeqCst) {
+                return response("404 Not Found", &[], "none");
+            }
+            let kind = "Content-Type: application/vnd.apple.mpegurl";
+            let fields = ["Cache-Control: max-age=0", "ETag: \"other\"", kind];
+            response("200 OK", &fields, text("other", 22))
+        });
+        let rest = "[media]\nahead = 0\n[origins]\ndirector = \"round-robin\"\n";
+        let node = Setup::of(&late.origin).origin(&other.url()).and(rest).start();
+        while get(&node, "/c/v.m3u8").await.text() != text("other", 22) {}
+        nothing.store(true, SeqCst);
+        let before = late.origin.count();
+        while late.origin.count() == before {
+            let answer = get(&node, "/c/v.m3u8").await;
+            if late.origin.count() > before {
+                assert_eq!((answer.status, answer.text()), (200, text("other", 22)));
+            }
+        }
+    });
+}
+
+#[test]
 fn behind_a_fence_a_playlist_is_taken_as_it_comes() {
     run(async {
         let packager = Packager::at("first", 20);
