@@ -197,13 +197,16 @@ fn is_long(fields: &Fields) -> bool {
 
 /// Whether a body is of a type that becomes shorter under a coding.
 fn is_text(fields: &Fields) -> bool {
-    const TYPES: [&[u8]; 14] = [
+    const TYPES: [&[u8]; 17] = [
         b"application/json",
         b"application/javascript",
         b"application/x-javascript",
         b"application/xml",
         b"application/vnd.apple.mpegurl",
         b"application/x-mpegurl",
+        b"application/mpegurl",
+        b"audio/mpegurl",
+        b"audio/x-mpegurl",
         b"application/wasm",
         b"application/x-ndjson",
         b"application/vnd.ms-fontobject",
@@ -225,5 +228,22 @@ fn purge_allowed(task: &ClientTask) -> Recv {
     match task.client.address {
         Some(address) if from.iter().any(|network| network.contains(address.ip())) => Recv::Purge,
         _ => Recv::Synth(405, Some("Purging is not allowed from here".into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn playlists_are_text_by_each_of_their_types() {
+        let is = |kind: &str| is_text(&[("Content-Type", kind)].into_iter().collect());
+        for kind in ["vnd.apple.mpegurl", "x-mpegurl", "mpegurl"] {
+            assert!(is(&format!("application/{kind}")), "{kind}");
+        }
+        for kind in ["audio/mpegurl", "Audio/X-MpegURL; charset=utf-8"] {
+            assert!(is(kind), "{kind}");
+        }
+        assert!(!is("audio/mpeg") && !is("application/octet-stream"));
     }
 }
