@@ -1,5 +1,6 @@
 //! `[geo]`: the databases that say where addresses are, and clients by that.
 
+use super::country_codes;
 use super::document::{Document, Row};
 use super::key::{Key, Kind, key};
 use super::mistake::{Mistake, Place};
@@ -79,9 +80,13 @@ impl Clients {
     /// What is wrong with it.
     fn parse(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
-            Some(("country", code)) => Code::parse(code)
-                .map(Self::Country)
-                .ok_or_else(|| format!("`{text}` names a country by two letters, as `country:DE`")),
+            Some(("country", code)) => match Code::parse(code) {
+                None => Err(format!("`{text}` names a country by two letters, as `country:DE`")),
+                Some(code) => match country_codes::instead_of(code.as_str()) {
+                    None => Ok(Self::Country(code)),
+                    Some(help) => Err(format!("`{text}` is no country of ISO 3166-1{help}")),
+                },
+            },
             Some(("continent", code)) => Code::parse(code)
                 .filter(|code| CONTINENTS.contains(&code.as_str()))
                 .map(Self::Continent)
@@ -159,8 +164,14 @@ mod tests {
             assert_eq!(Clients::parse(text).map(|one| one.to_string()).as_deref(), Ok(text));
         }
         assert_eq!(Clients::parse("country:de"), Clients::parse("country:DE"));
+        // Of Kosovo, by no standard; of nobody's but whose database it is.
+        assert!(Clients::parse("country:XK").is_ok() && Clients::parse("country:QQ").is_ok());
         for (text, says) in [
             ("country:Germany", "two letters"),
+            ("country:UK", "`country:GB`"),
+            ("country:EU", "`continent:EU`"),
+            ("country:ZY", "no country"),
+            ("country:uk", "`country:GB`"),
             ("continent:XX", "is none of AF"),
             ("as:AS3320", "by its number"),
             ("as:4294967296", "by its number"),

@@ -17,6 +17,8 @@ pub mod bans;
 pub mod cache;
 mod cache_keys;
 pub mod cache_rules;
+mod circles;
+mod country_codes;
 pub mod document;
 pub mod esi;
 pub mod fleet;
