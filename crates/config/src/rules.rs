@@ -332,7 +332,9 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
     let mut refuse = |key: &str, message: String| {
         wrong.push(Mistake::error(row.at(&format!("redirect[].{key}")), message));
     };
-    if !from.starts_with('/') || from.trim_end_matches('*').contains('*') {
+    if from.contains(['?', '#']) {
+        refuse("from", format!("redirect.from is a path without a query, not `{from}`"));
+    } else if !from.starts_with('/') || from.trim_end_matches('*').contains('*') {
         refuse(
             "from",
             format!("redirect.from is a path, with `*` at its end at most, not `{from}`"),
@@ -399,9 +401,20 @@ fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
 
 fn cors(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Cors> {
     let list = |path: &str| document.value(path).list();
-    let origins = list("cors.origins").into_iter().map(|origin| origin.to_ascii_lowercase());
-    let origins: Vec<_> = origins.collect();
+    let origins: Vec<_> = list("cors.origins").iter().map(|origin| as_sent(origin)).collect();
     let (methods, headers, expose) =
+/// An origin as browsers write it: in small letters, and without the port that its scheme has by itself (RFC 6454
+/// §6.2).
+fn as_sent(origin: &str) -> String {
+    let origin = origin.to_ascii_lowercase();
+    let shorter = match origin.split_once("://") {
+        Some(("https", _)) => origin.strip_suffix(":443"),
+        Some(("http", _)) => origin.strip_suffix(":80"),
+        _ => None,
+    };
+    shorter.map_or_else(|| origin.clone(), str::to_owned)
+}
+
         (list("cors.methods"), list("cors.headers"), list("cors.expose"));
     for origin in &origins {
         let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '*']);
@@ -471,6 +484,7 @@ mod tests {
             ("[[redirect]]\nfrom = \"/a\"\nto = \"/{rest}\"\n", "{rest}"),
             ("[[redirect]]\nto = \"https://a.example{rest}\"\n", "write `/{rest}`"),
             ("[[redirect]]\nto = \"https://{host}{rest}/\"\n", "write `/{rest}`"),
+            ("[[redirect]]\nfrom = \"/a?x=1\"\nto = \"/b\"\n", "without a query"),
             ("[[redirect]]\nto = \"/a\"\nstatus = 304\n", "redirect.status"),
             ("[[redirect]]\nto = \"https://{hostname}/\"\n", "what there is are {host}"),
             ("[[path]]\nprefix = \"a\"\n", "path.prefix"),
@@ -484,7 +498,8 @@ mod tests {
 
     #[test]
     fn pages_below_a_host_are_allowed_and_no_others() {
-        let text = "[cors]\norigins = [\"https://*.Example.com\", \"http://a:8080\"]\n";
+        let text = "[cors]\norigins = [\"https://*.Example.com\", \"http://a:8080\", \
+                    \"https://c.example:443\", \"http://*.d.example:80\", \"http://e:443\"]\n";
         let cors = of(text).unwrap().cors.unwrap();
         for (asked, is_allowed) in [
             ("https://www.example.com", true),
@@ -495,6 +510,11 @@ mod tests {
             ("https://evilexample.com", false),
             ("http://www.example.com", false),
             ("https://www.example.com:8443", false),
+            // Browsers leave out a port that goes without saying.
+            ("https://c.example", true),
+            ("http://www.d.example", true),
+            ("http://e:443", true),
+            ("http://e", false),
             ("https://www.example.com.evil", false),
             ("null", false),
             ("", false),
