@@ -110,6 +110,11 @@ impl Redirect {
         self.is_for(path) && !before.iter().any(|rule| rule.is_for(path))
     }
 
+    /// Whether it is for a request.
+    pub(super) fn is_asked(&self, scheme: &str, path: &str) -> bool {
+        self.scheme.as_deref().is_none_or(|only| only == scheme) && self.is_for(path)
+    }
+
     /// Whether it is for a path.
     fn is_for(&self, path: &str) -> bool {
         match self.from.strip_suffix('*') {
@@ -399,10 +404,6 @@ fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
     Some(PathRule { prefix, replace })
 }
 
-fn cors(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Cors> {
-    let list = |path: &str| document.value(path).list();
-    let origins: Vec<_> = list("cors.origins").iter().map(|origin| as_sent(origin)).collect();
-    let (methods, headers, expose) =
 /// An origin as browsers write it: in small letters, and without the port that its scheme has by itself (RFC 6454
 /// §6.2).
 fn as_sent(origin: &str) -> String {
@@ -415,6 +416,10 @@ fn as_sent(origin: &str) -> String {
     shorter.map_or_else(|| origin.clone(), str::to_owned)
 }
 
+fn cors(document: &Document, wrong: &mut Vec<Mistake>) -> Option<Cors> {
+    let list = |path: &str| document.value(path).list();
+    let origins: Vec<_> = list("cors.origins").iter().map(|origin| as_sent(origin)).collect();
+    let (methods, headers, expose) =
         (list("cors.methods"), list("cors.headers"), list("cors.expose"));
     for origin in &origins {
         let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '*']);
@@ -479,12 +484,12 @@ mod tests {
             ("[[header]]\nname = \"X\"\nstatus = [\"6xx\"]\n", "header.status has"),
             ("[[header]]\non = \"request\"\nname = \"X\"\nstatus = [\"200\"]\n", "of responses"),
             ("[[redirect]]\nfrom = \"/a*b\"\nto = \"/\"\n", "redirect.from"),
+            ("[[redirect]]\nfrom = \"/a?x=1\"\nto = \"/b\"\n", "without a query"),
             ("[[redirect]]\nto = \"//evil\"\n", "redirect.to"),
             ("[[redirect]]\nto = \"javascript:x\"\n", "redirect.to"),
             ("[[redirect]]\nfrom = \"/a\"\nto = \"/{rest}\"\n", "{rest}"),
             ("[[redirect]]\nto = \"https://a.example{rest}\"\n", "write `/{rest}`"),
             ("[[redirect]]\nto = \"https://{host}{rest}/\"\n", "write `/{rest}`"),
-            ("[[redirect]]\nfrom = \"/a?x=1\"\nto = \"/b\"\n", "without a query"),
             ("[[redirect]]\nto = \"/a\"\nstatus = 304\n", "redirect.status"),
             ("[[redirect]]\nto = \"https://{hostname}/\"\n", "what there is are {host}"),
             ("[[path]]\nprefix = \"a\"\n", "path.prefix"),
@@ -505,16 +510,16 @@ mod tests {
             ("https://www.example.com", true),
             ("https://a.b.example.com", true),
             ("http://a:8080", true),
-            ("https://example.com", false),
-            ("https://.example.com", false),
-            ("https://evilexample.com", false),
-            ("http://www.example.com", false),
-            ("https://www.example.com:8443", false),
             // Browsers leave out a port that goes without saying.
             ("https://c.example", true),
             ("http://www.d.example", true),
             ("http://e:443", true),
             ("http://e", false),
+            ("https://example.com", false),
+            ("https://.example.com", false),
+            ("https://evilexample.com", false),
+            ("http://www.example.com", false),
+            ("https://www.example.com:8443", false),
             ("https://www.example.com.evil", false),
             ("null", false),
             ("", false),

@@ -7,6 +7,7 @@ use super::access::{AccessRule, ErrorPage, Maintenance, access, error_pages, mai
 use super::alike::Alike;
 use super::bandwidth::{BandwidthRule, bandwidth};
 use super::cache::{Cache, cache};
+use super::circles;
 use super::document::Document;
 use super::limits::{SiteLimits, site_limits};
 use super::listeners::{Certificate, certificate};
@@ -317,6 +318,9 @@ impl Settings {
                 wrong.push(Mistake::error(rule.place, message).help(help));
             }
         }
+        if wrong.is_empty() {
+            check_circles(&sites, &schemes.into_iter().flatten().collect::<Vec<_>>(), wrong);
+        }
         let (mut names, mut hosts) = (HashMap::new(), HashMap::new());
         for site in &self.sites {
             if names.insert(&site.name, ()).is_some() {
@@ -333,6 +337,29 @@ impl Settings {
                     wrong.push(Mistake::error(site.place, message));
                 }
             }
+        }
+    }
+}
+
+/// Says which redirects lead back, where it is not the first step that does.
+fn check_circles(sites: &[Arc<SiteSettings>], schemes: &[&str], wrong: &mut Vec<Mistake>) {
+    for site in sites {
+        let is_exact = |one: &HostPattern, name: &str| matches!(one, HostPattern::Exact(host) if **host == *name);
+        let of = |site: &SiteSettings, name: &str| site.hosts.iter().any(|one| is_exact(one, name));
+        let is_ours = |name: &str| {
+            let is_below =
+                site.hosts.iter().any(|one| *one != HostPattern::Any && one.covers(name));
+            of(site, name) || (is_below && !sites.iter().any(|other| of(other, name)))
+        };
+        if let Some(rule) = circles::first(&site.rules.redirects, &site.hosts, schemes, is_ours) {
+            let message = format!(
+                "redirect.to `{}` leads back to where requests of this site came from, so they would \
+                 never arrive",
+                rule.to
+            );
+            let help =
+                "what is to move to another host is a [[site]] of its own, without that host";
+            wrong.push(Mistake::error(rule.place, message).help(help));
         }
     }
 }
@@ -433,6 +460,41 @@ mod tests {
         let first = "from = \"/new\"\nto = \"https://b.example/\"\n[[redirect]]\n";
         assert!(!of(clear, &format!("{first}to = \"/new\"\n")));
         assert!(of(clear, &format!("{first}to = \"/newer\"\n")));
+    }
+
+    #[test]
+    fn redirects_that_lead_in_a_circle_are_refused_where_that_can_be_seen() {
+        let of = |listen: &str, hosts: &str, rules: &[(&str, &str)]| {
+            let rules = rules
+                .iter()
+                .map(|(from, to)| format!("[[site.redirect]]\nfrom = \"{from}\"\nto = \"{to}\"\n"));
+            let rules = rules.collect::<String>();
+            let text = format!("{listen}[[site]]\nhosts = [{hosts}]\n{rules}{ORIGIN}");
+            let wrong = settings(&text).err().unwrap_or_default();
+            wrong.iter().any(|mistake| mistake.message.contains("never arrive"))
+        };
+        let clear = "[[listen]]\naddress = \":80\"\n";
+        let both = "[[listen]]\naddress = \":80\"\n[[listen]]\naddress = \":443\"\ntls = true\n";
+        let hosts = "\"a.example\", \"www.a.example\"";
+        // To the one host of two, of both.
+        for (scheme, listen) in [("http", clear), ("https", both)] {
+            let all = ("/*", &*format!("{scheme}://WWW.a.example/{{rest}}"));
+            assert!(of(listen, hosts, &[all]), "{scheme}");
+            assert!(of(listen, "\"a.example\", \"*.a.example\"", &[all]), "{scheme}");
+            assert!(!of(listen, "\"a.example\"", &[all]), "{scheme}");
+            assert!(!of(listen, "\"*\"", &[all]), "{scheme}");
+            let other = format!("{listen}[[site]]\nhosts = [\"www.a.example\"]\n{ORIGIN}");
+            assert!(!of(&other, "\"a.example\", \"*.a.example\"", &[all]), "{scheme}");
+        }
+        // What ends the TLS before it may know another way.
+        assert!(!of(clear, hosts, &[("/*", "https://www.a.example/{rest}")]));
+        assert!(!of(both, hosts, &[("/*", "https://www.a.example:8443/{rest}")]));
+        // By way of another rule, and of another host.
+        assert!(of(clear, hosts, &[("/a", "/b"), ("/b", "/a")]));
+        assert!(of(clear, hosts, &[("/a/*", "/b/{rest}"), ("/b/*", "http://a.example/a/{rest}")]));
+        assert!(of(clear, hosts, &[("/a", "http://www.a.example/a?b=c")]));
+        assert!(!of(clear, hosts, &[("/a", "/b"), ("/b", "/c"), ("/c", "http://b.example/a")]));
+        assert!(!of(clear, hosts, &[("/a/*", "/{rest}"), ("/b/*", "/a/{rest}")]));
     }
 
     #[test]
