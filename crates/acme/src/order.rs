@@ -71,14 +71,20 @@ impl Work<'_> {
             (journal.order, journal.token) = (None, None);
             journal.directory.clone_from(&self.plan.directory);
         }
-        let url = match &journal.order {
-            Some(url) => url.clone(),
-            None => self.begin(name, journal, replaces).await?,
+        let (mut url, mut was_left) = match &journal.order {
+            Some(url) => (url.clone(), true),
+            None => (self.begin(name, journal, replaces).await?, false),
         };
         let mut wait = self.plan.pace.poll;
         loop {
             let answer = self.client.post(&url, None, false).await?;
             let mut order: Order = answer.json("order")?;
+            if std::mem::take(&mut was_left) && order.status == "invalid" {
+                // It ended while nobody looked; what is wanted now is another one.
+                (journal.order, journal.token) = (None, None);
+                url = self.begin(name, journal, replaces).await?;
+                continue;
+            }
             if order.status == "pending" {
                 self.prove(name, journal, &order).await?;
             } else if order.status == "ready" {
@@ -90,7 +96,11 @@ impl Work<'_> {
             match order.status.as_str() {
                 "pending" | "ready" | "processing" => {}
                 "valid" => return self.take(name, journal, &order).await,
-                "invalid" => return Err(invalid("the order", order.error.as_ref())),
+                // What proves the name was seen before.
+                "invalid" => {
+                    let error = invalid("the order", order.error.as_ref());
+                    return Err(AcmeError { kind: FailureKind::Refused, ..error });
+                }
                 other => {
                     let message = format!("the authority's order is `{}`", shown(other));
                     return Err(AcmeError::malformed(message));

@@ -11,6 +11,7 @@ use authority::{Authority, Fate, problem};
 use freshet_acme::{ChallengeKind, ExternalAccount, Manager};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 use support::{Bench, NAME, until};
 
 #[test]
@@ -92,6 +93,28 @@ fn asking_for_a_renewal_orders_again() {
     assert_eq!(running.renew(&["other.example".to_owned()]), 0);
     assert_eq!(running.renew(&[NAME.to_owned()]), 1);
     until(|| bench.authority.state().orders.len() == 2);
+}
+
+#[test]
+fn an_order_that_ended_meanwhile_is_made_anew_at_once() {
+    let bench = Bench::new();
+    // Trouble in the middle leaves the order under way.
+    bench.authority.twist(Arc::new(|_, what, reply| match what.starts_with("POST /orders/") {
+        true => Fate::Answer(problem(500, "serverInternal", "trouble")),
+        false => Fate::Answer(reply),
+    }));
+    let running = bench.start();
+    until(|| support::error_of(&running));
+    drop(running);
+    bench.authority.behave();
+    bench.authority.state().orders[0].status = "invalid";
+    let mut plan = bench.plan();
+    (plan.pace.first, plan.pace.max) = (Duration::from_secs(3600), Duration::from_secs(3600));
+    let running = bench.start_with(plan);
+    running.renew(&[]);
+    until(|| bench.has_certificate());
+    assert_eq!(support::error_of(&running), None);
+    assert_eq!(bench.authority.state().orders.len(), 2);
 }
 
 #[test]
