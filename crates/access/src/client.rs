@@ -140,6 +140,8 @@ pub enum End {
     ByClient,
     /// The client said with a request that it is the last one.
     AsAsked,
+    /// The client speaks HTTP/1.0, and did not ask for more.
+    AsOldOnesDo,
     /// The policy, or the origin, said so with a response.
     AsAnswered,
     /// The client asked for nothing for too long.
@@ -170,6 +172,7 @@ impl End {
         match self {
             Self::ByClient => "REM_CLOSE",
             Self::AsAsked => "REQ_CLOSE",
+            Self::AsOldOnesDo => "REQ_HTTP10",
             Self::AsAnswered => "RESP_CLOSE",
             Self::Idle => "RX_CLOSE_IDLE",
             Self::Malformed => "RX_JUNK",

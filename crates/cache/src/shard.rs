@@ -188,6 +188,10 @@ impl Shard {
         self.objects
     }
 
+    pub(crate) fn keys(&self) -> usize {
+        self.resources.len()
+    }
+
     pub(crate) fn resources(&self) -> impl Iterator<Item = &Resource> {
         self.resources.iter()
     }

@@ -17,6 +17,8 @@ pub const PAGE_OBJECTS_MAX: usize = 1000;
 pub struct Stats {
     /// Objects in the index.
     pub objects: u64,
+    /// Keys they have.
+    pub keys: u64,
     /// Bytes of their bodies and heads as last measured; what is being filled is behind by a
     /// little.
     pub bytes: u64,
@@ -31,8 +33,9 @@ pub struct Stats {
 impl Stats {
     /// Adds the figures of another index.
     pub(crate) fn add(&mut self, other: &Self) {
-        let Self { objects, bytes, evicted_bytes, refused_room, counters } = other;
+        let Self { objects, keys, bytes, evicted_bytes, refused_room, counters } = other;
         self.objects += objects;
+        self.keys += keys;
         self.bytes += bytes;
         self.evicted_bytes += evicted_bytes;
         self.refused_room += refused_room;
@@ -75,6 +78,7 @@ impl Cache {
         for index in 0..SHARDS {
             let shard = self.shard_at(index);
             stats.objects += shard.objects() as u64;
+            stats.keys += shard.keys() as u64;
             stats.counters.add(&shard.counters);
         }
         stats

@@ -178,6 +178,7 @@ async fn attempts(
         connection.waits = terms.waits;
         connection.limits = terms.limits.unwrap_or(origin.settings.limits);
         connection.expect_acknowledgement(upload.has_body());
+        origin.stats.sent.add(1);
         let reused = connection.uses > 0;
         if reused {
             origin.stats.reuses.add(1);

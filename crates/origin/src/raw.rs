@@ -40,6 +40,7 @@ pub async fn connect_raw(
     let connecting = async {
         let in_flight = Held::in_flight(origin, party).await?;
         let connection = pool.check_out(origin, origin.settings.proxy_header > 0).await?;
+        origin.stats.tunnels.add(1);
         Ok(RawConnection::new(connection, in_flight))
     };
     connecting.await.inspect_err(|error| origin.failed(error))
@@ -55,6 +56,11 @@ impl RawConnection {
     /// What the origin sent behind its response head, not read yet.
     pub fn read_ahead(&self) -> &[u8] {
         self.read_ahead.bytes()
+    }
+
+    /// Whose end it is.
+    pub fn origin(&self) -> &Arc<Origin> {
+        &self.origin
     }
 
     /// Both directions, to be used by two tasks or loops.

@@ -11,6 +11,18 @@ use std::sync::Arc;
 pub struct OriginStats {
     /// Exchanges begun.
     pub requests: SharedCounter,
+    /// Requests that had a connection, counted anew where they are sent again.
+    pub sent: SharedCounter,
+    /// Requests that were not sent because a policy chose it and it is down.
+    pub refrained: SharedCounter,
+    /// Connections handed out for tunnels.
+    pub tunnels: SharedCounter,
+    /// Head bytes of requests that became tunnels.
+    pub tunnel_head_bytes: SharedCounter,
+    /// Bytes to the origin through tunnels, without those heads.
+    pub tunnel_bytes_sent: SharedCounter,
+    /// Bytes from the origin through tunnels.
+    pub tunnel_bytes_received: SharedCounter,
     /// Final response heads received.
     pub responses: SharedCounter,
     /// Connections opened.

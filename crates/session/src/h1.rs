@@ -283,7 +283,9 @@ impl Session {
             charge: Some(charge),
         };
         if !keep_alive {
-            self.client.end.set(End::AsAsked);
+            let is_said = request.head.fields.has_token("connection", "close");
+            let is_old = version == Version::Http10 && !is_said;
+            self.client.end.set(if is_old { End::AsOldOnesDo } else { End::AsAsked });
         }
         match self.answer(request, &interim, version, progress.clone()).await? {
             Reply::Response(response) => {

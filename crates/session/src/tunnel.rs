@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, split};
 use tokio::time::{Instant, timeout_at};
@@ -25,7 +26,8 @@ pub(super) struct Moved {
 
 /// Relays between a client and an origin. `read` are the client's bytes read already.
 pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: Tunnel) -> Moved {
-    let Tunnel { connection, first, idle, lasts_max, record: _record } = tunnel;
+    let Tunnel { connection, first, idle, lasts_max, record } = tunnel;
+    let origin = Arc::clone(connection.origin());
     let (mut client_read, mut client_write) = split(client);
     let (mut origin_read, mut origin_write) = connection.into_halves();
     let moving = Moving::begin(idle, lasts_max);
@@ -43,7 +45,14 @@ pub(super) async fn run(worker: &Worker, client: Stream, read: Vec<u8>, tunnel: 
     };
     let (up, down) = tokio::join!(up, down);
     worker.stats.pipes_ended.increment();
-    Moved { up: up.unwrap_or(0), down }
+    let moved = Moved { up: up.unwrap_or(0), down };
+    // What an upgrade makes a tunnel was a request of its own, with a head that is counted as such.
+    if record.is_some() {
+        origin.stats.tunnel_head_bytes.add(first.len() as u64);
+        origin.stats.tunnel_bytes_sent.add(moved.up);
+        origin.stats.tunnel_bytes_received.add(moved.down);
+    }
+    moved
 }
 
 /// When something moved last, whichever way: often only one side speaks.

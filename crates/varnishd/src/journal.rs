@@ -56,6 +56,10 @@ pub(crate) enum Kind {
     Fetch,
 }
 
+/// Those of [`CLOSES`] where a connection ends that no request has come over, or none any more.
+const BETWEEN_REQUESTS: [&str; 5] =
+    ["REM_CLOSE", "RX_TIMEOUT", "RX_CLOSE_IDLE", "RX_OVERFLOW", "OVERLOAD"];
+
 /// Tags have numbers below this.
 const TAGS: usize = 128;
 
@@ -198,8 +202,18 @@ impl Journal {
 
     /// Connections that closed as nobody meant.
     pub(crate) fn closed_by_errors(&self) -> u64 {
-        let errors = CLOSES.iter().zip(&self.closes).filter(|((word, _), _)| ERRORS.contains(word));
-        errors.map(|(_, count)| count.load(Relaxed)).sum()
+        self.closed(|why| ERRORS.contains(&why))
+    }
+
+    /// Connections that closed with a request.
+    pub(crate) fn closed_with_request(&self) -> u64 {
+        self.closed(|why| !BETWEEN_REQUESTS.contains(&why))
+    }
+
+    /// Connections that closed for such a reason.
+    fn closed(&self, is_such: impl Fn(&str) -> bool) -> u64 {
+        let closes = CLOSES.iter().zip(&self.closes).filter(|((why, _), _)| is_such(why));
+        closes.map(|(_, count)| count.load(Relaxed)).sum()
     }
 
     /// What was sent to an origin and received from it since it is known, by `policy.name`.

@@ -31,6 +31,19 @@ const POOLS: [(&str, Option<Kind>); 5] = [
     ("sess1", None),
 ];
 
+/// What all origins count together, those included whose policies are gone.
+const OF_ORIGINS: [(&str, fn(&Origin) -> u64); 9] = [
+    ("backend_conn", |origin| origin.stats.connects.value()),
+    ("backend_reuse", |origin| origin.stats.reuses.value()),
+    ("backend_retry", |origin| origin.stats.retries.value()),
+    ("backend_req", |origin| origin.stats.sent.value()),
+    ("backend_fail", opens_failed),
+    ("backend_busy", |origin| origin.stats.failures(FailureKind::ConnectionLimit)),
+    ("backend_unhealthy", |origin| origin.stats.refrained.value()),
+    ("backend_wait", |origin| origin.stats.waits.value()),
+    ("backend_wait_fail", |origin| origin.stats.waits_in_vain.value()),
+];
+
 /// What is counted besides the node's own figures; the manager keeps it up to date.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -102,6 +115,7 @@ impl Sampler {
             storages,
             under_way,
             origins: BTreeMap::new(),
+            departed: [0; OF_ORIGINS.len()],
             keys: None,
             pinged: Instant::now(),
             rounds: 0,
@@ -142,7 +156,9 @@ struct Counts {
     storages: Vec<Group>,
     /// As [`POOLS`] has them.
     under_way: Vec<Group>,
-    origins: BTreeMap<String, Group>,
+    origins: BTreeMap<String, (Group, Arc<Origin>)>,
+    /// As [`OF_ORIGINS`] has them, what origins have counted that are not there any more.
+    departed: [u64; OF_ORIGINS.len()],
     /// Of `xkey`, from when a policy uses it on.
     keys: Option<Group>,
     /// When the last sign of life was.
@@ -212,9 +228,11 @@ impl Counts {
         let piped = self.journal.piped_bytes();
         let shared = &self.node.shared;
         let tag = |tag| self.journal.count(tag);
-        let of_origins = |value: fn(&Origin) -> u64| -> u64 {
-            facts.origins.iter().map(|(_, origin)| value(origin)).sum()
-        };
+        let origins = distinct(facts.origins.iter().map(|(_, origin)| origin));
+        let of_origins = OF_ORIGINS.iter().zip(self.departed).map(|((name, value), departed)| {
+            let there = origins.iter().map(|origin| value(origin));
+            (*name, departed + there.sum::<u64>())
+        });
         let sum = |name: &str| sums.counter(name);
         let bodies = |kind| sums.answer_bodies(kind);
         let (bans, ban_counts) = (&shared.bans.counters, shared.bans.counts());
@@ -223,7 +241,7 @@ impl Counts {
             ("uptime", self.started.elapsed().as_secs()),
             ("sess_conn", sum("connections_accepted")),
             ("s_sess", sum("connections_accepted")),
-            ("sess_closed", sum("connections_closed")),
+            ("sess_closed", self.journal.closed_with_request()),
             ("sess_closed_err", self.journal.closed_by_errors()),
             ("client_req", sum("requests")),
             ("client_req_400", sum("requests_refused")),
@@ -253,23 +271,13 @@ impl Counts {
             ("fetch_none", bodies(AnswerBody::Empty)),
             ("n_object", cache.objects),
             ("n_objectcore", cache.objects),
+            ("n_objecthead", cache.keys),
             ("n_lru_nuked", counts.evicted + self.shares.evictions().0),
             ("n_lru_moved", self.shares.evictions().1),
             ("n_lru_limited", self.shares.evictions().2),
             ("n_expired", self.node.shared.expiry.expired.value()),
             ("n_purges", sum("purges") + shared.policy_purges.value()),
             ("n_obj_purged", counts.purged),
-            ("backend_conn", of_origins(|origin| origin.stats.connects.value())),
-            ("backend_reuse", of_origins(|origin| origin.stats.reuses.value())),
-            ("backend_retry", of_origins(|origin| origin.stats.retries.value())),
-            ("backend_req", of_origins(|origin| origin.stats.requests.value())),
-            ("backend_fail", of_origins(opens_failed)),
-            (
-                "backend_busy",
-                of_origins(|origin| origin.stats.failures(FailureKind::ConnectionLimit)),
-            ),
-            ("backend_wait", of_origins(|origin| origin.stats.waits.value())),
-            ("backend_wait_fail", of_origins(|origin| origin.stats.waits_in_vain.value())),
             ("n_backend", facts.origins.len() as u64),
             ("n_vcl", facts.policies),
             ("n_vcl_avail", facts.policies),
@@ -302,7 +310,7 @@ impl Counts {
             ("n_test_gunzip", sum("gzip_checks")),
             ("losthdr", tag(Tag::LostHeader)),
         ];
-        for (name, value) in values.into_iter().chain(self.journal.counted()) {
+        for (name, value) in values.into_iter().chain(of_origins).chain(self.journal.counted()) {
             self.main.set(name, value);
         }
         self.main.publish()
@@ -340,30 +348,43 @@ impl Counts {
     }
 
     fn origins(&mut self, facts: &Facts) -> io::Result<()> {
-        let gone: Vec<_> = self
-            .origins
-            .keys()
-            .filter(|name| !facts.origins.iter().any(|(known, _)| known == *name))
-            .cloned()
-            .collect();
+        let is_there = |name: &str, origin: &Arc<Origin>| {
+            facts.origins.iter().any(|(known, there)| known == name && Arc::ptr_eq(there, origin))
+        };
         self.journal.retain(|name| facts.origins.iter().any(|(known, _)| known == name));
-        for name in gone {
-            if let Some(group) = self.origins.remove(&name) {
-                self.directory.remove(&group.segment)?;
+        let gone = self.origins.extract_if(.., |name, (_, origin)| !is_there(name, origin));
+        let gone: Vec<_> = gone.map(|(_, gone)| gone).collect();
+        for origin in distinct(gone.iter().map(|(_, origin)| origin)) {
+            if facts.origins.iter().any(|(_, there)| Arc::ptr_eq(there, origin)) {
+                continue;
             }
+            for (sum, (_, value)) in self.departed.iter_mut().zip(OF_ORIGINS) {
+                *sum += value(origin);
+            }
+        }
+        for (group, _) in gone {
+            self.directory.remove(&group.segment)?;
         }
         for (name, origin) in &facts.origins {
             if !self.origins.contains_key(name) {
                 let group = Group::create(&self.directory, &ORIGIN, &format!("VBE.{name}"))?;
-                self.origins.insert(name.clone(), group);
+                self.origins.insert(name.clone(), (group, Arc::clone(origin)));
             }
-            if let Some(group) = self.origins.get_mut(name) {
+            if let Some((group, _)) = self.origins.get_mut(name) {
                 fill(group, origin, self.journal.traffic_of(name));
                 group.publish()?;
             }
         }
         Ok(())
     }
+}
+
+/// Each of them once: policies that declare the same backend share it.
+fn distinct<'a>(origins: impl Iterator<Item = &'a Arc<Origin>>) -> Vec<&'a Arc<Origin>> {
+    let mut all: Vec<_> = origins.collect();
+    all.sort_unstable_by_key(|origin| Arc::as_ptr(origin));
+    all.dedup_by(|one, other| Arc::ptr_eq(one, other));
+    all
 }
 
 fn fill(group: &mut Group, origin: &Origin, traffic: Traffic) {
@@ -378,7 +399,11 @@ fn fill(group: &mut Group, origin: &Origin, traffic: Traffic) {
         ("beresp_hdrbytes", traffic.response_head_bytes),
         ("beresp_bodybytes", traffic.response_body_bytes),
         ("conn", stats.open.value() - stats.idle.value().min(stats.open.value())),
-        ("req", stats.requests.value()),
+        ("req", stats.sent.value() + stats.tunnels.value()),
+        ("unhealthy", stats.refrained.value()),
+        ("pipe_hdrbytes", stats.tunnel_head_bytes.value()),
+        ("pipe_out", stats.tunnel_bytes_sent.value()),
+        ("pipe_in", stats.tunnel_bytes_received.value()),
         ("busy", failed(FailureKind::ConnectionLimit)),
         ("fail", connections_failed),
         ("fail_econnrefused", failed(FailureKind::Refused)),

@@ -69,6 +69,7 @@ pub(crate) async fn attempts(
                 return Ok(Outcome::SpeaksHttp1(None, in_flight));
             }
         };
+        origin.stats.sent.add(1);
         if stream.is_reused {
             origin.stats.reuses.add(1);
         }

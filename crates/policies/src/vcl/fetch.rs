@@ -153,9 +153,11 @@ impl FetchState {
         let mut host = NodeHost::new(policy, now, Some(transcript));
         let chosen = policy.policy.resolve(backend, view, &mut self.task, &mut host);
         let sick = chosen.is_some_and(|index| !freshet_vcl::Host::backend_health(&host, index).0);
-        let origin = chosen
-            .filter(|_| !sick)
-            .and_then(|index| policy.origins.get(index as usize).cloned().flatten());
+        let origin = chosen.and_then(|index| policy.origins.get(index as usize).cloned().flatten());
+        if let Some(origin) = origin.as_ref().filter(|_| sick) {
+            origin.stats.refrained.add(1);
+        }
+        let origin = origin.filter(|_| !sick);
         if let Some(index) = chosen {
             self.asked = BackendRef::Backend(index);
             let declared = policy.policy.program().backends.get(index as usize);
