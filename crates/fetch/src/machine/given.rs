@@ -8,7 +8,7 @@ use super::entry;
 use super::failure::Cause;
 use super::fill::{Broken, Flow};
 use super::stored::StoredBody;
-use freshet_cache::{Left, LeftBy, Marker};
+use freshet_cache::{Key, Left, LeftBy, Marker};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
@@ -71,21 +71,20 @@ impl Answered {
             }
         }
         if let Some(ticket) = asked.plan.ticket.take() {
-            if let Some(stored) = asked.plan.stale.as_ref()
-                && asked.ends_stored(reason, answer.head.status)
-            {
-                asked.worker.shared.end(stored, asked.born);
-            }
             let span = asked.plan.site.settings.cache.hit_for_miss;
             let span = answer.hit_for_miss.unwrap_or(span);
             let selecting = asked.plan.selecting();
             let (status, fields) = (answer.head.status, &answer.head.fields);
+            // Of what varies by everything nothing is shared, whoever asks.
+            let variation = entry::variation(fields, form, selecting).ok().flatten();
+            if asked.ends_stored(reason, status) {
+                asked.end_stored(ticket.key(), variation.is_none() && !span.is_zero());
+            }
             let keep = answer.keep.unwrap_or_default();
             let left = Left::new(&ticket, (status, fields), &answer.freshness, keep);
             ticket.hit_for_miss(Marker {
                 left: Some(left),
-                // Of what varies by everything nothing is shared, whoever asks.
-                variation: entry::variation(&answer.head.fields, form, selecting).ok().flatten(),
+                variation,
                 until: asked.task.now.plus(span),
                 left_by: LeftBy {
                     fetch_id: asked.task.id,
@@ -140,6 +139,20 @@ impl Asked {
             _ if self.plan.site.semantics.ends_stored_by_all_not_kept => true,
             NoStore | PassPolicy | Private | SetCookie => status < 500,
             _ => false,
+        }
+    }
+
+    /// Ends what is stored in whose place the answer came; where a policy says that nothing is shared for a while
+    /// that `is_for_all`, every variant: what is newer and does not vary comes first.
+    fn end_stored(&self, key: &Key, is_for_all: bool) {
+        let shared = &self.worker.shared;
+        if let Some(stored) = &self.plan.stale {
+            shared.end(stored, self.born);
+        }
+        if is_for_all && self.plan.site.semantics.ends_stored_by_all_not_kept {
+            for older in shared.cache.peek(key).variants {
+                shared.end(&older, self.born);
+            }
         }
     }
 }
