@@ -73,9 +73,7 @@ impl VclPolicy {
             .zip(&origins)
             .filter_map(|(backend, origin)| {
                 let probe = program.probes.get(backend.probe? as usize)?;
-                let host = backend.host_header.clone();
-                let settings = ProbeSettings { host, ..probe_settings(probe) };
-                Some((Arc::clone(origin.as_ref()?), settings))
+                Some((Arc::clone(origin.as_ref()?), probe_settings(probe, backend.host())))
             })
             .collect();
         let now = UnixMillis::now();
@@ -236,10 +234,14 @@ fn origin(
     }
 }
 
-fn probe_settings(probe: &freshet_vcl::Probe) -> ProbeSettings {
+/// What a declared probe does, and how; `host` is what its backend is called.
+fn probe_settings(probe: &freshet_vcl::Probe, host: &str) -> ProbeSettings {
+    // Varnish's own, to the letter: servers tell names of hosts with a port from those without.
+    let usual =
+        || format!("GET {} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n", probe.url);
     ProbeSettings {
         target: probe.url.clone(),
-        head: probe.request.clone(),
+        head: Some(probe.request.clone().unwrap_or_else(usual)),
         interval: span(probe.interval),
         timeout: span(probe.timeout),
         window: probe.window,

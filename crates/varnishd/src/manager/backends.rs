@@ -7,7 +7,7 @@ use crate::program::Program;
 use freshet_base::clock::UnixMillis;
 use freshet_http::date;
 use freshet_origin::Origin;
-use freshet_origin::health::{Health, Override, Window};
+use freshet_origin::health::{Override, Window};
 use freshet_origin::probe_history::{History, Step};
 use freshet_vcl::{DirectorStanding, Turn};
 use serde_json::{Map, Value as Json, json};
@@ -70,7 +70,7 @@ enum Details {
 }
 
 impl Row {
-    fn of_backend(name: &str, origin: &Origin, started: UnixMillis, now: UnixMillis) -> Self {
+    fn of_backend(name: &str, origin: &Origin, started: UnixMillis) -> Self {
         let window = origin.health.probes();
         let changed = match origin.health.changed() {
             UnixMillis(0) => started,
@@ -85,7 +85,10 @@ impl Row {
             },
             kind: "backend",
             probes: window.as_ref().map_or((0, 0), |(window, _)| (window.good(), window.size())),
-            is_healthy: origin.health.health(now) != Health::Down,
+            // What its probes say, whatever was said of it here.
+            is_healthy: window
+                .as_ref()
+                .is_none_or(|(window, _)| window.good() >= window.threshold()),
             changed,
             details: match window {
                 Some((window, history)) => Details::Probes(window, history),
@@ -187,7 +190,7 @@ pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
     let (now, started) = (UnixMillis::now(), state.started_at());
     let mut found: Vec<Row> = matching(state, pattern)
         .iter()
-        .map(|(name, origin)| Row::of_backend(name, origin, started, now))
+        .map(|(name, origin)| Row::of_backend(name, origin, started))
         .collect();
     found.extend(matching_directors(state, pattern, now));
     let mut rows = "Backend name\tAdmin\tProbe\tHealth\tLast change\n".to_owned();
