@@ -40,6 +40,8 @@ pub enum Value {
     Stevedore(Option<u32>),
     /// An access list, by its number among the program's.
     Acl(u32),
+    /// A probe, by its number among the program's.
+    Probe(u32),
     /// A regular expression, by its number among the program's.
     Regex(u32),
     /// A header field, by its number among the program's.

@@ -149,7 +149,7 @@ impl Checker<'_> {
                 let index = self.intern(path.text().as_bytes());
                 (Expr::Constant(Value::Text(Text::Constant(index))), Type::String)
             }
-            Symbol::Probe(_) => (Expr::Constant(Value::None), Type::Probe),
+            Symbol::Probe(index) => (Expr::Constant(Value::Probe(index)), Type::Probe),
             Symbol::Sub(_) if let Some(kind) = self.taken_for(&key, path.span, wanted) => {
                 let span = self.known(&key).map_or(path.span, |entry| entry.span);
                 let name = path.text();
