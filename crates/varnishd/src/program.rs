@@ -25,6 +25,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How many of a head's fields its first line counts for where an origin's is read, as Varnish has it.
+const FIRST_LINE_FIELDS: usize = 5;
+
 /// What the `Via` and the log of this cache say.
 const NAME: &str = "varnish (Varnish/7.1)";
 
@@ -131,6 +134,8 @@ impl Program {
         site.response_limits = Some(Limits {
             head_bytes_max: bytes("http_resp_size"),
             line_bytes_max: bytes("http_resp_hdr_len"),
+            // Its first line takes some of them.
+            fields_max: bytes("http_max_hdr").saturating_sub(FIRST_LINE_FIELDS),
             refuses_unknown_codings: true,
             ..Limits::default()
         });
