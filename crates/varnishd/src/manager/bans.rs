@@ -21,6 +21,18 @@ pub(super) fn add(state: &mut State, words: &[String]) -> Reply {
     }
 }
 
+/// The words of a ban that came as one, as clients write it that quote all of it.
+pub(super) fn taken_apart(words: &[String]) -> Option<Vec<String>> {
+    let [name, all] = words else { return None };
+    if name != "ban" || !all.contains(' ') {
+        return None;
+    }
+    let parts = all.split(' ').filter(|part| !part.is_empty()).map(str::to_owned);
+    // One that is not taken apart by this would be looked at again and again.
+    let words: Vec<_> = std::iter::once(name.clone()).chain(parts).collect();
+    (words.len() > 2).then_some(words)
+}
+
 /// Lists bans, newest first.
 pub(super) fn list(state: &mut State, words: &[String]) -> Reply {
     let Some(child) = &state.child else { return Reply::ok() };

@@ -98,6 +98,9 @@ pub(crate) static COMMANDS: &[Command] = &[
 
 /// Carries out a command line's words.
 pub(crate) fn run(state: &mut State, words: &[String]) -> Reply {
+    if let Some(words) = bans::taken_apart(words) {
+        return run(state, &words);
+    }
     let Some((name, arguments)) = words.split_first() else { return Reply::ok() };
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
         return Reply::error(Status::Unknown, "Unknown request.\nType 'help' for more info.");
