@@ -348,12 +348,7 @@ pub(super) fn backend_response(
             }
             Outcome::Deliver => {
                 if is_empty {
-                    answer.filters.clear();
-                    let fields = &mut answer.head.fields;
-                    if let Some(coding) = fields.get("content-encoding") {
-                        task.transcript.field(Tag::BerespUnset, b"Content-Encoding", coding);
-                        fields.remove("content-encoding");
-                    }
+                    drop_coding(task, answer);
                 }
                 // What is kept for others is found before what said that they are passed.
                 if answer.uncacheable.is_none() && task.kind != FetchKind::Pass {
@@ -362,6 +357,9 @@ pub(super) fn backend_response(
                 BackendResponse::Deliver
             }
             Outcome::Pass(seconds) => {
+                if is_empty {
+                    drop_coding(task, answer);
+                }
                 answer.uncacheable = Some(Reason::PassPolicy);
                 let span = span(seconds.unwrap_or(knobs.ttl));
                 answer.hit_for_miss = Some(span);
@@ -376,6 +374,16 @@ pub(super) fn backend_response(
             _ => BackendResponse::Abandon,
         }
     })
+}
+
+/// Of what has no body no coding is said, and nothing is done to it.
+fn drop_coding(task: &FetchTask, answer: &mut Answer) {
+    answer.filters.clear();
+    let fields = &mut answer.head.fields;
+    if let Some(coding) = fields.get("content-encoding") {
+        task.transcript.field(Tag::BerespUnset, b"Content-Encoding", coding);
+        fields.remove("content-encoding");
+    }
 }
 
 /// Whether nothing is behind a head, so that no coding is either.
