@@ -286,6 +286,7 @@ impl Kept {
                     && let Some(source) = self.resumed(&flow).await
                 {
                     resumes += 1;
+                    self.asked.note_continued(flow.position());
                     flow.go_on_from(source);
                     continue;
                 }

@@ -229,6 +229,15 @@ impl Asked {
         transcript.note(Tag::Length, format_args!("{stored}"));
     }
 
+    /// The body broke off, and the rest of it comes with another response, from this byte on.
+    pub(super) fn note_continued(&self, from: u64) {
+        let origin = self.origin.as_deref().unwrap_or_default();
+        self.task.transcript.note(
+            Tag::Notice,
+            format_args!("Body broke off, {origin} was asked for its rest from byte {from} on"),
+        );
+    }
+
     /// The body broke off after `received` bytes.
     pub(super) fn note_body_broken(&mut self, broken: &Broken, received: u64) {
         self.account.response_body += received;
