@@ -271,3 +271,37 @@ fn what_a_client_says_of_itself_is_logged_whatever_bytes_are_in_it() {
         }
     });
 }
+
+#[test]
+fn fields_of_what_is_refused_are_as_rules_have_them() {
+    run(async {
+        let origin = echo();
+        let folder = tempfile::tempdir().unwrap();
+        let users = folder.path().join("people");
+        std::fs::write(&users, crate::doors::ANNA).unwrap();
+        let rules = format!(
+            "[[rate_limit]]\npath = \"/limited/\"\nrate = \"1/h\"\n\
+             [[access]]\npath = \"/in/\"\nusers = \"{}\"\n\
+             [[redirect]]\nfrom = \"/old\"\nto = \"/new\"\n\
+             [[header]]\nname = \"Retry-After\"\nvalue = \"99\"\nstatus = [\"429\"]\n\
+             [[header]]\nname = \"Cache-Status\"\naction = \"remove\"\n\
+             [[header]]\nname = \"RateLimit\"\naction = \"remove\"\n\
+             [[header]]\nname = \"WWW-Authenticate\"\nvalue = \"Basic realm=mine\"\nstatus = [\"401\"]\n",
+            users.display()
+        );
+        let node = Setup::of(&origin).and(&rules).start();
+        assert_eq!(get(&node, "/limited/a").await.status, 200);
+        let limited = get(&node, "/limited/a").await;
+        assert_eq!((limited.status, limited.field("retry-after")), (429, Some("99")));
+        let is_retry = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("retry-after");
+        assert_eq!(limited.head.fields.iter().filter(is_retry).count(), 1);
+        assert_eq!((limited.field("ratelimit"), limited.field("cache-status")), (None, None));
+        assert!(limited.field("ratelimit-policy").is_some(), "no rule is about it");
+        let unknown = get(&node, "/in/a").await;
+        let challenge = unknown.field("www-authenticate");
+        assert_eq!((unknown.status, challenge), (401, Some("Basic realm=mine")));
+        assert_eq!(unknown.field("cache-status"), None);
+        let led = get(&node, "/old").await;
+        assert_eq!((led.status, led.field("cache-status")), (301, None));
+    });
+}

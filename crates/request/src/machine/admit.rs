@@ -53,6 +53,11 @@ impl Admission {
             fields.append(name.as_bytes(), value);
         }
     }
+
+    /// There is no more to say.
+    pub(super) fn has_told(&mut self) {
+        self.told.clear();
+    }
 }
 
 /// Looks at a request. Includes of pages count with their page.

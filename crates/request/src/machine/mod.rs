@@ -181,6 +181,7 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         original,
         is_refused,
         refusal: admission.page.take(),
+        admission,
         is_behind: false,
         lost_body: lost,
     };
@@ -208,7 +209,7 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
             State::Done(mut reply) => {
                 let mut is_sent = false;
                 if let Reply::Response(response) = &mut reply {
-                    admission.tell(&mut response.head.fields);
+                    machine.admission.tell(&mut response.head.fields);
                     is_sent = matches!(response.head.status, 200 | 206);
                     if let Some(pace) = pace {
                         let body = std::mem::replace(&mut response.body, ResponseBody::Empty);
@@ -216,7 +217,7 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
                     }
                 }
                 let facts = reply.facts_mut();
-                facts.under_way = admission.held;
+                facts.under_way = machine.admission.held.take();
                 facts.identity = machine.task.identity.take();
                 if is_sent {
                     let ClientTask { site, client, id, .. } = &machine.task;
@@ -284,6 +285,8 @@ struct Machine<'a> {
     is_refused: bool,
     /// The page that says so, where it is somebody else's.
     refusal: Option<Box<Synthetic>>,
+    /// What its client is told besides, and what it counts in until then.
+    admission: admit::Admission,
     /// Whether it comes from a cache that has carried out a purge that this node has not: what is
     /// kept here is too old for it, and so is what another's fetch brings.
     is_behind: bool,

@@ -42,6 +42,19 @@ impl Machine<'_> {
         }
         self.advertise(&mut page.head);
         let site = self.task.site.clone();
+        let reason = if self.task.reason.group() == freshet_http::reason::Group::Error
+            || matches!(self.task.reason, Reason::OnlyIfCached | Reason::Purge)
+        {
+            self.task.reason
+        } else {
+            Reason::Synthetic
+        };
+        // The last word on all of its fields has a site with rules about them; a policy makes pages of its own.
+        let is_ruled = !site.settings.rules.response_fields.is_empty();
+        if is_ruled {
+            note_reason(self, reason, &mut page.head);
+            self.admission.tell(&mut page.head.fields);
+        }
         let policy = &*site.policy;
         let most = self.task.site.settings.limits.restarts_max;
         match policy.synth(&mut self.task, &mut page) {
@@ -54,13 +67,11 @@ impl Machine<'_> {
             Deliver::Restart | Deliver::Dress => {}
             Deliver::Synth(status, reason) => page = Synthetic::page(status, reason),
         }
-        let reason = if self.task.reason.group() == freshet_http::reason::Group::Error
-            || matches!(self.task.reason, Reason::OnlyIfCached | Reason::Purge)
-        {
-            self.task.reason
+        if is_ruled {
+            self.admission.has_told();
         } else {
-            Reason::Synthetic
-        };
+            note_reason(self, reason, &mut page.head);
+        }
         if !site.has_room_for(page.body.len(), &self.worker.shared.cache) {
             let unsaid = Unsaid { status: page.head.status, facts: Facts::local(reason) };
             return State::Done(Reply::Hangup(unsaid));
@@ -94,7 +105,17 @@ fn is_refused_at_door(reason: Reason) -> bool {
 pub(super) fn failure(machine: &Machine<'_>, failure: &Failure) -> Response {
     let mut page = failure::page(failure, &machine.task.site);
     machine.task.site.error_pages.dress(failure.reason, &mut page);
+    note_reason(machine, failure.reason, &mut page.head);
     response(machine, page, failure.reason)
+}
+
+/// `Cache-Status` of what the node makes itself, where it says so.
+fn note_reason(machine: &Machine<'_>, reason: Reason, head: &mut ResponseHead) {
+    let cache = &machine.task.site.settings.cache;
+    if cache.cache_status {
+        CacheStatus { cache: &cache.name, detail: Some(reason), ..CacheStatus::default() }
+            .append(&mut head.fields);
+    }
 }
 
 /// Adds `Date` where there is none: what the node makes has one, and so has what it forwards (RFC
@@ -131,11 +152,6 @@ fn response(machine: &Machine<'_>, page: Synthetic, reason: Reason) -> Response 
     machine.worker.stats.synthetic.increment();
     let Synthetic { mut head, body } = page;
     ensure_date(&mut head, machine.task.now);
-    let cache = &machine.task.site.settings.cache;
-    if cache.cache_status {
-        CacheStatus { cache: &cache.name, detail: Some(reason), ..CacheStatus::default() }
-            .append(&mut head.fields);
-    }
     said(machine, Synthetic { head, body }, reason)
 }
 
