@@ -193,10 +193,14 @@ fn what_is_left_is_told_with_every_response_where_that_is_wanted() {
 fn a_dry_run_counts_and_refuses_nothing() {
     run(async {
         let origin = Origin::serve(|_| fresh("a"));
-        let rest = format!("{THREE}dry_run = true\nblock_after = 1\n");
+        let rest = format!("{THREE}dry_run = true\nblock_after = 1\nfields = \"always\"\n");
         let node = limited(&origin, &rest);
         let mut one = client(&node, "192.0.2.1").await;
-        assert_eq!(statuses(&mut one, "/a", 9).await, [200; 9]);
+        assert_eq!(statuses(&mut one, "/a", 8).await, [200; 8]);
+        // Who obeys what it is told would stop, though nobody is refused.
+        let answer = one.get("/a").await;
+        assert_eq!((answer.status, answer.field("ratelimit")), (200, None));
+        assert_eq!(answer.field("ratelimit-policy"), None);
         let snapshot = node.node.snapshot();
         assert_eq!(snapshot.sites.all()[0].rate_limits[0].refused.value(), 6);
         assert!(node.node.shared.limiter.blocks.is_empty());

@@ -244,7 +244,7 @@ impl Check<'_> {
         if let Some(rate) = &settings.rate {
             let verdict = limiter.rates().take(key, rate, now);
             wait = (!verdict.is_allowed()).then(|| verdict.retry_after());
-            if settings.always_tells || (wait.is_some() && !settings.dry_run) {
+            if !settings.dry_run && (settings.always_tells || wait.is_some()) {
                 tell(&settings.name, rate, &verdict, told);
             }
         }
