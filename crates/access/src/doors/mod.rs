@@ -191,6 +191,8 @@ impl Doors<'_> {
         let (mut let_in, mut is_used_up) = (Identity::default(), false);
         for access in for_path(rules, &head.target) {
             if access.lets_in_from(address)? {
+                // What browsers go on sending is for this rule, whether it is asked for or not.
+                is_used_up |= access.users.is_some() && !access.rule.forward && has_password(head);
                 continue;
             }
             let given = match (&access.users, &access.service) {
@@ -339,6 +341,12 @@ impl SiteAccess {
         let joined = parts.join(if rule.any { ", or " } else { ", and " });
         format!("{} is let in: {joined}", rule.path)
     }
+}
+
+/// Whether a request says who it comes from by a password (RFC 7617 §2), good or not.
+fn has_password(head: &RequestHead) -> bool {
+    let scheme = head.fields.get("authorization").and_then(|value| value.trim_ascii().get(..6));
+    scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic "))
 }
 
 fn is_preflight(head: &RequestHead) -> bool {

@@ -99,6 +99,33 @@ fn a_password_lets_in_and_stays_here() {
 }
 
 #[test]
+fn a_password_of_who_needs_none_stays_here_too() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| {
+            fresh(asked.field("authorization").unwrap_or("nothing"))
+        });
+        let folder = TempDir::new().unwrap();
+        let users = file(&folder, "people", ANNA);
+        let rule = |path: &str, more: &str| {
+            let here = "allow = [\"127.0.0.0/8\", \"::1/128\"]\nsatisfy = \"any\"";
+            format!("[[access]]\npath = \"{path}\"\nusers = \"{users}\"\n{here}\n{more}\n")
+        };
+        let rules = rule("/told/", "forward = true") + &rule("/", "");
+        let node = Setup::of(&origin).and(&rules).start();
+        for given in [RIGHT, WRONG, "Authorization: basic x"] {
+            let answer = get_with(&node, "/a", &[given]).await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "nothing"), "{given}");
+        }
+        assert_eq!(origin.count(), 1, "what nobody is asked for is for all");
+        let told = get_with(&node, "/told/a", &[WRONG]).await;
+        assert_eq!(format!("Authorization: {}", told.text()), WRONG);
+        // What is no password is not for the rule.
+        let other = "Authorization: Bearer xyz";
+        assert_eq!(get_with(&node, "/b", &[other]).await.text(), "Bearer xyz");
+    });
+}
+
+#[test]
 fn who_is_sent_elsewhere_says_nothing_of_who_it_is() {
     run(async {
         let origin = Origin::serve(|_: &Request| fresh("inside"));
