@@ -96,7 +96,7 @@ impl Sent {
         };
         let (method, says) = (head.method.as_str(), player.map_or("", |(_, text)| text));
         let names = site.map(|site| &site.settings.log_fields.request);
-        let logged = names.map_or_else(String::new, |names| fields::logged(names, &head.fields));
+        let logged = names.map_or_else(String::new, |names| fields::logged_of(names, head));
         let parts = [method, &head.authority, &head.target, &user_agent, &referer, says, &logged];
         let mut text = String::with_capacity(parts.iter().map(|part| part.len()).sum());
         let mut ends = [0; 7];

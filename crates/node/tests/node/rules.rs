@@ -305,3 +305,22 @@ fn fields_of_what_is_refused_are_as_rules_have_them() {
         assert_eq!((led.status, led.field("cache-status")), (301, None));
     });
 }
+
+#[test]
+fn the_host_that_was_asked_is_a_field_of_the_log() {
+    run(async {
+        let origin = echo();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let log = format!(
+            "[log]\naccess = \"{}\"\nformat = \"%{{Host}}i %{{X-None}}i %s\"\n",
+            file.path().display()
+        );
+        let node = Setup::of(&origin).and(&log).start();
+        let mut client = Client::to(&node).await;
+        client.send(b"GET / HTTP/1.1\r\nHost: Shop.example:8080\r\n\r\n").await;
+        assert_eq!(client.answer("GET").await.status, 200);
+        let text = || std::fs::read_to_string(file.path()).unwrap();
+        until(|| !text().is_empty()).await;
+        assert!(text().eq_ignore_ascii_case("shop.example:8080 - 200\n"), "{}", text());
+    });
+}

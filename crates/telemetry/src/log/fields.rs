@@ -1,15 +1,28 @@
 //! Fields of a message as records have them: a line each, `Name: value`, for few requests need any.
 
 use freshet_http::fields::Fields;
+use freshet_http::message::RequestHead;
 
 /// Bytes of one value that are logged.
 const VALUE_BYTES_MAX: usize = 1024;
 
 /// Those of these names that are there, with all lines of each in one.
 pub fn logged(names: &[Box<str>], fields: &Fields) -> String {
+    lines(names, |name| fields.joined(name.as_bytes()))
+}
+
+/// The same of a request, whose host is no field any more.
+pub fn logged_of(names: &[Box<str>], head: &RequestHead) -> String {
+    lines(names, |name| match head.authority.as_bytes() {
+        host @ [_, ..] if name.eq_ignore_ascii_case("host") => Some(host.to_vec()),
+        _ => head.fields.joined(name.as_bytes()),
+    })
+}
+
+fn lines(names: &[Box<str>], value: impl Fn(&str) -> Option<Vec<u8>>) -> String {
     let mut out = String::new();
     for name in names {
-        let Some(value) = fields.joined(name.as_bytes()) else { continue };
+        let Some(value) = value(name) else { continue };
         let value = &value[..value.len().min(VALUE_BYTES_MAX)];
         out.push_str(name);
         out.push_str(": ");
