@@ -2,6 +2,7 @@
 
 use crate::error::NetError;
 use crate::tls::certificate::with_asked_name;
+use crate::tls::validity::Validity;
 use crate::tls::{pem, provider};
 use aws_lc_rs::digest;
 use freshet_base::hexadecimal;
@@ -133,8 +134,11 @@ impl ClientCertVerifier for BySite {
     }
 }
 
-/// The authorities of a site.
-pub struct Authorities(Arc<dyn ClientCertVerifier>);
+/// The authorities of a site, and certificates of clients that sign themselves.
+pub struct Authorities {
+    verifier: Arc<dyn ClientCertVerifier>,
+    named: Vec<CertificateDer<'static>>,
+}
 
 impl Authorities {
     /// Those in a PEM file.
@@ -142,11 +146,12 @@ impl Authorities {
     /// # Errors
     /// As [`ClientAuth::verifier`].
     pub fn read(ca: &Path) -> Result<Self, NetError> {
-        ClientAuth { ca: ca.into(), required: true }.verifier().map(Self)
+        let verifier = ClientAuth { ca: ca.into(), required: true }.verifier()?;
+        Ok(Self { verifier, named: pem::certificates(ca)? })
     }
 
-    /// Whether one of them has signed a certificate, by way of the others that were shown with it, and
-    /// it holds at `now_s` of Unix time. Some 100 µs.
+    /// Whether one of them has signed a certificate, by way of the others that were shown with it, or it is
+    /// among them itself, as what `openssl req -x509` makes may be, and it holds at `now_s` of Unix time. Some 100 µs.
     ///
     /// # Errors
     /// Why not.
@@ -155,8 +160,23 @@ impl Authorities {
             return Err("there is none".into());
         };
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
-        let verified = self.0.verify_client_cert(first, others, now);
+        // Of another version nobody has seen the key.
+        if self.named.contains(first) && EndEntityCert::try_from(first).is_ok() {
+            return holds(first, now_s);
+        }
+        let verified = self.verifier.verify_client_cert(first, others, now);
         verified.map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// Whether a certificate holds at `now_s`, by what it says.
+fn holds(certificate: &CertificateDer<'_>, now_s: u64) -> Result<(), String> {
+    let validity = Validity::of(certificate).ok_or("it does not say how long it holds")?;
+    let now_s = i64::try_from(now_s).unwrap_or(i64::MAX);
+    match (now_s < validity.from_s, now_s > validity.until_s) {
+        (true, _) => Err("it does not hold yet".into()),
+        (_, true) => Err("it has expired".into()),
+        _ => Ok(()),
     }
 }
 
@@ -311,3 +331,15 @@ mod tests {
         assert!(Authorities::read(&folder.path().join("none")).is_err());
     }
 }
+        // Who signs itself is let in where it is named, and by nobody else.
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let itself = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
+        let path = folder.path().join("itself");
+        std::fs::write(&path, itself.pem()).unwrap();
+        let (named, shown) =
+            (Authorities::read(&path).unwrap(), ClientCertificate::read(&[itself.der().clone()]));
+        let shown = shown.unwrap();
+        assert_eq!(named.verify(&shown, within), Ok(()));
+        assert!(named.verify(&shown, after).unwrap_err().contains("xpired"));
+        assert!(named.verify(&shown, 1_000_000_000).is_err());
+        assert!(ours.verify(&shown, within).is_err());

@@ -282,3 +282,42 @@ fn a_certificate_of_version_1_is_refused_with_an_answer() {
         }
     });
 }
+
+#[test]
+fn a_certificate_that_signs_itself_is_let_in_where_it_is_named() {
+    run(async {
+        let world = World::new();
+        let at = |file: &str| world.clients.path(file).display().to_string();
+        let made = |name: &str, more: &str| {
+            let (key, to) = (at(&format!("{name}.key")), at(&format!("{name}.pem")));
+            let curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
+            let words =
+                format!("req -x509 {curve} -subj /CN={name} -keyout {key} -out {to} {more}");
+            let output = Command::new("openssl").args(words.split_whitespace()).output().unwrap();
+            assert!(output.status.success(), "{output:?}");
+        };
+        made("self", "-days 30");
+        made("other", "-days 30");
+        let names = std::fs::read_to_string(at("ca.pem")).unwrap()
+            + &std::fs::read_to_string(at("self.pem")).unwrap();
+        std::fs::write(at("ca.pem"), names).unwrap();
+        let node = world.setup("").start();
+        let client = |who: &str| {
+            let identity = Some(Identity {
+                certificate: world.clients.path(&format!("{who}.pem")),
+                key: world.clients.path(&format!("{who}.key")),
+            });
+            let alpn = vec![b"http/1.1".to_vec()];
+            let ca = Some(world.server.path("ca.pem"));
+            client_config(&ClientOptions { ca, identity, alpn, ..ClientOptions::default() })
+                .unwrap()
+        };
+        for (who, status) in [("self", 200), ("other", 403), ("anna", 200)] {
+            assert_eq!(
+                ask(&node, &client(who), "closed.test", "closed.test").await,
+                status,
+                "{who}"
+            );
+        }
+    });
+}
