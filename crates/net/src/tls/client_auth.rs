@@ -214,7 +214,7 @@ impl ClientCertificate {
     pub(crate) fn read(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let first = chain.first()?;
         let content = x509_cert::Certificate::from_der(first).ok()?.tbs_certificate;
-        let printed = |name: x509_cert::name::Name| cut(&name.to_string()).into();
+        let printed = |name: x509_cert::name::Name| cut(&printed(&name)).into();
         Some(Self {
             names: names(first),
             common_name: cut(&common_name(&content.subject)).into(),
@@ -227,6 +227,23 @@ impl ClientCertificate {
         })
     }
 }
+
+/// A name as RFC 4514 writes it, its last part first, with the words for types of `openssl` and nginx.
+fn printed(name: &x509_cert::name::Name) -> String {
+    let part = |part: &x509_cert::name::RelativeDistinguishedName| {
+        let words = part.0.iter().map(|word| {
+            let word = word.to_string();
+            let known =
+                WORDS.iter().find_map(|(short, long)| Some((long, word.strip_prefix(short)?)));
+            known.map_or_else(|| word.clone(), |(long, value)| format!("{long}{value}"))
+        });
+        words.collect::<Vec<_>>().join("+")
+    };
+    name.0.iter().rev().map(part).collect::<Vec<_>>().join(",")
+}
+
+/// Types of parts that RFC 4514 has no word for, by the word of the library and that of everybody else.
+const WORDS: [(&str, &str); 2] = [("EMAIL=", "emailAddress="), ("SERIALNUMBER=", "serialNumber=")];
 
 fn common_name(name: &x509_cert::name::Name) -> String {
     let parts = name.0.iter().flat_map(|part| part.0.iter());
@@ -290,6 +307,14 @@ mod tests {
         );
         assert!(found.subject.contains("O=Example\\, Inc."), "{}", found.subject);
         assert_eq!((&*found.serial, found.fingerprint.len()), ("0aff", 64));
+        for (of, value) in
+            [([1, 2, 840, 113_549, 1, 9, 1].as_slice(), "a@b.example"), (&[2, 5, 4, 5], "5")]
+        {
+            params.distinguished_name.push(DnType::CustomDnType(of.into()), value);
+        }
+        let found = made(&params);
+        let end = found.subject.split(',').take(2).collect::<Vec<_>>();
+        assert_eq!(end, ["serialNumber=5", "emailAddress=a@b.example"], "{}", found.subject);
         assert_eq!(found.issuer, found.subject);
         assert_eq!(ClientCertificate::read(&[]), None);
         assert_eq!(ClientCertificate::read(&[CertificateDer::from(&b"none"[..])]), None);
@@ -328,9 +353,6 @@ mod tests {
         assert_eq!(ours.verify(&shown, within), Ok(()));
         assert!(ours.verify(&shown, after).unwrap_err().contains("xpired"));
         assert!(theirs.verify(&shown, within).is_err());
-        assert!(Authorities::read(&folder.path().join("none")).is_err());
-    }
-}
         // Who signs itself is let in where it is named, and by nobody else.
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let itself = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
@@ -343,3 +365,6 @@ mod tests {
         assert!(named.verify(&shown, after).unwrap_err().contains("xpired"));
         assert!(named.verify(&shown, 1_000_000_000).is_err());
         assert!(ours.verify(&shown, within).is_err());
+        assert!(Authorities::read(&folder.path().join("none")).is_err());
+    }
+}
