@@ -9,7 +9,7 @@ use crate::limits::{PATTERNS_MAX, TOKEN_BYTES_MAX};
 use crate::question::{Place, Question, Source};
 use crate::text::{decode, hex};
 use crate::times::{Times, seconds};
-use crate::verifier::{Grant, Granted};
+use crate::verifier::{Grant, Granted, Revoked};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
@@ -36,12 +36,12 @@ impl EdgeAuth {
     pub(crate) fn verify(
         &self,
         question: &Question<'_>,
-        keys: &Keys,
+        (keys, revoked): (&Keys, &Revoked),
         leeway_s: u64,
     ) -> Result<Granted, Denied> {
         self.source.first_good(question, |token, place| {
             let grant = self.check((token, place), question, keys, leeway_s)?;
-            Ok(Granted { place: Some(place), ..grant.into() })
+            revoked.admit(Granted { place: Some(place), ..grant.into() })
         })
     }
 

@@ -6,7 +6,7 @@ use crate::question::{Question, Source};
 use crate::seen::Seen;
 use crate::text::base64_url;
 use crate::times::{Named, Times, Wanted, time};
-use crate::verifier::{Claims as AllClaims, Grant, Granted};
+use crate::verifier::{Claims as AllClaims, Grant, Granted, Revoked};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -79,13 +79,13 @@ impl Jwt {
     pub(crate) fn verify(
         &self,
         question: &Question<'_>,
-        keys: &Keys,
+        (keys, revoked): (&Keys, &Revoked),
         seen: &Seen<JwtToken>,
         leeway_s: u64,
     ) -> Result<Granted, Denied> {
         self.source.first_good(question, |token, place| {
             let grant = self.check(token, question, (keys, seen), leeway_s)?;
-            Ok(Granted { place: Some(place), ..grant.into() })
+            revoked.admit(Granted { place: Some(place), ..grant.into() })
         })
     }
 

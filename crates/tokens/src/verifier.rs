@@ -32,7 +32,7 @@ pub enum Scheme {
 pub struct Verifier {
     scheme: Scheme,
     keys: Keys,
-    revoked: HashSet<Box<str>>,
+    revoked: Revoked,
     leeway_s: u64,
     policies: Seen<Policy>,
     jwts: Seen<JwtToken>,
@@ -41,6 +41,10 @@ pub struct Verifier {
 
 /// What editors put before a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// Tokens that are not good any more, by what [`Verifier::revoking`] was told.
+#[derive(Debug, Default)]
+pub(crate) struct Revoked(HashSet<Box<str>>);
 
 /// What a token claims, by name.
 pub type Claims = Vec<(Box<str>, Box<str>)>;
@@ -93,7 +97,7 @@ impl Verifier {
         Self {
             scheme,
             keys,
-            revoked: HashSet::new(),
+            revoked: Revoked::default(),
             leeway_s: 0,
             policies: Seen::new(random),
             jwts: Seen::new(random),
@@ -106,7 +110,7 @@ impl Verifier {
     #[must_use]
     pub fn revoking<'a>(mut self, revoked: impl IntoIterator<Item = &'a str>) -> Self {
         let without_mark = |id: &'a str| id.trim_start_matches(BYTE_ORDER_MARK).into();
-        self.revoked = revoked.into_iter().map(without_mark).collect();
+        self.revoked = Revoked(revoked.into_iter().map(without_mark).collect());
         self
     }
 
@@ -122,18 +126,19 @@ impl Verifier {
     /// # Errors
     /// Why not.
     pub fn verify(&self, question: &Question<'_>) -> Result<Granted, Denied> {
-        let Self { keys, leeway_s, .. } = self;
+        let Self { keys, revoked, leeway_s, .. } = self;
         let leeway_s = *leeway_s;
-        let granted: Granted = match &self.scheme {
-            Scheme::SecureLink(scheme) => scheme.verify(question, keys, leeway_s)?.into(),
-            Scheme::EdgeAuth(scheme) => scheme.verify(question, keys, leeway_s)?,
-            Scheme::CloudFront(scheme) => {
-                scheme.verify(question, keys, &self.policies, leeway_s)?.into()
+        match &self.scheme {
+            Scheme::SecureLink(scheme) => {
+                revoked.admit(scheme.verify(question, keys, leeway_s)?.into())
             }
-            Scheme::Jwt(scheme) => scheme.verify(question, keys, &self.jwts, leeway_s)?,
-            Scheme::Cat(scheme) => scheme.verify(question, keys, &self.cats, leeway_s)?,
-        };
-        if self.is_revoked(&granted.grant) { Err(Denied::Revoked) } else { Ok(granted) }
+            Scheme::EdgeAuth(scheme) => scheme.verify(question, (keys, revoked), leeway_s),
+            Scheme::CloudFront(scheme) => {
+                revoked.admit(scheme.verify(question, keys, &self.policies, leeway_s)?.into())
+            }
+            Scheme::Jwt(scheme) => scheme.verify(question, (keys, revoked), &self.jwts, leeway_s),
+            Scheme::Cat(scheme) => scheme.verify(question, (keys, revoked), &self.cats, leeway_s),
+        }
     }
 
     /// Where in a request tokens are.
@@ -157,11 +162,19 @@ impl Verifier {
     pub fn other_parts(&self, granted: &Granted) -> Parts<'_> {
         granted.place.map_or_else(Parts::default, |place| self.parts().besides(place))
     }
+}
 
-    fn is_revoked(&self, grant: &Grant) -> bool {
-        let has = |text: &str| self.revoked.contains(text);
-        !self.revoked.is_empty()
+impl Revoked {
+    /// What lets in, unless its token is one of these.
+    ///
+    /// # Errors
+    /// [`Denied::Revoked`].
+    pub(crate) fn admit(&self, granted: Granted) -> Result<Granted, Denied> {
+        let grant = &granted.grant;
+        let has = |text: &str| self.0.contains(text);
+        let is_one = !self.0.is_empty()
             && (grant.id.as_deref().is_some_and(has)
-                || grant.subject.as_deref().is_some_and(|name| has(&format!("sub:{name}"))))
+                || grant.subject.as_deref().is_some_and(|name| has(&format!("sub:{name}"))));
+        if is_one { Err(Denied::Revoked) } else { Ok(granted) }
     }
 }

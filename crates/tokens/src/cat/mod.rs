@@ -13,7 +13,7 @@ use crate::keys::Keys;
 use crate::question::{Place, Question, Source};
 use crate::seen::Seen;
 use crate::times::{Named, Wanted};
-use crate::verifier::Granted;
+use crate::verifier::{Granted, Revoked};
 pub(crate) use claims::CatToken;
 use std::sync::Arc;
 
@@ -34,12 +34,12 @@ impl Cat {
     pub(crate) fn verify(
         &self,
         question: &Question<'_>,
-        keys: &Keys,
+        (keys, revoked): (&Keys, &Revoked),
         seen: &Seen<CatToken>,
         leeway_s: u64,
     ) -> Result<Granted, Denied> {
         self.source.first_good(question, |token, place| {
-            self.check((token, place), question, (keys, seen), leeway_s)
+            revoked.admit(self.check((token, place), question, (keys, seen), leeway_s)?)
         })
     }
 

@@ -166,3 +166,27 @@ fn a_name_in_a_token_chooses_among_keys_that_have_one() {
         assert_eq!(ask(&named, &token(kid), NOW), Err(Denied::Key), "{kid}");
     }
 }
+
+#[test]
+fn a_revoked_token_is_none_beside_one_that_is_good() {
+    let secret = [b'k'; 32];
+    let jwt =
+        Jwt { source: Source { cookie: Some("t".into()), ..parameter("token") }, ..Jwt::default() };
+    let file = String::from_utf8(secret.to_vec()).unwrap();
+    let verifier = super::verifier(Scheme::Jwt(jwt), keys("k", &file)).revoking(["old"]);
+    let token = |id: &str| {
+        let claims = format!(r#"{{"jti":"{id}","exp":2147483647}}"#);
+        signed(r#"{"alg":"HS256"}"#, &claims, &secret)
+    };
+    let ask = |cookie: &str, parameter: &str| {
+        let fields = [("Cookie", &*format!("t={}", token(cookie)))].into_iter().collect();
+        let target = format!("/a?token={}", token(parameter));
+        let question = Question::get("https", "h", &target, NOW);
+        verifier.verify(&Question { fields: Some(&fields), ..question })
+    };
+    for (cookie, parameter) in [("old", "new"), ("new", "old")] {
+        let granted = ask(cookie, parameter).unwrap();
+        assert_eq!(granted.grant.id.as_deref(), Some("new"));
+    }
+    assert_eq!(ask("old", "old").unwrap_err(), Denied::Revoked);
+}
