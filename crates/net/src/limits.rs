@@ -57,8 +57,9 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub const PROXY_HEADER_BYTES_MAX: usize = 4 * 1024;
 
 /// Bytes thrown away while waiting for the peer to close after us. Closing with unread bytes makes
-/// the kernel send a reset, which can destroy a response the peer has not read yet.
-pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
+/// the kernel send a reset, which can destroy a response the peer has not read yet. More than sockets of both
+/// ends hold, also where a client writes all of a body before it reads; time ends it sooner for who goes on.
+pub const LINGER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes of a certificate, key, authority or staple file. The bundle of all public authorities has
 /// about 220 KB.

@@ -234,7 +234,7 @@ impl Stream {
         let closing = async {
             self.shutdown().await?;
             // On the heap: an array would be part of every connection's task for all its life.
-            let mut thrown_away = vec![0; 4096];
+            let mut thrown_away = vec![0; 16 << 10];
             let mut bytes = 0;
             while bytes < LINGER_BYTES_MAX {
                 match self.read(&mut thrown_away).await? {

@@ -284,6 +284,30 @@ fn closing_with_unread_bytes_still_delivers_the_last_response() {
 }
 
 #[test]
+fn who_sends_all_before_it_reads_gets_the_last_response() {
+    run(async {
+        for (kind, mut client, mut server) in every_pair().await {
+            let answer = async {
+                server.write(b"413").await.unwrap();
+                server.close(LIMIT).await;
+            };
+            let read = async {
+                // More than buffers of both ends hold.
+                let part = pattern(1 << 20);
+                for _ in 0..20 {
+                    tokio::io::AsyncWriteExt::write_all(&mut client, &part).await.unwrap();
+                }
+                let answer = read_exactly(&mut client, 3, 3).await;
+                drop(client);
+                answer
+            };
+            let (_, answer) = tokio::join!(answer, read);
+            assert_eq!(answer, b"413", "{kind}");
+        }
+    });
+}
+
+#[test]
 fn closing_does_not_wait_longer_than_it_may() {
     run(async {
         let (_client, server) = tls_13().await;
