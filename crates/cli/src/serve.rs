@@ -293,7 +293,7 @@ fn announce(node: &Node, admin: Option<&Admin>) {
             (true, true) => "  (h3, h2, http/1.1)",
         };
         tell!("listening  {url}{protocols}\n");
-        first = first.or(Some(url));
+        first = first.or_else(|| Some(asked_by_curl(address, tls)));
     }
     if settings.sites.is_empty() {
         for origin in &settings.site.origins {
@@ -318,10 +318,21 @@ fn announce(node: &Node, admin: Option<&Admin>) {
         tell!("admin      {shown}\n");
         tell!("token      {}\n", admin.token_file.display());
     }
-    if let Some(url) = first {
-        tell!("try        curl -sI {url}/\n");
+    if let Some(asked) = first {
+        tell!("try        curl -sI {asked}/\n");
     }
     tell!("ready      process {}\n", std::process::id());
+}
+
+/// An address as `curl` takes it: a socket of a file is no part of a URL.
+fn asked_by_curl(address: &Address, tls: bool) -> String {
+    match address {
+        Address::Tcp(_) => url(address, tls),
+        Address::Unix(path) => {
+            let scheme = if tls { "https" } else { "http" };
+            format!("--unix-socket {} {scheme}://localhost", path.display())
+        }
+    }
 }
 
 fn url(address: &Address, tls: bool) -> String {
@@ -331,5 +342,18 @@ fn url(address: &Address, tls: bool) -> String {
             format!("{scheme}://localhost:{}", address.port())
         }
         other => format!("{scheme}://{other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_to_try_is_as_curl_takes_it() {
+        let tcp = Address::Tcp(([0, 0, 0, 0], 8080).into());
+        assert_eq!(asked_by_curl(&tcp, true), "https://localhost:8080");
+        let socket = Address::Unix("/tmp/s.sock".into());
+        assert_eq!(asked_by_curl(&socket, false), "--unix-socket /tmp/s.sock http://localhost");
     }
 }
