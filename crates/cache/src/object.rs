@@ -256,6 +256,19 @@ impl Object {
         }
     }
 
+    /// One with the same bytes under another head, which nothing is charged for.
+    pub(crate) fn under(&self, id: u64, head: StoredHead, born_seq: Seq) -> Self {
+        let selector = self.selector().clone();
+        let spec = ObjectSpec {
+            head,
+            body: Arc::clone(&self.body),
+            variation: None,
+            tags: self.tags().into(),
+            objective: Some(self.objective),
+        };
+        Self::new(id, Arc::clone(&self.key), spec, selector, born_seq, 0, None)
+    }
+
     /// A number no other object of this cache has or had.
     pub fn id(&self) -> u64 {
         self.id

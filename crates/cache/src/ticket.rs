@@ -81,13 +81,22 @@ impl Ticket {
         indexed
     }
 
-    /// As [`Ticket::refresh`], of what is good for those that have it now and is not to be shared from then on, as
-    /// [`Ticket::hit_for_miss`] has it.
-    pub fn refresh_for_one(mut self, object: &Arc<Object>, head: StoredHead, marker: Marker) {
-        self.cache.refresh(self.pending.as_ref(), self.born_seq, object, head);
+    /// As [`Ticket::refresh`], of what is good for the one that asked and is not to be shared, as
+    /// [`Ticket::hit_for_miss`] has it: the object is forgotten, and the same bytes under the new head are returned
+    /// as one that is in no index. The object itself stays as it is for others that have it, who may ask about it
+    /// as well and hear something else.
+    #[must_use]
+    pub fn refresh_for_one(
+        mut self,
+        object: &Arc<Object>,
+        head: StoredHead,
+        marker: Marker,
+    ) -> Arc<Object> {
+        let own = Arc::new(object.under(self.cache.next_id(), head, self.born_seq));
         self.cache.forget(object);
         self.cache.shard(&self.key).mark(self.key.hash(), marker);
         self.end(WaitOutcome::TryAgain);
+        own
     }
 
     /// Notes that the response was not fit to be shared: requests it would have been for fetch side by

@@ -1,5 +1,5 @@
 use crate::fixture::*;
-use freshet_cache::{Lookup, WaitOutcome};
+use freshet_cache::{Lookup, Object, WaitOutcome};
 use freshet_store::Body;
 use std::sync::Arc;
 
@@ -113,4 +113,24 @@ fn a_body_in_transit_from_the_beginning_is_not_kept() {
     let object = miss(get(&cache, "/a", START)).0.insert(spec_of(head(10), body));
     assert!(!object.is_indexed());
     assert_eq!(cache.stats().objects, 0);
+}
+
+#[test]
+fn what_is_good_for_one_alone_changes_nothing_for_others_that_ask_about_the_same() {
+    let cache = cache(16 * MIB);
+    let object = store(&cache, "/a", 10, 10);
+    miss(get(&cache, "/a", after(20))).0.hit_for_miss(marker(100));
+    let [first, second] = [(); 2].map(|()| match get(&cache, "/a", after(20)) {
+        Lookup::HitForMiss { ticket, stale: Some(stale), .. } => (ticket, stale),
+        other => panic!("{other:?}"),
+    });
+    let own = first.0.refresh_for_one(&first.1, head(30), marker(100));
+    let other = second.0.refresh_for_one(&second.1, head(40), marker(100));
+    let seconds = |one: &Arc<Object>| one.with_head(|head| head.freshness.lifetime().as_secs());
+    assert_eq!([&own, &other, &object].map(seconds), [30, 40, 10]);
+    assert!([&own, &other].iter().all(|one| Arc::ptr_eq(one.body(), object.body())));
+    assert!(![&own, &other, &object].iter().any(|one| one.is_indexed()));
+    assert_eq!(own.charged_bytes(), 0);
+    // It still serves nobody but those.
+    assert!(matches!(get(&cache, "/a", after(20)), Lookup::HitForMiss { stale: None, .. }));
 }

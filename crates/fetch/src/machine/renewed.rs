@@ -151,7 +151,7 @@ impl Asked {
     /// wait for one another for the time that comes with the reason.
     fn reply_renewed(
         &mut self,
-        object: Arc<Object>,
+        mut object: Arc<Object>,
         ticket: Ticket,
         stored: StoredHead,
         (reason, passes): (Reason, Option<Duration>),
@@ -174,8 +174,9 @@ impl Asked {
                 until: self.task.now.plus(span),
                 left_by: LeftBy { fetch_id: self.task.id, fresh_until },
             };
-            ticket.refresh_for_one(&object, stored, marker);
+            let own = ticket.refresh_for_one(&object, stored, marker);
             self.worker.shared.end(&object, self.born);
+            object = own;
         } else {
             kept = ticket.refresh(&object, stored);
         }

@@ -318,3 +318,57 @@ fn clients_of_two_workers_share_a_fetch() {
         assert_eq!(get_with(&node, "/a", &[]).await.text(), "abc");
     });
 }
+
+#[test]
+fn each_of_a_crowd_has_the_head_of_its_own_304_where_that_is_for_one() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        for (word, round) in ["private", "no-store"].into_iter().zip(0..) {
+            let target = format!("/{round}");
+            let control = format!("Cache-Control: {word}");
+            let tag = "ETag: \"1\"";
+            // One that is for its user alone: from now on nobody waits for another.
+            let mut user = Client::to(&node).await;
+            user.ask("GET", &target, &[]).await;
+            origin.next().await.send(response("200 OK", &[tag, &control], "x"));
+            user.answer("GET").await;
+            // Two side by side: what comes first is stored, and what comes then is as before.
+            let mut pair = [Client::to(&node).await, Client::to(&node).await];
+            let mut asked = Vec::new();
+            for client in &mut pair {
+                client.ask("GET", &target, &[]).await;
+                asked.push(origin.next().await);
+            }
+            for (client, (asked, control)) in
+                pair.iter_mut().zip(asked.iter().zip(["Cache-Control: max-age=0", &control]))
+            {
+                asked.send(response("200 OK", &[tag, control], "x"));
+                client.answer("GET").await;
+            }
+            // All ask about what is stored, and hear it together.
+            let mut crowd = Vec::new();
+            for number in 0..24 {
+                let mut client = Client::to(&node).await;
+                client.ask("GET", &target, &[&format!("X-User: {number}")]).await;
+                crowd.push((client, origin.next().await));
+            }
+            for (_, asked) in &crowd {
+                let user = asked.request.field("x-user").unwrap_or_default();
+                let fields = [tag, &control, &format!("X-For: {user}")];
+                match asked.request.field("if-none-match") {
+                    Some(_) => asked.send(head("304 Not Modified", &fields, None)),
+                    None => asked.send(response("200 OK", &fields, "x")),
+                }
+            }
+            let about =
+                crowd.iter().filter(|(_, asked)| asked.request.field("if-none-match").is_some());
+            assert!(about.count() > 1, "{word}");
+            for (number, (client, _)) in crowd.iter_mut().enumerate() {
+                let answer = client.answer("GET").await;
+                assert_eq!((answer.status, answer.text().as_str()), (200, "x"));
+                assert_eq!(answer.field("x-for"), Some(&*number.to_string()), "{word}");
+            }
+        }
+    });
+}
