@@ -383,6 +383,9 @@ impl Node {
         }
         self.tell(|| Command::Drain);
         lock(&self.listeners).clear();
+            // What is purged is purged in the process that serves now, and what is still asked here is not to come
+            // from before.
+            self.shared.cache.fence(u64::MAX);
     }
 
     /// Ends at once what [`Node::drain`] has left.
