@@ -105,7 +105,7 @@ impl Policy for Builtin {
         response: &mut ResponseHead,
         served: Served<'_>,
     ) -> Deliver {
-        if served.for_caches && !task.site.is_peer(&task.client) {
+        if served.for_caches && !task.site.is_peer(&task.client, &task.request.fields) {
             hop_by_hop::strip_for_caches(&mut response.fields);
         }
         rules::deliver(task, served.reason, response);

@@ -32,6 +32,7 @@ use freshet_origin::{HttpVersion, Origin, OriginId, OriginSettings};
 use freshet_wire::h1::Limits;
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,10 +133,13 @@ impl Site {
 
     /// Whether a client is a cache that may have what is for caches: by its address, or by a name in its
     /// certificate.
-    pub fn is_peer(&self, client: &Client) -> bool {
+    pub fn is_peer(&self, client: &Client, request: &Fields) -> bool {
         let cache = &self.settings.cache;
-        let is_at = |ip| cache.peers.iter().any(|network| network.contains(ip));
-        client.address.is_some_and(|address| is_at(address.ip()))
+        let is_at = |at: SocketAddr| cache.peers.iter().any(|network| network.contains(at.ip()));
+        // Who says whom a request is of is a balancer, if it does not say that it is a cache.
+        let forwards = || client.forwarder.is_some() && request.contains("cdn-loop");
+        client.address.is_some_and(is_at)
+            || (forwards() && client.sender().is_some_and(is_at))
             || client.certificate_for(self.client_auth.as_ref()).is_some_and(|shown| {
                 let names = &cache.peer_names;
                 shown.names.iter().any(|name| names.iter().any(|pattern| pattern.covers(name)))

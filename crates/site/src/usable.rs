@@ -125,7 +125,7 @@ impl<'a> Asked<'a> {
             // A cache behind this one would keep it as fresh: it serves its own meanwhile.
             Reuse::StaleWhileRevalidate
                 if object.soft_purged_at().is_some()
-                    && self.task.site.is_peer(&self.task.client) =>
+                    && self.task.site.is_peer(&self.task.client, &self.task.request.fields) =>
             {
                 Use::Validate
             }

@@ -53,6 +53,7 @@ mod splice;
 mod stale;
 mod store;
 mod tiers;
+mod tiers_heads;
 mod tiers_http2;
 mod tls;
 mod tokens;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 const PEERS: &str = "peers = [\"127.0.0.0/8\"]";
 
 /// A parent before `origin`, whose peers are on loopback.
-fn parent(origin: &Origin, name: &str) -> Setup {
+pub(crate) fn parent(origin: &Origin, name: &str) -> Setup {
     Setup::of(origin).and(&format!("[cache]\nname = \"{name}\"\nloop_id = \"{name}\"\n{PEERS}"))
 }
 

@@ -166,7 +166,8 @@ fn limit(worker: &Worker, site: &SiteRef, request: &Request) -> Admission {
     // Who comes by way of a balancer has requests under way where others have connections.
     let open_max =
         client.forwarder.and_then(|_| worker.snapshot().settings.limits.connections_network_max);
-    if (site.rate_limits.is_empty() && open_max.is_none()) || site.is_peer(client) {
+    let has_limits = !site.rate_limits.is_empty() || open_max.is_some();
+    if !has_limits || site.is_peer(client, &request.head.fields) {
         return Admission::default();
     }
     let mut check = Check { worker, site, request, address, held: Vec::new() };

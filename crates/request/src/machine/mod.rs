@@ -239,9 +239,10 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
 /// back.
 fn pace_of(site: &SiteRef, request: &Request) -> Option<Pace> {
     let rules = &site.settings.bandwidth;
+    let RequestHead { target, fields, .. } = &request.head;
     let is_held_back =
-        !rules.is_empty() && request.nesting.is_none() && !site.is_peer(&request.client);
-    bandwidth::pace_of(rules, &request.head.target).filter(|_| is_held_back)
+        !rules.is_empty() && request.nesting.is_none() && !site.is_peer(&request.client, fields);
+    bandwidth::pace_of(rules, target).filter(|_| is_held_back)
 }
 
 /// What players are told who ask the site itself.

@@ -17,7 +17,8 @@ impl Machine<'_> {
     pub(super) async fn meet_child(&mut self) {
         let Some(value) = self.task.request.fields.get(NAME) else { return };
         // Anybody else could have every request sent past the cache.
-        let position = Position::parse(value).filter(|_| self.task.site.is_peer(&self.task.client));
+        let (task, position) = (&self.task, Position::parse(value));
+        let position = position.filter(|_| task.site.is_peer(&task.client, &task.request.fields));
         let is_ahead = match position {
             Some(position) => !self.worker.shared.applied.reaches(&position).await,
             None => false,
