@@ -64,6 +64,10 @@ impl Asked {
         if !semantics.speaks_of_connections || head.status == 304 {
             hop_by_hop::strip(&mut head.fields);
         }
+        if self.is_from_cache() {
+            // It is at a port of that cache (RFC 7838 §2), and not of the host that clients of this node know.
+            head.fields.remove("alt-svc");
+        }
         if self.plan.hides_port {
             places::of_any_port(&self.plan.client, &mut head.fields);
         }
@@ -168,6 +172,12 @@ impl Asked {
                 self.made_up(status, reason).await
             }
         }
+    }
+
+    /// Whether who answered is a parent or a sibling.
+    fn is_from_cache(&self) -> bool {
+        let upstreams = &self.task.site.upstreams;
+        self.answered.as_ref().is_some_and(|origin| upstreams.is_parent(origin.id))
     }
 
     /// Whether an answer that would be kept may be one to the `Range` that was sent along, and to

@@ -19,16 +19,16 @@ pub(crate) fn parent(origin: &Origin, name: &str) -> Setup {
 }
 
 /// A table for a parent.
-fn table(name: &str, node: &TestNode) -> String {
+pub(crate) fn table(name: &str, node: &TestNode) -> String {
     at(name, 1, &format!("http://{}", node.address()))
 }
 
-fn at(name: &str, group: u8, url: &str) -> String {
+pub(crate) fn at(name: &str, group: u8, url: &str) -> String {
     format!("[[parent]]\nname = \"{name}\"\ngroup = {group}\nurl = \"{url}\"\n")
 }
 
 /// An edge with these tables.
-fn edge(origin: &Origin, name: &str, tables: &str) -> Setup {
+pub(crate) fn edge(origin: &Origin, name: &str, tables: &str) -> Setup {
     let cache = format!("[cache]\nname = \"{name}\"\nloop_id = \"{name}\"");
     Setup::of(origin).and(&cache).and(tables)
 }

@@ -1,10 +1,62 @@
 //! What the head of a response says that came by way of another cache.
 
-use crate::client::get_with;
-use crate::harness::run;
-use crate::origin::{Origin, response};
-use crate::tiers::parent;
+use crate::authority::{Authority, secure};
+use crate::client::{Client, get, get_with};
+use crate::harness::{Setup, run};
+use crate::origin::{Origin, fresh, response};
+use crate::tiers::{at, edge, parent};
 use freshet_http::applied::Position;
+
+#[test]
+fn the_http_3_of_a_parent_is_none_of_its_edge() {
+    run(async {
+        let own = ["Cache-Control: max-age=60", "Alt-Svc: h3=\":1\"; ma=86400"];
+        let above = Origin::serve(move |asked| match asked.field("if-none-match") {
+            Some(_) => response("304 Not Modified", &["ETag: \"1\"", own[0], own[1]], ""),
+            None if asked.target() == "/stale" => {
+                response("200 OK", &["Cache-Control: max-age=0", "ETag: \"1\"", own[1]], "x")
+            }
+            None => response("200 OK", &own, "x"),
+        });
+        let node = edge(&above, "edge", &at("parent", 1, &above.url())).start();
+        for target in ["/a", "/a", "/stale", "/stale", "/stale"] {
+            let answer = get(&node, target).await;
+            assert_eq!((answer.status, answer.field("alt-svc")), (200, None), "{target}");
+        }
+        // What is for one client only comes from there as well.
+        assert_eq!(
+            crate::client::request(&node, "OPTIONS", "/a", &[]).await.field("alt-svc"),
+            None
+        );
+        // An origin that is asked by the edge itself speaks for the name that clients ask for.
+        let alone = edge(&above, "edge", "").start();
+        let said = own[1].strip_prefix("Alt-Svc: ");
+        assert_eq!(get(&alone, "/a").await.field("alt-svc"), said);
+    });
+}
+
+#[test]
+fn caches_are_not_told_of_http_3() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let authority = Authority::new();
+        let setup = || Setup::of(&origin).encrypted(&authority, "http3 = true\n");
+        let config = authority.client(&["http/1.1"]);
+        for (cache, loops, is_told) in [
+            ("", "Accept: */*", true),
+            ("", "CDN-Loop: edge", false),
+            ("[cache]\npeers = [\"127.0.0.0/8\"]\n", "Accept: */*", false),
+        ] {
+            let node = setup().and(cache).start();
+            let stream = secure(node.address(), &config, "example.test").await.unwrap();
+            let mut client = Client::over(stream);
+            for _ in 0..2 {
+                let answer = client.get_with("/a", &[loops]).await;
+                assert_eq!(answer.field("alt-svc").is_some(), is_told, "{cache}{loops}");
+            }
+        }
+    });
+}
 
 #[test]
 fn a_cache_is_known_also_where_it_says_whose_request_it_is() {

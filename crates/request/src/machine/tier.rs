@@ -8,8 +8,15 @@ impl Machine<'_> {
     /// How long it waits for the fetch of another, where that may wait for this one.
     pub(super) fn circle_patience(&self) -> Option<Duration> {
         let is_in_between = !self.task.site.settings.parents.groups.is_empty();
-        let comes_from_cache = || self.task.request.fields.contains("cdn-loop");
-        (is_in_between && comes_from_cache()).then_some(CIRCLE_WAIT_MAX)
+        let says_so = || self.task.request.fields.contains("cdn-loop");
+        (is_in_between && says_so()).then_some(CIRCLE_WAIT_MAX)
+    }
+
+    /// Whether a cache asks: it says so (RFC 8586), or is known as one.
+    pub(super) fn comes_from_cache(&self) -> bool {
+        let Self { task, .. } = self;
+        task.request.fields.contains("cdn-loop")
+            || task.site.is_peer(&task.client, &task.request.fields)
     }
 
     /// Looks at what a cache behind this one has carried out. The field goes, unless it is ahead of

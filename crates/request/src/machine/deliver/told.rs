@@ -8,11 +8,12 @@ use freshet_http::reason::Reason;
 use std::io::Write as _;
 
 impl Machine<'_> {
-    /// Says that there is HTTP/3, unless the response says something itself (RFC 7838).
+    /// Says that there is HTTP/3, unless the response says something itself (RFC 7838). It is at a port of this
+    /// node, which a cache would keep and tell clients of its own.
     pub(in crate::machine) fn advertise(&self, head: &mut ResponseHead) {
         let Some(alt_svc) = &self.task.client.alt_svc else { return };
         let is_ours = self.task.nesting.is_none() && !self.worker.is_draining();
-        if is_ours && !head.fields.contains("alt-svc") {
+        if is_ours && !head.fields.contains("alt-svc") && !self.comes_from_cache() {
             head.fields.append("alt-svc", alt_svc.as_bytes());
         }
     }
