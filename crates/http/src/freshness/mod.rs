@@ -17,6 +17,10 @@ use std::time::Duration;
 /// A policy can change all of it; [`Freshness::with_lifetime`] is the usual way to do that. Spans are kept
 /// in whole milliseconds, the nearest ones: there are four for each stored response, and a `Duration` is
 /// twice as long.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "independent facts, in bytes that would be padding"
+)]
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Freshness {
     /// When the response arrived (`response_time`).
@@ -34,6 +38,8 @@ pub struct Freshness {
     pub no_cache: bool,
     /// Whether it will not change while it is fresh (RFC 8246).
     pub immutable: bool,
+    /// Whether it came with an `Age`, if only 0: from a cache that did not ask the origin for it (RFC 9111 §5.1).
+    pub was_aged: bool,
 }
 
 /// Lifetimes a policy gives to what is stored already, in the place of those it had.
@@ -118,6 +124,7 @@ impl Freshness {
             must_revalidate: false,
             no_cache: false,
             immutable: false,
+            was_aged: false,
         }
     }
 

@@ -333,6 +333,7 @@ fn freshness(
         must_revalidate: forbidden || implied,
         no_cache: control.no_cache,
         immutable: control.immutable,
+        was_aged: said_age(received.response).is_some(),
         ..Freshness::from_policy(received.response_time, lifetime)
     };
     freshness.set_initial_age(initial_age(received));
@@ -375,15 +376,16 @@ fn initial_age(received: &Received<'_>) -> Duration {
     let arrived = UnixMillis::from_seconds(received.response_time.seconds());
     let apparent_age = arrived.since(date_value(received));
     let response_delay = received.response_time.since(received.request_time);
-    let corrected_age = age_value(received.response).saturating_add(response_delay);
+    let age_value = said_age(received.response).unwrap_or(Duration::ZERO);
+    let corrected_age = age_value.saturating_add(response_delay);
     apparent_age.max(corrected_age)
 }
 
 /// The `Age` field: the first number where there are several, nothing where it is not one (RFC
 /// 9111 §5.1).
-fn age_value(response: &Fields) -> Duration {
+fn said_age(response: &Fields) -> Option<Duration> {
     let first = response.get("Age").and_then(|value| value.split(|byte| *byte == b',').next());
-    first.and_then(|text| delta_seconds(text.trim_ascii())).unwrap_or(Duration::ZERO)
+    first.and_then(|text| delta_seconds(text.trim_ascii()))
 }
 
 /// `Date`, or when the response arrived where there is none or it is no date (RFC 9110 §6.6.1).

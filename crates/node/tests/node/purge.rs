@@ -191,7 +191,9 @@ fn a_soft_purge_keeps_the_object_for_when_the_origin_fails() {
         assert_eq!(get(&node, "/a").await.text(), "1");
         assert_eq!(cache.purge(&key, Purge::Soft(UnixMillis::now())), 1);
         origin.kill();
-        assert_eq!(get(&node, "/a").await.text(), "1");
+        let answer = get(&node, "/a").await;
+        assert_eq!(answer.text(), "1");
+        assert!(answer.cache().contains("ttl=-1;"), "{}", answer.cache());
     });
 }
 

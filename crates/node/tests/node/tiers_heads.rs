@@ -4,7 +4,7 @@ use crate::authority::{Authority, secure};
 use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, run};
 use crate::origin::{Origin, fresh, response};
-use crate::tiers::{at, edge, parent};
+use crate::tiers::{at, edge, parent, table};
 use freshet_http::applied::Position;
 
 #[test]
@@ -55,6 +55,39 @@ fn caches_are_not_told_of_http_3() {
                 assert_eq!(answer.field("alt-svc").is_some(), is_told, "{cache}{loops}");
             }
         }
+    });
+}
+
+#[test]
+fn what_a_cache_had_stored_comes_with_an_age_though_that_be_nothing() {
+    run(async {
+        let origin = Origin::serve(|asked| match asked.field("if-none-match") {
+            Some(_) => {
+                response("304 Not Modified", &["ETag: \"1\"", "Cache-Control: max-age=60"], "")
+            }
+            None => fresh("x"),
+        });
+        let above = parent(&origin, "parent").start();
+        let [first, second] =
+            ["e1", "e2"].map(|name| edge(&origin, name, &table("parent", &above)).start());
+        // The origin was asked just now: nothing is to be said of an age.
+        assert_eq!(get(&first, "/a").await.field("age"), None);
+        let answer = get(&second, "/a").await;
+        assert!(answer.cache().contains("parent; hit"), "{}", answer.cache());
+        assert!(answer.head.number("age").is_some());
+        // The same where the word for what is stored here comes from what is stored there.
+        let above = Origin::serve(|asked| match asked.field("if-none-match") {
+            Some(_) => {
+                let fields = ["ETag: \"1\"", "Cache-Control: max-age=60", "Age: 0"];
+                response("304 Not Modified", &fields, "")
+            }
+            None => response("200 OK", &["ETag: \"1\"", "Cache-Control: max-age=0"], "x"),
+        });
+        let node = edge(&origin, "edge", &at("parent", 1, &above.url())).start();
+        assert_eq!(get(&node, "/b").await.field("age"), None);
+        let answer = get_with(&node, "/b", &[]).await;
+        assert!(answer.cache().contains("fwd-status=304"), "{}", answer.cache());
+        assert_eq!(answer.field("age"), Some("0"));
     });
 }
 

@@ -25,7 +25,7 @@ impl Machine<'_> {
             // What was purged softly, or may have been elsewhere, is stale however young it is.
             age = age.max(stored.freshness.lifetime().as_secs());
         }
-        if found.hit || found.collapsed || age > 0 {
+        if found.hit || found.collapsed || age > 0 || stored.freshness.was_aged {
             let mut value = [0; 20];
             head.fields.append("Age", decimal(age, &mut value));
         }
@@ -68,7 +68,11 @@ impl Machine<'_> {
         match object {
             Some((stored_head, found)) if found.hit || reason.is_hit() => {
                 status.hit = true;
-                let ttl_ms = stored_head.freshness.ttl_ms(self.task.now);
+                let mut ttl_ms = stored_head.freshness.ttl_ms(self.task.now);
+                if matches!(reason, Reason::HitStale | Reason::HitStaleOnError) {
+                    // Also what a purge or a fence made stale before its time (RFC 9211 §2.3).
+                    ttl_ms = ttl_ms.min(-1);
+                }
                 status.ttl_seconds = Some(ttl_ms.div_euclid(1000));
                 status.collapsed = found.collapsed;
                 status.detail = Some(reason).filter(|reason| *reason != Reason::Hit);
