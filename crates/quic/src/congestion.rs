@@ -127,32 +127,41 @@ impl Congestion {
         }
     }
 
-    /// These packets with data are lost. [`losses`](Self::losses) ends what is found lost at one time.
-    pub(super) fn lost(&mut self, gone: &Gone, now: Duration) {
-        if let Self::Bbr(bbr) = self {
-            bbr.lost(gone, now);
+    /// These packets are lost; `is_data` tells whether they are data, and not of the handshake.
+    pub(super) fn lost(&mut self, gone: &Gone, now: Duration, is_data: bool) {
+        match self {
+            Self::Cubic(cubic) => cubic.lost(now, gone.sent, gone.packets),
+            Self::Bbr(bbr) if is_data => bbr.lost(gone, now),
+            Self::Bbr(_) => {}
         }
     }
 
-    /// Packets were lost, the latest of which was sent at `sent`; and whether all was for a long time
-    /// (RFC 9002 §7.6).
-    pub(super) fn losses(&mut self, now: Duration, sent: Duration, has_collapsed: bool) {
+    /// So many packets with data that were sent at `sent` and taken for lost came after all.
+    pub(super) fn came(&mut self, sent: Duration, packets: u64) {
+        if let Self::Cubic(cubic) = self {
+            cubic.came(sent, packets);
+        }
+    }
+
+    /// All that was sent for a long time was lost (RFC 9002 §7.6).
+    pub(super) fn collapsed(&mut self) {
         match self {
-            Self::Cubic(cubic) => {
-                cubic.lost(now, sent);
-                if has_collapsed {
-                    cubic.collapsed();
-                }
-            }
-            Self::Bbr(bbr) if has_collapsed => bbr.collapsed(),
-            Self::Bbr(_) => {}
+            Self::Cubic(cubic) => cubic.collapsed(),
+            Self::Bbr(bbr) => bbr.collapsed(),
+        }
+    }
+
+    /// Nothing is in flight, and has not been for a while.
+    pub(super) fn rest(&mut self) {
+        if let Self::Cubic(cubic) = self {
+            cubic.rest();
         }
     }
 
     /// A router says that its queue grows, of packets up to those that were sent at `sent`.
     pub(super) fn marked(&mut self, now: Duration, sent: Duration) {
         match self {
-            Self::Cubic(cubic) => cubic.lost(now, sent),
+            Self::Cubic(cubic) => cubic.marked(now, sent),
             Self::Bbr(bbr) => bbr.marked(now),
         }
     }

@@ -29,6 +29,22 @@ pub(super) struct Cubic {
     window_prior: f64,
     epoch: Option<Epoch>,
     slow_start: SlowStart,
+    /// What was before the last event, as long as all of its losses may turn out to be none.
+    before: Option<Box<Before>>,
+}
+
+/// What a loss changes, to be put back where there was none (RFC 9438 §4.9.2).
+#[derive(Clone, Debug)]
+struct Before {
+    window: u64,
+    threshold: u64,
+    recovery: Option<Duration>,
+    window_max: f64,
+    window_prior: f64,
+    epoch: Option<Epoch>,
+    conservative: Option<(u32, Duration)>,
+    /// Packets of the event that have not come after all.
+    lost: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +79,7 @@ impl Cubic {
             window_prior: 0.0,
             epoch: None,
             slow_start: SlowStart::default(),
+            before: None,
         }
     }
 
@@ -133,7 +150,7 @@ impl Cubic {
         rtt: Duration,
         is_limited: bool,
     ) {
-        if !is_limited || self.recovery.is_some_and(|recovery| sent <= recovery) {
+        if !is_limited || self.is_known(sent) {
             return;
         }
         if self.is_in_slow_start() {
@@ -167,11 +184,70 @@ impl Cubic {
         self.window = ((window + growth) as u64).min(WINDOW_BYTES_MAX);
     }
 
-    /// A packet sent at `sent` was lost. Its loss counts once for all that were in flight.
-    pub(super) fn lost(&mut self, now: Duration, sent: Duration) {
-        if self.recovery.is_some_and(|recovery| sent <= recovery) {
+    /// So many packets sent at `sent` were lost. Their loss counts once for all that were in flight.
+    pub(super) fn lost(&mut self, now: Duration, sent: Duration, packets: u64) {
+        if !self.is_known(sent) {
+            self.before = Some(Box::new(Before {
+                window: self.window,
+                threshold: self.threshold,
+                recovery: self.recovery,
+                window_max: self.window_max,
+                window_prior: self.window_prior,
+                epoch: self.epoch,
+                conservative: self.slow_start.conservative,
+                lost: 0,
+            }));
+            self.reduce(now);
+        }
+        if let Some(before) = &mut self.before
+            && before.recovery.is_none_or(|recovery| sent > recovery)
+        {
+            before.lost += packets;
+        }
+    }
+
+    /// So many packets sent at `sent` that were taken for lost came after all. Where that is true of all that was
+    /// lost, nothing was: the window is as it was before.
+    pub(super) fn came(&mut self, sent: Duration, packets: u64) {
+        let is_known = self.is_known(sent);
+        let Some(before) = &mut self.before else { return };
+        if !is_known || before.recovery.is_some_and(|recovery| sent <= recovery) {
             return;
         }
+        before.lost = before.lost.saturating_sub(packets);
+        if before.lost > 0 {
+            return;
+        }
+        let Some(before) = self.before.take().filter(|before| before.window >= self.window) else {
+            return;
+        };
+        self.window = before.window;
+        self.threshold = before.threshold;
+        self.recovery = before.recovery;
+        (self.window_max, self.window_prior) = (before.window_max, before.window_prior);
+        self.epoch = before.epoch;
+        self.slow_start.conservative = before.conservative;
+    }
+
+    /// A router says that its queue grows, of packets up to those sent at `sent`: as a loss that is one.
+    pub(super) fn marked(&mut self, now: Duration, sent: Duration) {
+        if !self.is_known(sent) {
+            self.reduce(now);
+        }
+        self.before = None;
+    }
+
+    /// Nothing is in flight, so that nothing more comes of what was taken for lost.
+    pub(super) fn rest(&mut self) {
+        self.before = None;
+    }
+
+    /// Whether what was sent then belongs to an event that is known.
+    fn is_known(&self, sent: Duration) -> bool {
+        self.recovery.is_some_and(|recovery| sent <= recovery)
+    }
+
+    fn reduce(&mut self, now: Duration) {
         self.recovery = Some(now);
         let window = self.window as f64;
         self.window_prior = window;
@@ -189,6 +265,7 @@ impl Cubic {
         self.window = WINDOW_BYTES_MIN;
         self.recovery = None;
         self.epoch = None;
+        self.before = None;
     }
 }
 
@@ -222,8 +299,8 @@ mod tests {
             assert_eq!(cubic.window(), WINDOW_BYTES_FIRST << rounds);
         }
         let before = cubic.window();
-        cubic.lost(now, now - RTT);
-        cubic.lost(now, now - RTT / 2);
+        cubic.lost(now, now - RTT, 1);
+        cubic.lost(now, now - RTT / 2, 1);
         assert_eq!(cubic.window(), before * 7 / 10);
         assert!(!cubic.is_in_slow_start());
     }
@@ -233,7 +310,7 @@ mod tests {
         let (mut cubic, mut now) = (Cubic::new(), RTT);
         (0..6).for_each(|_| round(&mut cubic, &mut now));
         let before = cubic.window();
-        cubic.lost(now, now - RTT);
+        cubic.lost(now, now - RTT, 1);
         let k = (before as f64 * 0.3 / PACKET_BYTES as f64 / 0.4).cbrt();
         let rounds = (k / RTT.as_secs_f64()) as usize;
         (0..rounds).for_each(|_| round(&mut cubic, &mut now));
@@ -248,7 +325,7 @@ mod tests {
     #[test]
     fn it_grows_no_slower_than_reno() {
         let (mut cubic, mut now) = (Cubic::new(), RTT);
-        cubic.lost(now, now);
+        cubic.lost(now, now, 1);
         let before = cubic.window();
         // What was lost comes back by half a packet each round trip, and then it is a whole one, long before
         // the curve of so small a window is as high.
@@ -267,9 +344,42 @@ mod tests {
         cubic.acknowledged(RTT, Duration::ZERO, 100_000, RTT, false);
         assert_eq!(cubic.window(), WINDOW_BYTES_FIRST);
         for at in 1..100 {
-            cubic.lost(RTT * at, RTT * at);
+            cubic.lost(RTT * at, RTT * at, 1);
         }
         assert_eq!(cubic.window(), WINDOW_BYTES_MIN);
+    }
+
+    #[test]
+    fn what_comes_after_all_puts_the_window_back() {
+        let (mut cubic, mut now) = (Cubic::new(), RTT);
+        (0..3).for_each(|_| round(&mut cubic, &mut now));
+        let first = cubic.window();
+        // In slow start, which goes on then.
+        cubic.lost(now, now - RTT, 2);
+        cubic.lost(now, now - RTT / 2, 1);
+        cubic.came(now - RTT, 2);
+        assert_eq!(cubic.window(), first * 7 / 10);
+        cubic.came(now - RTT / 2, 1);
+        assert!(cubic.window() == first && cubic.is_in_slow_start());
+        round(&mut cubic, &mut now);
+        assert_eq!(cubic.window(), 2 * first);
+        // Where anything of an event is lost indeed, or marked, it counts; and what comes of another changes nothing.
+        let mut marked = cubic.clone();
+        marked.lost(now, now - RTT, 1);
+        marked.marked(now, now - RTT / 2);
+        marked.came(now - RTT, 1);
+        cubic.lost(now, now - RTT, 2);
+        cubic.came(now - RTT, 1);
+        let reduced = 2 * first * 7 / 10;
+        assert_eq!((cubic.window(), marked.window()), (reduced, reduced));
+        let later = now + RTT;
+        cubic.lost(later, later, 1);
+        cubic.came(now - RTT, 1);
+        assert!(cubic.window() < reduced);
+        cubic.came(later, 1);
+        assert!(cubic.window() == reduced && !cubic.is_in_slow_start());
+        cubic.came(later, 1);
+        assert_eq!(cubic.window(), reduced);
     }
 
     #[test]

@@ -37,6 +37,7 @@ mod path;
 mod random;
 mod ranges;
 mod receive;
+mod reordering;
 pub mod retry;
 mod route;
 mod rtt;

@@ -56,6 +56,10 @@ pub const ASKED_DELAY_MAX: Duration = Duration::from_millis(1 << 14);
 /// that acknowledges nothing on purpose.
 pub const SENT_SPAN_MAX: u64 = 64 << 10;
 
+/// Runs of packets that were taken for lost, and whose acknowledgements are looked for after all: more than a round trip
+/// has of them where packets only overtake one another. Of the oldest none are once there are more.
+pub const LOST_RUNS_MAX: usize = 64;
+
 /// Packets that only acknowledge, until one asks to be acknowledged itself (RFC 9000 §13.2.4).
 pub const SILENT_PACKETS_MAX: u32 = 32;
 

@@ -66,9 +66,9 @@ impl Rtt {
         self.smoothed + (self.variation * 4).max(GRANULARITY)
     }
 
-    /// How much later than others a packet may be acknowledged before it is lost (RFC 9002 §6.1.2).
-    pub(super) fn loss_delay(&self) -> Duration {
-        (self.latest.max(self.smoothed) * 9 / 8).max(GRANULARITY)
+    /// The longer of what it took last and what it takes mostly.
+    pub(super) fn longer(&self) -> Duration {
+        self.latest.max(self.smoothed)
     }
 }
 

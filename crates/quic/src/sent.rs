@@ -237,16 +237,18 @@ impl SentPackets {
         Ok(())
     }
 
-    /// The packets that are lost by now (RFC 9002 §6.1): `each` gets them, from the lowest. Returns
-    /// when the next one is, unless it is acknowledged before.
+    /// The packets that are lost by now (RFC 9002 §6.1), as `overtaking` higher ones were acknowledged, or any so long
+    /// after they were sent: `each` gets them, from the lowest. Returns when the next one is, unless it is acknowledged
+    /// before.
     pub(super) fn detect_lost(
         &mut self,
         now: Duration,
         delay: Duration,
+        overtaking: u64,
         mut each: impl FnMut(&Gone, &mut dyn Iterator<Item = Carried>),
     ) -> Option<Duration> {
         let largest = self.largest_acked?;
-        let overtaken = largest.checked_sub(REORDERING_PACKETS);
+        let overtaken = largest.checked_sub(overtaking);
         let mut next = None;
         let mut at = 0;
         while next.is_none()
@@ -367,6 +369,3 @@ impl SentPackets {
 
 /// Packets that there is room for while none is in flight.
 const RESTING_PACKETS: usize = 16;
-
-/// A packet that so many higher ones were acknowledged before is lost (RFC 9002 §6.1.1).
-const REORDERING_PACKETS: u64 = 3;

@@ -6,8 +6,8 @@
 //!
 //! [`deliveries`] measures, [`model`] keeps what is known of the way, [`phases`] decides what is tried when;
 //! here is what follows for the window and the pace. Names of the draft are said where ours are
-//! others. Not here is what undoes losses that were none: packets that were taken for lost are not known any
-//! more when they arrive.
+//! others. Not here is what undoes losses that were none: a way that reorders shows it soon, and then there
+//! are few of them.
 
 mod deliveries;
 mod model;

@@ -140,7 +140,7 @@ impl Link {
         for (last, sent) in std::mem::replace(&mut self.flying, kept) {
             self.in_flight -= PACKET_BYTES;
             let gone = Gone { last, packets: 1, bytes: PACKET_BYTES, sent, how: How::default() };
-            self.congestion.lost(&gone, self.now);
+            self.congestion.lost(&gone, self.now, true);
         }
     }
 
@@ -367,8 +367,7 @@ fn a_mark_of_a_router_ends_startup_and_counts_as_loss() {
 fn nothing_but_losses_leaves_two_packets_and_what_arrives_brings_it_back() {
     let mut link = Link::new(4 * PIPE);
     link.goodput(3 * SECOND);
-    let now = link.now;
-    link.congestion.losses(now, now, true);
+    link.congestion.collapsed();
     assert_eq!(link.congestion.window(), WINDOW_BYTES_MIN);
     link.goodput(2 * SECOND);
     assert_within(link.goodput(2 * SECOND), 0.9 * RATE, RATE);

@@ -29,6 +29,7 @@ use super::pacer::Pacer;
 use super::parameters::{Local, Names, Peer};
 use super::path::Path;
 use super::random::Random;
+use super::reordering::Reordering;
 use super::route::Route;
 use super::rtt::Rtt;
 use super::space::{Level, Space, Spaces};
@@ -97,6 +98,8 @@ pub enum Closed {
 pub struct Statistics {
     /// Packets that were sent and taken for lost.
     pub packets_lost: u64,
+    /// Of these, those that were acknowledged after all.
+    pub packets_late: u64,
     /// Packets that were sent and marked by a router whose queue grew.
     pub packets_congested: u64,
     /// Packets that were sent.
@@ -169,6 +172,7 @@ pub struct Connection<P> {
     former: Option<Box<Former>>,
     tried: Option<Box<Path>>,
     rtt: Rtt,
+    reordering: Reordering,
     congestion: Congestion,
     pacer: Pacer,
     bytes_in_flight: u64,
@@ -238,6 +242,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             former: None,
             tried: None,
             rtt: Rtt::new(),
+            reordering: Reordering::default(),
             congestion: Congestion::new(config.congestion, seed),
             pacer: Pacer::new(),
             bytes_in_flight: 0,
@@ -382,6 +387,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
     fn rest(&mut self) {
         self.is_resting = true;
         self.spaces.data.sent.rest();
+        self.reordering.rest();
+        self.congestion.rest();
         self.streams.rest();
         if let Some(keys) = &mut self.one_rtt {
             keys.rest();

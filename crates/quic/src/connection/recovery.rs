@@ -4,6 +4,7 @@ use super::super::congestion::Arrival;
 use super::super::error::Error;
 use super::super::frame::Ack;
 use super::super::limits::BACKOFFS_MAX;
+use super::super::reordering::Tolerance;
 use super::super::rtt::GRANULARITY;
 use super::super::sent::Carried;
 use super::super::space::{Level, Space};
@@ -114,7 +115,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             streams.acknowledge(stream, range, ends);
         }
         if !is_new {
-            return Ok(false);
+            return Ok(self.came_after_all(level, ack, now));
         }
         self.waiting = now;
         self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes_acknowledged);
@@ -148,6 +149,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if self.path.is_validated {
             self.probe_count = 0;
         }
+        self.came_after_all(level, ack, now);
         self.detect_lost(level, now);
         let oldest = self.spaces.data.sent.first();
         self.congestion.settle(now, self.bytes_in_flight, oldest, &self.rtt);
@@ -158,9 +160,21 @@ impl<P: AsRef<[u8]>> Connection<P> {
         Ok(true)
     }
 
+    /// Looks for what was taken for lost in an acknowledgement; whether there is any.
+    fn came_after_all(&mut self, level: Level, ack: &Ack<'_>, now: Duration) -> bool {
+        let (congestion, statistics) = (&mut self.congestion, &mut self.statistics);
+        level == Level::OneRtt
+            && self.reordering.acknowledged(ack, now, &self.rtt, |sent, packets| {
+                congestion.came(sent, packets);
+                statistics.packets_late += packets;
+            })
+    }
+
     /// Takes packets for lost that are by now.
     fn detect_lost(&mut self, level: Level, now: Duration) {
-        let delay = self.rtt.loss_delay();
+        let is_data = level == Level::OneRtt;
+        let tolerance = if is_data { self.reordering.tolerance() } else { Tolerance::FIRST };
+        let delay = tolerance.delay(&self.rtt);
         let collapse = self.rtt.probe_timeout() + self.peer.ack_delay_max;
         let collapse = collapse * COLLAPSE_TIMEOUTS;
         let mut bytes = 0;
@@ -169,11 +183,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let mut row: Option<(u64, Duration)> = None;
         let mut has_collapsed = false;
         let mut lost = Vec::new();
-        let mut latest_lost: Option<Duration> = None;
         let is_measured = self.rtt.is_known();
         let mut probe_lost = false;
         let (space, congestion) = (self.spaces.of(level), &mut self.congestion);
-        let loss_at = space.sent.detect_lost(now, delay, |gone, carried| {
+        let reordering = &mut self.reordering;
+        let loss_at = space.sent.detect_lost(now, delay, tolerance.packets, |gone, carried| {
             bytes += gone.bytes;
             packets += gone.packets;
             lost.extend(carried);
@@ -184,10 +198,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
             if !gone.how.is_eliciting {
                 return;
             }
-            if level == Level::OneRtt {
-                congestion.lost(gone, now);
+            congestion.lost(gone, now, is_data);
+            if is_data {
+                reordering.lost(gone, now, now + collapse);
             }
-            latest_lost = Some(gone.sent);
             let since = match row {
                 Some((last, since)) if last + gone.packets == gone.last => since,
                 _ => gone.sent,
@@ -201,8 +215,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if probe_lost {
             self.path.probe_lost();
         }
-        if let Some(sent) = latest_lost {
-            self.congestion.losses(now, sent, has_collapsed);
+        if has_collapsed {
+            self.congestion.collapsed();
         }
         for carried in lost {
             self.tell_again(level, carried);

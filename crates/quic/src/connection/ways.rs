@@ -8,6 +8,7 @@ use super::super::id::Id;
 use super::super::limits::DATAGRAM_BYTES_MIN;
 use super::super::packet::{TAG_BYTES, number_bytes, write_head};
 use super::super::path::Path;
+use super::super::reordering::Reordering;
 use super::super::route::Route;
 use super::super::rtt::Rtt;
 use super::super::sent::How;
@@ -71,6 +72,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             let anew = self.congestion.anew(seed);
             let congestion = std::mem::replace(&mut self.congestion, anew);
             known = Some((congestion, std::mem::replace(&mut self.rtt, Rtt::new())));
+            self.reordering = Reordering::default();
         }
         if is_elsewhere || was_tried {
             let is_formers = self.former.as_ref().is_some_and(|former| former.client == client);
@@ -94,6 +96,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.path.come_back();
         if let Some((congestion, rtt)) = known {
             (self.congestion, self.rtt) = (congestion, rtt);
+            self.reordering = Reordering::default();
         }
         self.peer_ids.change_back()
     }

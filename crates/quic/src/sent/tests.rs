@@ -141,7 +141,8 @@ proptest! {
                 _ => {
                     let before = known.clone();
                     let mut below = None;
-                    let next = sent.detect_lost(now, delay, |gone, carried| {
+                    let overtaking = 3 + bits % 16;
+                    let next = sent.detect_lost(now, delay, overtaking, |gone, carried| {
                         assert!(Some(gone.last) > below, "from the lowest");
                         below = Some(gone.last);
                         leave(&mut known, gone, carried);
@@ -149,7 +150,7 @@ proptest! {
                     let Some(largest) = largest else { continue };
                     let mut soon = None;
                     for (number, packet) in before.iter().enumerate().take(largest as usize + 1) {
-                        let is_late = packet.sent + delay <= now || number as u64 + 3 <= largest;
+                        let is_late = packet.sent + delay <= now || number as u64 + overtaking <= largest;
                         prop_assert_eq!(known[number].is_flying, packet.is_flying && !is_late);
                         if packet.is_flying && !is_late {
                             soon = soon.or(Some(packet.sent + delay));
@@ -198,10 +199,11 @@ fn packets_are_lost_by_number_or_by_time() {
     acknowledge(&mut sent, &[5]).expect("it was sent");
     let mut lost = Vec::new();
     let (now, delay) = (Duration::from_millis(6), Duration::from_millis(5));
-    let next = sent.detect_lost(now, delay, |gone, _| lost.push(gone.last));
+    let next = sent.detect_lost(now, delay, 3, |gone, _| lost.push(gone.last));
     assert_eq!((lost, next), (vec![0, 1], Some(Duration::from_millis(8))));
     let mut lost = Vec::new();
-    let next = sent.detect_lost(Duration::from_millis(9), delay, |gone, _| lost.push(gone.last));
+    let later = Duration::from_millis(9);
+    let next = sent.detect_lost(later, delay, 3, |gone, _| lost.push(gone.last));
     assert_eq!((lost, next), (vec![3, 4], None));
     assert_eq!(sent.first(), 6);
 }

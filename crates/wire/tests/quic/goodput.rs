@@ -19,7 +19,25 @@ const BBR: Sender = Sender::Ours(Algorithm::Bbr);
 fn way(rate: u64, trip_ms: u64, queue_percent: u64, lost: u64) -> Bottleneck {
     let pipe = rate * trip_ms / 1000;
     let queue_bytes = (pipe * queue_percent / 100).max(3 * 1452);
-    Bottleneck { rate, trip: Duration::from_millis(trip_ms), queue_bytes, lost }
+    let trip = Duration::from_millis(trip_ms);
+    Bottleneck { rate, trip, queue_bytes, lost, late: 0, late_by: Duration::ZERO }
+}
+
+/// Ways on which of a thousand datagrams so many come later, by up to so many milliseconds; and what is left at least of
+/// what there is without that.
+fn reordering() -> impl Iterator<Item = (Bottleneck, f64)> {
+    let ways = [
+        (20, 10, 2, 0.95),
+        (20, 10, 5, 0.95),
+        (20, 100, 5, 0.9),
+        (50, 10, 5, 0.95),
+        (50, 10, 20, 0.95),
+        (50, 100, 40, 0.7),
+    ];
+    ways.into_iter().map(|(trip_ms, late, late_ms, least)| {
+        let late_by = Duration::from_millis(late_ms);
+        (Bottleneck { late, late_by, ..way(2 * RATE, trip_ms, 100, 0) }, least)
+    })
 }
 
 /// The share of a way that one has for itself, in so many seconds after the first five.
@@ -67,6 +85,29 @@ fn what_doubles_and_halves_is_found() {
         race.run(5 * SECOND);
         let halved = race.run(5 * SECOND)[0] / RATE as f64;
         assert!(doubled > 0.8 && halved > 0.8, "{doubled}, {halved}");
+    }
+}
+
+#[test]
+fn what_only_comes_later_is_not_taken_for_lost_for_long() {
+    for (name, sender) in [("CUBIC", CUBIC), ("BBR", BBR)] {
+        for (way, least) in reordering() {
+            let in_order = share(&sender, Bottleneck { late: 0, ..way }, 7, 5);
+            let late = share(&sender, way, 7, 5);
+            println!("{name}: {late:.3} beside {in_order:.3} of {way:?}");
+            assert!(late > least * in_order, "{name}: {late} beside {in_order} of {way:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_lost_counts_as_much_where_others_come_later() {
+    for way in [10, 50].map(|lost| way(RATE, 50, 100, lost)) {
+        let lost = share(&CUBIC, way, 8, 15);
+        let late_by = Duration::from_millis(10);
+        let both = share(&CUBIC, Bottleneck { late: 20, late_by, ..way }, 8, 15);
+        println!("{both:.3} beside {lost:.3} of {way:?}");
+        assert!(both > 0.6 * lost && both < 1.5 * lost, "{both} beside {lost} of {way:?}");
     }
 }
 
@@ -150,7 +191,7 @@ fn goodput_beside_others() {
         };
         let found: Vec<f64> = senders.iter().map(|(_, sender)| mbits(sender)).collect();
         let cells: Vec<String> = found.iter().map(|mbits| format!("{mbits:.1}")).collect();
-        let Bottleneck { rate, trip, queue_bytes, lost } = way;
+        let Bottleneck { rate, trip, queue_bytes, lost, .. } = way;
         println!(
             "| {} | {} | {} | {} | {} |",
             rate * 8 / 1_000_000,

@@ -30,6 +30,10 @@ pub(crate) struct Bottleneck {
     pub(crate) queue_bytes: u64,
     /// Of a thousand datagrams each way.
     pub(crate) lost: u64,
+    /// Of a thousand datagrams to the clients those that come later, by anything up to so much, while others
+    /// overtake them.
+    pub(crate) late: u64,
+    pub(crate) late_by: Duration,
 }
 
 /// Who sends.
@@ -240,6 +244,9 @@ impl Race {
         }
         if self.dice.below(1000) < way.lost {
             return;
+        }
+        if !to_server && way.late > 0 && self.dice.below(1000) < way.late {
+            at += Duration::from_micros(self.dice.below(way.late_by.as_micros() as u64 + 1));
         }
         self.count += 1;
         self.flying.push(Reverse((at, self.count, index, to_server, datagram)));
