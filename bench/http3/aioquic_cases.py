@@ -290,14 +290,17 @@ async def retry(node):
 
 @case
 async def drain(node):
-    """The node is told to end: what is under way arrives whole, then the connection ends without an error."""
+    """The node is told to end: what is under way arrives whole, the client has time to read it, and then the connection
+    ends without an error."""
     async with node.client() as client:
         await client.bytes(3_000_000)
         answer = client.ask("/bytes/3000000/a")
         await answer.begun.wait()
         os.kill(node.pid, signal.SIGTERM)
         whole(await answer.ended, 3_000_000)
-        await until(lambda: client.ended is not None, "the connection was not ended")
+        await asyncio.sleep(1)
+        expect(client.ended is None, "the connection was ended at once")
+        await until(lambda: client.ended is not None, "the connection was not ended", seconds=10)
         expect(client.ended.error_code in (0, 0x100), f"it ended with {client.ended.error_code:#x} {client.ended.reason_phrase}")
 
 

@@ -160,9 +160,9 @@ class Node:
             yield client
 
 
-async def until(holds, why):
+async def until(holds, why, seconds=5):
     """Waits for what datagrams under way bring."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + seconds
     while not holds():
         expect(time.monotonic() < end, why)
         await asyncio.sleep(0.01)

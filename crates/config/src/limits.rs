@@ -78,7 +78,10 @@ pub(super) fn site_limits(document: &Document) -> SiteLimits {
     let number = |path: &str| document.value(path).number();
     let small = |path: &str| u32::try_from(number(path)).unwrap_or(u32::MAX);
     SiteLimits {
-        body_bytes_max: number("limits.body_bytes_max"),
+        body_bytes_max: match number("limits.body_bytes_max") {
+            0 => u64::MAX,
+            bytes => bytes,
+        },
         origin_network_percent: u8::try_from(number("limits.origin_network_percent"))
             .unwrap_or(u8::MAX),
         restarts_max: small("limits.restarts_max"),

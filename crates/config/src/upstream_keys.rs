@@ -218,7 +218,7 @@ pub(super) const KEYS: &[Key] = &[
     per_site(
         "origins.between_bytes_timeout",
         Kind::Span,
-        "30s",
+        "60s",
         "Time between two reads of an answer.",
     ),
     per_site(

@@ -61,6 +61,11 @@ impl Patience {
         Self { credit: Credit { terms, left: terms.timeout }, since: None, timer: None }
     }
 
+    /// From now on each byte brings all of the time back.
+    pub(super) fn be_paid_by_any_byte(&mut self) {
+        self.credit.terms.rate_min = 0;
+    }
+
     /// Nothing has come. Ready when the time is over.
     pub(super) fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.since.is_none() {

@@ -17,9 +17,21 @@ pub trait Arriving {
         true
     }
 
+    /// From now on it is at its own pace, where its protocol can tell. Without that its client is hurried.
+    fn set_pace(&mut self, _pace: Pace) {}
+
     /// The next bytes; `None` at the end. What is not asked for is held back at the client, as far as
     /// its protocol can. After an error it is not asked again.
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>>;
+}
+
+/// How long the client of a call that goes both ways is waited for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Pace {
+    /// It sends messages, however small: only silence ends it.
+    Messages,
+    /// It has an answer, and may have nothing more to say: that ends as the answer does.
+    Answered,
 }
 
 /// The body of a request, read as the origin takes it.
@@ -120,6 +132,15 @@ impl RequestBody {
             Self::Arriving(body) => body.is_coming(),
             Self::Kept(Kept { rest: Some(rest), .. }) => rest.is_coming(),
             Self::Kept(_) | Self::Broken(_) => true,
+        }
+    }
+
+    /// From now on it is at this pace.
+    pub fn set_pace(&mut self, pace: Pace) {
+        match self {
+            Self::Arriving(body) => body.set_pace(pace),
+            Self::Kept(Kept { rest: Some(rest), .. }) => rest.set_pace(pace),
+            Self::Kept(_) | Self::Broken(_) => {}
         }
     }
 

@@ -11,7 +11,7 @@ use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_origin::director::stable_hash;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{HttpVersion, Origin, OriginError, OriginId, OriginResponse, exchange_within};
-use freshet_site::body::{ClientBodyError, RequestBody};
+use freshet_site::body::{ClientBodyError, Pace, RequestBody};
 use freshet_site::policy::{FetchKind, OriginChoice};
 use freshet_site::site::Site;
 use freshet_telemetry::answer_bodies::AnswerBody;
@@ -142,8 +142,10 @@ impl Asked {
         let is_parent = self.task.site.upstreams.is_parent(origin.id);
         self.worker.shared.applied.put_into(&mut self.task.request.fields, is_parent);
         super::prepare::without_spaces(&mut self.task.request);
-        if origin.settings.http != HttpVersion::Http1 && self.takes_trailers() {
+        let may_converse = origin.settings.http != HttpVersion::Http1 && self.takes_trailers();
+        if may_converse {
             self.task.request.fields.set("TE", "trailers");
+            sent.as_ref().inspect(|sent| sent.set_pace(Pace::Messages));
         }
         let of_client = is_parent.then(|| super::prepare::name_as_in_key(&mut self.task)).flatten();
         let (request, terms) = (&self.task.request, self.task.terms());
@@ -171,6 +173,9 @@ impl Asked {
             }
             (None, _) => asking.await,
         };
+        if let (true, Some(sent), Ok(_)) = (may_converse, &sent, &result) {
+            sent.set_pace(Pace::Answered);
+        }
         if let Some(authority) = of_client {
             self.task.request.authority = authority;
         }
@@ -315,6 +320,12 @@ impl Sent {
     fn of(body: RequestBody) -> Self {
         let body = RefCell::new(Some(body));
         Self { body, is_begun: Cell::default(), error: Cell::default(), bytes: Cell::default() }
+    }
+
+    fn set_pace(&self, pace: Pace) {
+        if let Some(body) = &mut *self.body.borrow_mut() {
+            body.set_pace(pace);
+        }
     }
 }
 

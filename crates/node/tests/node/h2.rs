@@ -9,6 +9,7 @@ use h2::{Reason, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use hyper_util::rt::TokioIo;
 use std::future::poll_fn;
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::spawn_local;
@@ -58,7 +59,7 @@ pub(crate) async fn ask(
     client.send_request(request(method, "http", target, &[]), true).unwrap().0
 }
 
-async fn begin(
+pub(crate) async fn begin(
     client: &mut SendRequest<Bytes>,
     method: &str,
     fields: &[(&str, &str)],
@@ -67,7 +68,7 @@ async fn begin(
     client.send_request(request(method, "http", "/u", fields), false).unwrap()
 }
 
-async fn answer(response: ResponseFuture) -> Result<Answer, h2::Error> {
+pub(crate) async fn answer(response: ResponseFuture) -> Result<Answer, h2::Error> {
     let (parts, mut stream) = response.await?.into_parts();
     let mut body = Vec::new();
     while let Some(bytes) = stream.data().await {
@@ -529,14 +530,16 @@ async fn echo(listener: TcpListener) {
 }
 
 #[test]
-fn a_call_goes_both_ways_at_once() {
+fn a_call_goes_both_ways_at_once_for_as_long_as_it_is_answered() {
     run(async {
+        // A client that is answered may have nothing to say for longer than a body may keep us waiting.
+        let limit = Duration::from_millis(100);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut setup = Setup::of(&Origin::scripted());
         let url = listener.local_addr().unwrap();
         setup.origins = format!("[[origin]]\nurl = \"http://{url}\"\nhttp = \"2\"\n");
         spawn_local(echo(listener));
-        let node = setup.start();
+        let node = setup.and("[limits]\nbody_timeout = \"100ms\"\n").start();
         let mut client = connect(&node).await;
         poll_fn(|cx| client.poll_ready(cx)).await.unwrap();
         let fields = [("te", "trailers"), ("content-type", "application/grpc")];
@@ -545,6 +548,7 @@ fn a_call_goes_both_ways_at_once() {
         let (head, mut answer) = response.await.unwrap().into_parts();
         assert_eq!(head.status, 200);
         for word in ["one", "two"] {
+            tokio::time::sleep(limit * 2).await;
             send.send_data(word.into(), false).unwrap();
             assert_eq!(answer.data().await.unwrap().unwrap(), word);
         }

@@ -8,7 +8,7 @@ use crate::origin::{Origin, fresh, response};
 use freshet_net::limits::HANDSHAKES_UNASKED_MAX;
 use freshet_wire::h3::Code;
 use quinn_proto::{AckFrequencyConfig, Dir, TransportConfig, VarInt};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn setup(origin: &Origin, authority: &Authority) -> Setup {
     Setup::of(origin).encrypted(authority, "http3 = true\n")
@@ -175,9 +175,41 @@ fn a_drain_lets_requests_finish_and_tells_the_client_to_go() {
         client.until(|client| client.control().windows(2).any(|pair| pair == [7, 8])).await;
         asked.send(fresh("late"));
         assert_eq!(client.answer(stream).await.body, b"late");
+        let (node, answered) = (&world.node, Instant::now());
         client.until(|client| client.lost.is_some()).await;
-        let node = &world.node;
         until(|| node.count("connections_closed") == 1).await;
+        // What it had not read by then would have been lost.
+        assert!(answered.elapsed() > Duration::from_secs(4), "{:?}", answered.elapsed());
+    });
+}
+
+#[test]
+fn a_drain_leaves_it_to_clients_to_close() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh("x")));
+        let mut clients = [world.connect().await, world.connect().await];
+        for client in &mut clients {
+            assert_eq!(client.get("/a").await.status, 200);
+        }
+        world.node.node.drain();
+        let told = |client: &H3Client| client.control().windows(2).any(|pair| pair == [7, 8]);
+        for client in &mut clients {
+            client.until(told).await;
+        }
+        // One of them takes its time, and is not waited for by the other.
+        let began = Instant::now();
+        let [mut first, mut second] = clients;
+        first.close();
+        until(|| world.node.count("connections_closed") == 1).await;
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        let pause = tokio::time::sleep(Duration::from_secs(1));
+        tokio::select! {
+            () = pause => {}
+            () = second.until(|client| client.lost.is_some()) => panic!("{:?}", second.lost),
+        }
+        assert_eq!(second.lost, None);
+        second.close();
+        until(|| world.node.count("connections_closed") == 2).await;
     });
 }
 

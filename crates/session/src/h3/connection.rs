@@ -30,6 +30,10 @@ use tokio::time::{Sleep, sleep_until};
 const BATCHES_PER_TURN: usize = 4;
 /// How often a connection is looked at that has nothing to wait for.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a client has that was told to go and has acknowledged everything: what it has received and not read yet
+/// would be lost with the connection (RFC 9000 §10.2). It closes when it is through; some take bytes out slower than
+/// they come, and have up to a few seconds' worth of them.
+const LINGER: Duration = Duration::from_secs(5);
 
 thread_local! {
     /// Where all connections of a worker write to.
@@ -95,6 +99,7 @@ pub(super) async fn serve(port: Rc<Port>, handle: Rc<Handle>) {
         since: port.now(),
         is_shaking_hands: true,
         is_told_to_go: false,
+        quiet_since: None,
         kept: Kept::default(),
         farewell: Some(port.worker.farewell.part()),
         port: Rc::clone(&port),
@@ -143,6 +148,8 @@ struct Session {
     since: Duration,
     is_shaking_hands: bool,
     is_told_to_go: bool,
+    /// Since when no request is open and nothing on its way.
+    quiet_since: Option<Duration>,
     kept: Kept,
     /// That its client is to be told when the worker ends.
     farewell: Option<Part>,
@@ -181,7 +188,8 @@ impl Session {
             self.kept.wait(cx);
             let limit = self.limit_at(state.serving(), state.connection.head_begun());
             let kept = self.kept.due(&state.connection);
-            at = kept.into_iter().fold(at.min(limit), Duration::min);
+            let end = self.ends_at(&state.connection);
+            at = kept.into_iter().chain(end).fold(at.min(limit), Duration::min);
         }
         // Each acknowledgement moves on what is waited for. A timer that goes off too early has it look
         // again, once, which is less work than to move the timer on each time.
@@ -337,6 +345,11 @@ impl Session {
         [head, idle].into_iter().flatten().min().unwrap_or(Duration::MAX)
     }
 
+    /// When a connection that has nothing left to do is closed, unless its client does it.
+    fn ends_at(&self, connection: &Connection<Piece>) -> Option<Duration> {
+        self.quiet_since.filter(|_| connection.is_done()).map(|since| since + LINGER)
+    }
+
     /// Tells the client that the connection is over, as the worker ends, whatever of it was under way.
     fn end(&mut self) {
         let quic = &mut self.state.borrow_mut().connection.quic;
@@ -355,7 +368,9 @@ impl Session {
         if connection.quic.closed().is_some() {
             return;
         }
-        if connection.is_done() {
+        let quiet_since = self.quiet_since.unwrap_or(now);
+        self.quiet_since = connection.is_quiet().then_some(quiet_since);
+        if self.ends_at(connection).is_some_and(|end| end <= now) {
             return connection.quic.close(Code::NoError as u64, now);
         }
         if !self.kept.look(connection, now) {

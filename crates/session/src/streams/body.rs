@@ -4,7 +4,7 @@
 use super::{BodyHandle, Multiplexed};
 use crate::patience::{Patience, Terms};
 use bytes::Bytes;
-use freshet_site::body::{Arriving, ClientBodyError};
+use freshet_site::body::{Arriving, ClientBodyError, Pace};
 use std::task::{Context, Poll, ready};
 
 /// Reads a stream's DATA frames.
@@ -14,6 +14,8 @@ pub(super) struct StreamBody<C: Multiplexed> {
     bytes: u64,
     bytes_max: u64,
     patience: Patience,
+    /// Whether its client need not send any more of it soon.
+    is_answered: bool,
 }
 
 impl<C: Multiplexed> StreamBody<C> {
@@ -24,7 +26,8 @@ impl<C: Multiplexed> StreamBody<C> {
         bytes_max: u64,
         terms: Terms,
     ) -> Self {
-        Self { stream, length, bytes: 0, bytes_max, patience: Patience::new(terms) }
+        let patience = Patience::new(terms);
+        Self { stream, length, bytes: 0, bytes_max, patience, is_answered: false }
     }
 }
 
@@ -33,9 +36,17 @@ impl<C: Multiplexed> Arriving for StreamBody<C> {
         self.length
     }
 
+    fn set_pace(&mut self, pace: Pace) {
+        match pace {
+            Pace::Messages => self.patience.be_paid_by_any_byte(),
+            Pace::Answered => self.is_answered = true,
+        }
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ClientBodyError>>> {
         let next = match self.stream.poll_next(cx) {
             Poll::Ready(next) => next,
+            Poll::Pending if self.is_answered => return Poll::Pending,
             Poll::Pending => {
                 ready!(self.patience.poll_over(cx));
                 return Poll::Ready(Some(Err(ClientBodyError::Silent)));

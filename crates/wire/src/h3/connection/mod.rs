@@ -292,7 +292,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     }
 
     /// Whether no request is open and nothing of a response is on its way.
-    fn is_quiet(&self) -> bool {
+    pub fn is_quiet(&self) -> bool {
         self.streams.is_empty() && self.quic.both_way_streams() == 0
     }
 
