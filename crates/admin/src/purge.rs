@@ -11,6 +11,8 @@ use axum::http::StatusCode;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, KeyBuilder, Purge};
 use freshet_http::applied::Position;
+use freshet_http::message::RequestHead;
+use freshet_node::keys::purged_authorities;
 use freshet_node::preview::key_of;
 use freshet_node::sites::SiteName;
 use freshet_node::worker::Shared;
@@ -105,12 +107,12 @@ pub(crate) async fn purge(
     scope: Scope,
     Input(input): Input<ResourceToPurge>,
 ) -> Result<Json<Purged>, Problem> {
-    let key = match (&input.url, &input.key) {
-        (Some(url), None) => key_of_url(&context, &scope, url)?,
+    let keys = match (&input.url, &input.key) {
+        (Some(url), None) => keys_of_url(&context, &scope, url)?,
         (None, Some(key)) => {
             // A key is what somebody writes, a site's or not.
             scope.check_node()?;
-            key_of_text(&context, key)
+            vec![key_of_text(&context, key)]
         }
         _ => {
             return Err(Problem::bad_request(
@@ -122,7 +124,7 @@ pub(crate) async fn purge(
     let place = Place::of(&scope, input.soft, input.sequence.as_deref())?;
     beside(move || {
         let shared = &context.node.shared;
-        place.carry_out(shared, |how| shared.purge(&key, how))
+        place.carry_out(shared, |how| keys.iter().map(|key| shared.purge(key, how)).collect())
     })
     .await?
     .map(Json)
@@ -152,7 +154,7 @@ pub(crate) async fn purge_tag(
     let place = Place::of(&scope, input.soft, input.sequence.as_deref())?;
     beside(move || {
         let (shared, number) = (&context.node.shared, site.tag(input.tag.as_bytes()));
-        place.carry_out(shared, |how| shared.purge_tag(number, how))
+        place.carry_out(shared, |how| vec![shared.purge_tag(number, how)])
     })
     .await?
     .map(Json)
@@ -174,8 +176,8 @@ pub(crate) async fn purge_all(
     beside(move || {
         let shared = &context.node.shared;
         place.carry_out(shared, |how| match site {
-            Some(tag) => shared.purge_tag(tag, how),
-            None => shared.purge_all(how),
+            Some(tag) => vec![shared.purge_tag(tag, how)],
+            None => vec![shared.purge_all(how)],
         })
     })
     .await?
@@ -191,12 +193,18 @@ fn only_site(context: &Context) -> Result<SiteName, Problem> {
     })
 }
 
-fn key_of_url(context: &Context, scope: &Scope, url: &str) -> Result<Key, Problem> {
+/// Its key, and those of the same at other ports of this node.
+fn keys_of_url(context: &Context, scope: &Scope, url: &str) -> Result<Vec<Key>, Problem> {
     let request = request_for(url)?;
     scope.check_url(context, &request.authority)?;
     let snapshot = context.node.snapshot();
-    key_of(&context.node.shared, &snapshot, request, UnixMillis::now())
-        .ok_or_else(|| Problem::no_site(url))
+    let key = |authority: String| {
+        let request = RequestHead { authority, ..request.clone() };
+        key_of(&context.node.shared, &snapshot, request, UnixMillis::now())
+    };
+    let authorities = purged_authorities(&request.authority, &snapshot.own_ports);
+    let keys: Option<Vec<_>> = authorities.into_iter().map(key).collect();
+    keys.ok_or_else(|| Problem::no_site(url))
 }
 
 fn key_of_text(context: &Context, text: &str) -> Key {
@@ -226,14 +234,16 @@ impl Place {
     fn carry_out(
         self,
         shared: &Shared,
-        purge: impl FnOnce(Purge) -> freshet_node::Purged,
+        purge: impl FnOnce(Purge) -> Vec<freshet_node::Purged>,
     ) -> Result<Purged, Problem> {
         let Self { soft, position } = self;
         let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
         let begun = Instant::now();
         let carry_out = || {
             let done = purge(how);
-            (done.objects, done.durability.wait())
+            done.into_iter().fold((0, true), |(objects, is_durable), one| {
+                (objects + one.objects, one.durability.wait() && is_durable)
+            })
         };
         let (purged, durable) = match position {
             Some(position) => {

@@ -27,7 +27,7 @@ pub use freshet_channels as channels;
 pub use freshet_policies::vcl;
 pub use freshet_request::preview;
 pub use freshet_site::durability::Durability;
-pub use freshet_site::{policy, semantics, shares, site, sites, snapshot};
+pub use freshet_site::{keys, policy, semantics, shares, site, sites, snapshot};
 pub use freshet_telemetry::{
     answer_bodies, calls, decisions, exemplars, log, site_stats, stats, transcript,
 };

@@ -5,6 +5,7 @@ use freshet_cache::{KeyBuilder, Object};
 use freshet_content::heads::{Wish, filters_for, forbids_change, vary_by_encoding};
 use freshet_http::cdn_loop::{self, CdnLoop};
 use freshet_http::coding::Coding;
+use freshet_http::conditional::is_conditional;
 use freshet_http::fields::Fields;
 use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, RequestHead, ResponseHead};
@@ -21,9 +22,9 @@ use std::any::Any;
 
 /// Follows RFC 9111 as a shared cache. What the key does not know reaches no origin that is asked
 /// for the cache. The key is host, path and query as sent, without a `CMCD`
-/// parameter (CTA-5004 §2: it says nothing about the content). A port belongs to the key unless it
-/// is the node's own or the usual one of a scheme: HTTP and HTTPS share objects, and a port made up
-/// by a client gets an object of its own, so that it cannot spoil the others'.
+/// parameter (CTA-5004 §2: it says nothing about the content). A port belongs to the key, and reaches the origin,
+/// unless it is the usual one of a scheme: HTTP and HTTPS share objects, and what an origin writes of a port is read
+/// by those who named it.
 #[derive(Debug, Default)]
 pub struct Builtin;
 
@@ -79,8 +80,16 @@ impl Policy for Builtin {
         Hit::Deliver
     }
 
-    fn miss(&self, _: &mut ClientTask) -> Miss {
-        Miss::Fetch
+    fn miss(&self, task: &mut ClientTask) -> Miss {
+        match is_for_one_as_it_is(task) {
+            false => Miss::Fetch,
+            true => {
+                if task.reason != Reason::HitForMiss {
+                    task.reason = Reason::PassRequest;
+                }
+                Miss::Pass
+            }
+        }
     }
 
     fn pass(&self, _: &mut ClientTask) -> Pass {
@@ -221,6 +230,18 @@ fn is_text(fields: &Fields) -> bool {
     let name = name.to_ascii_lowercase();
     let is_of_family = name.ends_with(b"+json") || name.ends_with(b"+xml");
     name.starts_with(b"text/") || is_of_family || TYPES.contains(&&*name)
+}
+
+/// Whether a request goes on as it came, HEAD as HEAD and with its conditions, where something else would be asked
+/// for in its place to be stored: what is answered will hardly be. Who has signed a request has signed all of it, and
+/// whoever validates what only its client has is to hear that it is still good.
+fn is_for_one_as_it_is(task: &ClientTask) -> bool {
+    let RequestHead { method, fields, .. } = &task.request;
+    let is_nothing_stored =
+        matches!(task.reason, Reason::Miss | Reason::MissVary | Reason::HitForMiss);
+    let is_for_one = task.reason == Reason::HitForMiss || fields.contains("authorization");
+    let would_change = || *method == Method::Head || is_conditional(fields);
+    is_nothing_stored && is_for_one && would_change()
 }
 
 fn purge_allowed(task: &ClientTask) -> Recv {

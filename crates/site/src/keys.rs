@@ -16,17 +16,30 @@ pub fn resource<'a>(
     let rule = site.settings.rules.caching_for(target);
     let changed = rule.and_then(|rule| rule.query.changed(target));
     let target = target::key_target(changed.as_deref().unwrap_or(target));
-    let authority = key_authority(authority, &site.node().own_ports);
+    let authority = key_authority(authority);
     key.parts([authority.as_bytes(), target.as_bytes()])
 }
 
-/// The part of an authority that tells resources apart.
+/// The part of an authority that tells resources apart: ports that go without saying are left out, whatever the
+/// scheme. An origin sees any other one, and may write it into what it answers.
 #[inline]
-pub fn key_authority<'a>(authority: &'a str, own_ports: &[u16]) -> &'a str {
+pub fn key_authority(authority: &str) -> &str {
     match target::split_authority(authority) {
-        (host, Some(port)) if matches!(port, 80 | 443) || own_ports.contains(&port) => host,
+        (host, Some(80 | 443)) => host,
         _ => authority,
     }
+}
+
+/// All authorities by which clients of a node with these ports may ask for what is purged under this one: it, its host,
+/// and that with each of the ports.
+pub fn purged_authorities(authority: &str, own_ports: &[u16]) -> Vec<String> {
+    let host = target::split_authority(authority).0;
+    let own = own_ports.iter().map(|port| format!("{host}:{port}"));
+    let all = [authority.to_owned(), host.to_owned()].into_iter().chain(own);
+    let mut all: Vec<_> = all.map(|one| key_authority(&one).to_owned()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The key a resource of a site has in the table of channels, whatever key its policy gives it in the cache.
@@ -41,14 +54,21 @@ pub fn id_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) -> 
 
 #[cfg(test)]
 mod tests {
-    use super::key_authority;
+    use super::*;
 
     #[test]
-    fn ports_of_the_node_and_of_the_schemes_are_no_part_of_a_key() {
-        assert_eq!(key_authority("tv.example", &[]), "tv.example");
-        assert_eq!(key_authority("tv.example:443", &[]), "tv.example");
-        assert_eq!(key_authority("tv.example:8443", &[8000, 8443]), "tv.example");
-        assert_eq!(key_authority("[2001:db8::1]:80", &[]), "[2001:db8::1]");
-        assert_eq!(key_authority("tv.example:9999", &[8000, 8443]), "tv.example:9999");
+    fn ports_that_go_without_saying_are_no_part_of_a_key() {
+        assert_eq!(key_authority("tv.example"), "tv.example");
+        assert_eq!(key_authority("tv.example:443"), "tv.example");
+        assert_eq!(key_authority("[2001:db8::1]:80"), "[2001:db8::1]");
+        assert_eq!(key_authority("tv.example:8443"), "tv.example:8443");
+    }
+
+    #[test]
+    fn what_is_purged_is_so_at_each_port_of_the_node() {
+        let all = ["tv.example", "tv.example:8000", "tv.example:8443"];
+        assert_eq!(purged_authorities("tv.example", &[443, 8000, 8443]), all);
+        assert_eq!(purged_authorities("tv.example:8443", &[80, 8000, 8443]), all);
+        assert_eq!(purged_authorities("tv.example:9000", &[80]), ["tv.example", "tv.example:9000"]);
     }
 }

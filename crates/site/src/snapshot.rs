@@ -19,8 +19,7 @@ pub struct Snapshot {
     pub sites: Arc<Sites>,
     /// What says where clients are.
     pub geo: Arc<Geo>,
-    /// Ports this node listens on. In a request's authority they say how it came here, not what it
-    /// is for.
+    /// Ports this node listens on: what is purged under one of them is under all.
     pub own_ports: Arc<[u16]>,
     /// This node's name in `CDN-Loop`, the same until it ends.
     pub loop_id: Arc<str>,

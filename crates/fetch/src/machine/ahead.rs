@@ -147,9 +147,8 @@ impl Example {
     /// another host: a manifest sends nobody elsewhere.
     pub(super) fn wanted(&self, reference: &str, range: Option<Range<u64>>) -> Option<Wanted> {
         let RequestHead { authority, target, .. } = &self.request;
-        let own_ports = &self.site.node().own_ports;
         let (other, target) = target::resolve(authority, target, reference)?;
-        let is_own = key_authority(&other, own_ports) == key_authority(authority, own_ports);
+        let is_own = key_authority(&other) == key_authority(authority);
         // Of what has no end yet it is not known how much is asked for.
         let is_part = range.as_ref().is_some_and(|range| range.end < u64::MAX);
         let fits = range.is_none() || (is_part && is_fetched_in_part(&self.site));

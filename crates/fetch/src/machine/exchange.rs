@@ -147,7 +147,6 @@ impl Asked {
             self.task.request.fields.set("TE", "trailers");
             sent.as_ref().inspect(|sent| sent.set_pace(Pace::Messages));
         }
-        let of_client = is_parent.then(|| super::prepare::name_as_in_key(&mut self.task)).flatten();
         let (request, terms) = (&self.task.request, self.task.terms());
         let asking = exchange_within(&pool, origin, request, body, &mut on_interim, terms);
         let result = match (&mut self.reply, self.plan.kind) {
@@ -175,9 +174,6 @@ impl Asked {
         };
         if let (true, Some(sent), Ok(_)) = (may_converse, &sent, &result) {
             sent.set_pace(Pace::Answered);
-        }
-        if let Some(authority) = of_client {
-            self.task.request.authority = authority;
         }
         // Whoever else waits for this may have a share that is not used up.
         self.is_crowded = matches!(result, Err(OriginError::LocalShareLimit { .. }));

@@ -84,20 +84,6 @@ pub(crate) fn for_pass(task: &ClientTask) -> RequestHead {
     with_own_fields(for_one(task), task)
 }
 
-/// Names the resource as a request that fills the cache does, for another cache: it does not know which ports
-/// are this node's own, and is to find what it has stored. Returns the client's name, where that is another.
-pub(super) fn name_as_in_key(task: &mut FetchTask) -> Option<String> {
-    if task.site.semantics.forwards_as_it_is {
-        return None;
-    }
-    let named = key_authority(&task.request.authority, &task.site.node().own_ports);
-    if named == task.request.authority {
-        return None;
-    }
-    let named = named.to_owned();
-    Some(std::mem::replace(&mut task.request.authority, named))
-}
-
 /// The client's request with its wish to change to the protocols of which `allows` is true.
 pub fn for_pipe(task: &ClientTask, allows: impl Fn(&[u8]) -> bool) -> RequestHead {
     let mut request = for_pass(task);
@@ -122,7 +108,7 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
     if !forwards_cmcd {
         request.target = target::key_target(&request.target).into_owned();
     }
-    let authority = key_authority(&request.authority, &task.site.node().own_ports).to_owned();
+    let authority = key_authority(&request.authority).to_owned();
     request.authority = authority;
     let kept = &task.site.settings.cache.forward;
     let is_kept = |name: &[u8]| kept.iter().any(|kept| kept.as_bytes().eq_ignore_ascii_case(name));
@@ -148,12 +134,11 @@ pub(crate) fn names_client(task: &ClientTask) -> bool {
 /// Whether the client's request is all that an origin that is asked for the cache would get.
 pub(crate) fn is_for_all(task: &FetchTask, client: &RequestHead) -> bool {
     let kept = &task.site.settings.cache.forward;
-    let own_ports = &task.site.node().own_ports;
     // The port it came to is no word of its own.
     let came_to = task.server_address.map(|address| address.port());
     let is_its_port = target::split_authority(&client.authority).1 == came_to;
     target::key_target(&client.target) == client.target
-        && (is_its_port || key_authority(&client.authority, own_ports) == client.authority)
+        && (is_its_port || key_authority(&client.authority) == client.authority)
         && client.fields.iter().all(|(name, _)| {
             !unkeyed::is_unkeyed(name)
                 || unkeyed::is_about_content(name)

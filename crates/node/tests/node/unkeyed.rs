@@ -75,18 +75,20 @@ fn nothing_that_is_not_in_the_key_reaches_the_origin() {
     run(async {
         let origin = Origin::serve(|_| fresh("x"));
         let node = TestNode::before(&origin);
-        let port = node.address().port();
-        get(&node, "/plain?a=1&b=2").await;
+        let named = format!("{HOST}:{}", node.address().port());
+        let mut client = Client::to(&node).await;
+        client.send(format!("GET /plain?a=1&b=2 HTTP/1.1\r\nHost: {named}\r\n\r\n")).await;
+        assert_eq!(client.answer("GET").await.status, 200);
         // Each alone, so that none hides another, in a target and a host of other spellings.
         for (number, line) in UNKEYED.iter().enumerate() {
             let number = number + 1;
             let mut client = Client::to(&node).await;
             let text = format!(
-                "GET http://{HOST}:{port}/plain?a=1&CMCD=sid%3D{number};a=evil&b=2 HTTP/1.1\r\n\
-                 Host: {HOST}:{port}\r\nContent-Length: 4\r\n{line}\r\n\r\nevil"
+                "GET http://{named}/plain?a=1&CMCD=sid%3D{number};a=evil&b=2 HTTP/1.1\r\n\
+                 Host: {named}\r\nContent-Length: 4\r\n{line}\r\n\r\nevil"
             );
             let _ = node.node.shared.purge(
-                &node.node.shared.cache.key(HOST, "/plain?a=1&b=2"),
+                &node.node.shared.cache.key(&named, "/plain?a=1&b=2"),
                 freshet_cache::Purge::Hard,
             );
             client.send(text).await;
@@ -100,7 +102,7 @@ fn nothing_that_is_not_in_the_key_reaches_the_origin() {
             assert_eq!(request.field("x-forwarded-for"), Some("127.0.0.1"), "{line}");
             assert_eq!(request.field("x-forwarded-proto"), Some("http"), "{line}");
         }
-        assert_eq!(plain.1, [("Host".to_owned(), HOST.to_owned())]);
+        assert_eq!(plain.1, [("Host".to_owned(), named)]);
     });
 }
 
@@ -169,7 +171,8 @@ fn an_answer_to_post_is_kept_only_where_a_get_would_bring_it() {
         let line = format!("POST /c HTTP/1.1\r\nHost: {HOST}:{port}\r\nContent-Length: 0\r\n\r\n");
         client.send(line).await;
         assert_eq!(client.answer("POST").await.text(), "good");
-        get(&node, "/c").await;
+        client.send(format!("GET /c HTTP/1.1\r\nHost: {HOST}:{port}\r\n\r\n")).await;
+        assert_eq!(client.answer("GET").await.text(), "good");
         assert_eq!(origin.count(), 4);
     });
 }
@@ -185,20 +188,92 @@ fn a_redirection_leads_to_the_port_a_client_came_to() {
         });
         let node = TestNode::before(&origin);
         let port = node.address().port();
-        for (target, place) in [
-            ("/a", "/new"),
+        let here = format!("http://{HOST}:{port}/new");
+        for (named, target, place) in [
+            (port, "/a", &*here),
             // A hit.
-            ("/a", "/new"),
-            ("/elsewhere", "http://other.example/new"),
+            (port, "/a", &here),
+            (port, "/elsewhere", "http://other.example/new"),
+            // Who names a port that goes without saying is answered as who does not.
+            (80, "/b", "/new"),
         ] {
             let mut client = Client::to(&node).await;
-            client.send(format!("GET {target} HTTP/1.1\r\nHost: {HOST}:{port}\r\n\r\n")).await;
+            client.send(format!("GET {target} HTTP/1.1\r\nHost: {HOST}:{named}\r\n\r\n")).await;
             assert_eq!(client.answer("GET").await.field("location"), Some(place), "{target}");
         }
         // Who came to the scheme's own port is told what the origin said.
         let place = format!("http://{HOST}/new");
-        assert_eq!(get(&node, "/b").await.field("location"), Some(&*place));
-        assert_eq!(origin.count(), 3);
+        assert_eq!(get(&node, "/c").await.field("location"), Some(&*place));
+        assert_eq!(origin.count(), 4);
+    });
+}
+
+#[test]
+fn an_origin_hears_the_port_and_what_it_writes_of_it_is_for_those_who_name_it() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.field("host").unwrap_or("none")));
+        let node = TestNode::before(&origin);
+        let port = node.address().port();
+        let mut client = Client::to(&node).await;
+        let mut says = async |method: &str, host: &str| {
+            client.send(format!("{method} /a HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+            client.answer(method).await
+        };
+        let named = format!("{HOST}:{port}");
+        for times in 1..3 {
+            for _ in 0..2 {
+                assert_eq!(says("GET", &named).await.text(), named);
+                assert_eq!(says("GET", HOST).await.text(), HOST);
+            }
+            assert_eq!(origin.count(), 2 * times);
+            // What is purged is so at each port of the node, however it is named.
+            let host = if times == 1 { HOST } else { &*named };
+            assert_eq!(says("PURGE", host).await.status, 200);
+        }
+        assert_eq!(says("PURGE", &named).await.status, 404);
+    });
+}
+
+#[test]
+fn a_signed_request_goes_on_as_it_came() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let is_head = asked.method() == "HEAD";
+            let has_condition = asked.field("if-none-match").is_some();
+            let status = if has_condition { "304 Not Modified" } else { "200 OK" };
+            let body = if is_head || has_condition { "" } else { "signed" };
+            response(status, &["ETag: \"1\"", "Cache-Control: max-age=60"], body)
+        });
+        let node = TestNode::before(&origin);
+        let key = "Authorization: AWS4-HMAC-SHA256 Credential=a";
+        let condition = "If-None-Match: \"1\"";
+        assert_eq!(request(&node, "HEAD", "/a", &[key]).await.status, 200);
+        assert_eq!(request(&node, "GET", "/a", &[key, condition]).await.status, 304);
+        assert_eq!(request(&node, "GET", "/a", &[key]).await.text(), "signed");
+        let asked = origin.requests();
+        assert_eq!(asked[0].method(), "HEAD");
+        assert_eq!(asked[1].field("if-none-match"), Some("\"1\""));
+        assert_eq!((asked[2].method(), asked[2].field("if-none-match")), ("GET", None));
+    });
+}
+
+#[test]
+fn who_validates_what_is_kept_for_nobody_hears_it_from_the_origin() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let has_condition = asked.field("if-none-match").is_some();
+            let status = if has_condition { "304 Not Modified" } else { "200 OK" };
+            let body = if has_condition { "" } else { "private" };
+            response(status, &["ETag: \"1\"", "Cache-Control: private"], body)
+        });
+        let node = TestNode::before(&origin);
+        assert_eq!(get(&node, "/a").await.text(), "private");
+        let answer = get_with(&node, "/a", &["If-None-Match: \"1\""]).await;
+        assert_eq!((answer.status, answer.field("etag")), (304, Some("\"1\"")));
+        assert_eq!(get_with(&node, "/a", &["If-None-Match: \"2\""]).await.status, 304);
+        let asked = origin.requests();
+        let conditions: Vec<_> = asked.iter().map(|one| one.field("if-none-match")).collect();
+        assert_eq!(conditions, [None, Some("\"1\""), Some("\"2\"")]);
     });
 }
 

@@ -1,19 +1,25 @@
 //! Purge by the `PURGE` method.
 
 use super::{Machine, State};
+use freshet_cache::Key;
 use freshet_http::reason::Reason;
-use freshet_site::policy::Purge;
+use freshet_site::keys::{key_of, purged_authorities};
+use freshet_site::policy::{ClientTask, Purge};
+use std::sync::Arc;
 
 impl Machine<'_> {
     pub(super) async fn purge(&mut self) -> State {
-        let key = self.key();
-        let purged = self.worker.shared.purge(&key, freshet_cache::Purge::Hard);
-        let is_durable = purged.durability.reached().await;
+        let (mut objects, mut is_durable) = (0, true);
+        for key in self.purged_keys() {
+            let purged = self.worker.shared.purge(&key, freshet_cache::Purge::Hard);
+            objects += purged.objects;
+            is_durable &= purged.durability.reached().await;
+        }
         self.worker.stats.purges.increment();
         self.task.reason = Reason::Purge;
         let site = self.task.site.clone();
         let policy = &*site.policy;
-        match policy.purge(&mut self.task, purged.objects) {
+        match policy.purge(&mut self.task, objects) {
             Purge::Restart => State::Restart(None),
             // It holds here, but a disk is away, or the process that takes over has not said that
             // it knows: who asked has to be told.
@@ -22,5 +28,19 @@ impl Machine<'_> {
             }
             Purge::Synth(status, reason) => State::Synth(status, reason),
         }
+    }
+
+    /// The key of what is asked for, and where no policy makes it, those of the same at other ports of this node.
+    fn purged_keys(&mut self) -> Vec<Arc<Key>> {
+        let mut keys = vec![self.key()];
+        let ClientTask { site, request, .. } = &self.task;
+        if !site.semantics.forwards_as_it_is {
+            let secret = self.worker.shared.cache.secret();
+            let all = purged_authorities(&request.authority, &site.node().own_ports);
+            let all = all.iter().map(|one| key_of(site, secret, one, &request.target));
+            let others: Vec<_> = all.filter(|key| *key != *keys[0]).map(Arc::new).collect();
+            keys.extend(others);
+        }
+        keys
     }
 }
