@@ -234,6 +234,29 @@ fn a_client_that_is_not_done_when_a_drain_ends_is_told_so() {
     });
 }
 
+#[test]
+fn who_moves_is_judged_by_where_it_is() {
+    run(async {
+        let origin = Origin::serve(|_| response("200 OK", &["Cache-Control: no-store"], "x"));
+        let authority = Authority::new();
+        let rules = "[[access]]\npath = \"/in\"\nallow = [\"127.0.0.1\"]\n";
+        let node = setup(&origin, &authority).and(rules).start();
+        let mut client = H3Client::connect(node.address(), &authority).await;
+        assert_eq!(client.get("/in").await.status, 200);
+        // It has moved once it has shown that it is there.
+        client.move_to([127, 0, 0, 2]).await;
+        let began = Instant::now();
+        while client.get("/in").await.status != 403 {
+            assert!(began.elapsed() < Duration::from_secs(10), "it is where it was");
+        }
+        assert_eq!(client.get("/out").await.status, 200);
+        client.move_to([127, 0, 0, 1]).await;
+        while client.get("/in").await.status != 200 {
+            assert!(began.elapsed() < Duration::from_secs(20), "it is not where it was");
+        }
+    });
+}
+
 /// What ends a connection, with the code.
 async fn ends(world: &World, code: Code, bring: impl FnOnce(&mut H3Client)) {
     let mut client = world.connect().await;

@@ -257,6 +257,13 @@ impl H3Client {
         self.until(|client| client.lost.is_some() || !std::mem::take(&mut is_first)).await;
     }
 
+    /// Goes on from another address of this machine.
+    pub(crate) async fn move_to(&mut self, from: [u8; 4]) {
+        self.socket = UdpSocket::bind(SocketAddr::from((from, 0))).await.unwrap();
+        self.socket.writable().await.unwrap();
+        self.connection.local_address_changed();
+    }
+
     /// Sends what there is to send, and listens to nobody.
     pub(crate) fn hear_nothing(&mut self) {
         self.step();

@@ -36,6 +36,14 @@ impl<P: AsRef<[u8]>> Connection<P> {
         [former, tried].into_iter().flatten().find(|path| path.route == route)
     }
 
+    /// Where the client is known to be: not yet where it only says that it has moved to (RFC 9000 §9.3.3).
+    pub fn known_route(&self) -> Route {
+        match &self.former {
+            Some(former) if !self.path.is_validated => former.path.route,
+            _ => self.path.route,
+        }
+    }
+
     /// The client sends from another address, or its network has given it another (RFC 9000 §9.3).
     pub(super) fn moved(
         &mut self,

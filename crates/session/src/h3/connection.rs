@@ -1,20 +1,18 @@
 //! One connection.
 
+mod client;
+
 use super::Port;
 use super::kept::Kept;
 use super::multiplexed::Piece;
-use crate::accept::{self, Open};
+use crate::accept::Open;
 use crate::refusal::Refusal;
 use crate::streams::{State, Turn, serve, take_on};
-use freshet_access::client::{Client, End, Link, Presence};
-use freshet_access::ledger::network::Network;
+use freshet_access::client::Client;
 use freshet_config::limits::Limits;
 use freshet_http::message::Method;
 use freshet_limits::Held;
-use freshet_net::socket::canonical;
-use freshet_net::tls::TlsInfo;
 use freshet_quic::{self as quic, Batch, Ecn, Id, Marks, Route};
-use freshet_telemetry::transcript::{Side, Transcript};
 use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
 use freshet_wire::h3::{Code, Connection, Event, Local};
 use freshet_worker::farewell::Part;
@@ -217,7 +215,11 @@ impl Session {
         }
         while let Some(event) = state.connection.next_event(now) {
             match event {
-                Event::Request(number, request) => self.begin(state, number, *request),
+                Event::Request(number, request) => {
+                    if self.follow(state) {
+                        self.begin(state, number, *request);
+                    }
+                }
                 Event::Refused { status, .. } => {
                     let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
                     if let Some(client) = &self.client {
@@ -273,54 +275,6 @@ impl Session {
         }
         self.end_handshake();
         self.since = self.port.now();
-    }
-
-    /// It is known who the client is, or was, where it is early.
-    fn note_client(&mut self, state: &mut State<Connection<Piece>>, is_early: bool) {
-        let worker = &self.port.worker;
-        let quic = &mut state.connection.quic;
-        let tls = quic.tls().map(TlsInfo::of_quic);
-        let route = quic.route();
-        let remote = canonical(route.remote);
-        let id = worker.next_id();
-        let scribe = worker.shared.scribe.as_ref();
-        let transcript = Transcript::begin(scribe, Side::Client, id, "sess", 0, "HTTP/3");
-        let mut local = self.port.udp.local_address();
-        if let Some(asked) = route.local {
-            local.set_ip(asked);
-        }
-        let prefixes = worker.snapshot().settings.limits.network;
-        let mut client = Client {
-            id,
-            address: Some(remote),
-            peer_address: Some(remote),
-            local_address: Some(local),
-            socket_address: Some(local),
-            path: None,
-            forwarder: None,
-            tls: None,
-            front: None,
-            shown: None,
-            network: Network::of(Some(remote.ip()), prefixes),
-            listener: self.port.name.clone(),
-            alt_svc: None,
-            controls: None,
-            link: Rc::new(Link {
-                transcript,
-                presence: if is_early { Presence::open() } else { Presence::default() },
-                ..Link::default()
-            }),
-        };
-        client.note_handshake(tls, self.port.verifies_clients);
-        client.note_opened();
-        match accept::admit(worker, &client) {
-            Ok(held) => self.held = held,
-            Err(accept::Refused) => {
-                client.end.set(End::Refused);
-                quic.close(Code::ExcessiveLoad as u64, self.port.now());
-            }
-        }
-        self.client = Some(Rc::new(client));
     }
 
     fn end_handshake(&mut self) {
