@@ -20,6 +20,7 @@
 //! | what is kept of it, and what does a 304 change? | [`hop_by_hop`], [`update`] |
 //! | how urgent is a response, and which stream sends next? | [`priority`], [`scheduler`] |
 //! | what does an unsafe request make invalid? | [`method`] |
+//! | how do nodes beside this one hear of that? | [`changed`] |
 //! | how is all that told to people? | [`reason`], [`cache_status`], [`proxy_status`] |
 //!
 //! ```
@@ -53,6 +54,7 @@ pub mod applied;
 pub mod cache_control;
 pub mod cache_status;
 pub mod cdn_loop;
+pub mod changed;
 pub mod coding;
 pub mod conditional;
 pub mod date;

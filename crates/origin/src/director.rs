@@ -199,6 +199,16 @@ impl Director {
         }
     }
 
+    /// Which of the other nodes of this place is home to a key, whoever is well; `None` where this one is, and
+    /// where there are none.
+    pub fn home(&self, key_hash: u64) -> Option<OriginId> {
+        match self {
+            Self::Siblings(siblings) => siblings.best(siblings.members.iter(), key_hash),
+            Self::Groups(groups) => groups.iter().find_map(|group| group.home(key_hash)),
+            Self::RoundRobin(_) | Self::Hash(_) | Self::Fallback(_) => None,
+        }
+    }
+
     /// How many of `tried` are of this director.
     fn tried_len(&self, tried: &[OriginId]) -> usize {
         tried.iter().filter(|id| self.has(**id)).count()
@@ -318,9 +328,18 @@ impl Siblings {
     ) -> Option<OriginId> {
         let candidates = || self.members.iter().filter(|(member, _)| usable(member));
         let fits = self.bound.map(|bound| bound.fits(candidates().map(|(member, _)| member), view));
-        let scored = candidates()
-            .filter(|(member, _)| fits.as_ref().is_none_or(|fits| fits(member)))
-            .map(|one| (score(one.1, one.0.weight, key_hash), one.0.origin));
+        let fitting =
+            candidates().filter(|(member, _)| fits.as_ref().is_none_or(|fits| fits(member)));
+        self.best(fitting, key_hash)
+    }
+
+    /// Whose the key is among `candidates` and this node; `None` where that is this node.
+    fn best<'a>(
+        &self,
+        candidates: impl Iterator<Item = &'a (Member, u64)>,
+        key_hash: u64,
+    ) -> Option<OriginId> {
+        let scored = candidates.map(|one| (score(one.1, one.0.weight, key_hash), one.0.origin));
         let own = score(self.own.0, self.own.1, key_hash);
         scored.max_by(better).filter(|(best, _)| *best > own).map(|(_, origin)| origin)
     }

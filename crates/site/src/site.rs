@@ -396,12 +396,39 @@ impl Upstreams {
         self.parents.contains(&origin)
     }
 
+    /// Whether there are other nodes of this place.
+    pub fn has_siblings(&self) -> bool {
+        !self.siblings.is_empty()
+    }
+
+    /// The other nodes of this place.
+    pub fn siblings(&self) -> impl Iterator<Item = OriginId> {
+        self.siblings.iter().map(|sibling| sibling.origin)
+    }
+
+    /// Which of them is home to a key with this hash, whoever is well; `None` where this node is.
+    pub fn home(&self, key_hash: u64) -> Option<OriginId> {
+        // The rules for all paths have the same ones.
+        self.directors.first().and_then(|(_, director)| director.home(key_hash))
+    }
+
+    /// Whether a request says that it was at another node of this place.
+    pub fn was_at_sibling(&self, request: &Fields) -> bool {
+        let has_been_at =
+            |sibling: &Member| cdn_loop::check(request, sibling.name.as_bytes()) == CdnLoop::Again;
+        self.siblings.iter().any(has_been_at)
+    }
+
+    /// Whether an origin is another node of this place.
+    pub fn is_sibling(&self, origin: OriginId) -> bool {
+        self.siblings.iter().any(|sibling| sibling.origin == origin)
+    }
+
     /// How often what `origin` sent is to be asked for, a second, until it is kept here; `None` where it
     /// is kept as anything else. What is a sibling's lives once, at its home, unless it is asked for so
     /// often that each node of the place does better to have it.
     pub fn keep_rate(&self, origin: OriginId) -> Option<u64> {
-        let is_sibling = self.siblings.iter().any(|sibling| sibling.origin == origin);
-        (is_sibling && self.sibling_keep_rate > 0).then_some(self.sibling_keep_rate)
+        (self.is_sibling(origin) && self.sibling_keep_rate > 0).then_some(self.sibling_keep_rate)
     }
 
     /// Counts that a key was asked for by `more` who had no need to ask elsewhere. How often it is asked

@@ -118,6 +118,10 @@ counters! {
     pipes_refused,
     /// Purge requests carried out.
     purges,
+    /// Changes that another node of the place told of.
+    changes_heard,
+    /// Words for a change that another node of the place did not hear.
+    changes_unheard,
     /// Responses made by the node itself.
     synthetic,
     /// Requests refused because they were malformed or over a limit.

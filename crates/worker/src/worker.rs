@@ -145,6 +145,8 @@ pub struct Worker {
     pub hints: Rc<Cell<u64>>,
     /// Copies of what is in other groups that are being made.
     pub copies: Rc<Cell<usize>>,
+    /// Words to other nodes of a place that they have still to hear.
+    pub words: Rc<Cell<u64>>,
 }
 
 impl Worker {
@@ -165,6 +167,7 @@ impl Worker {
             errands: Rc::default(),
             hints: Rc::default(),
             copies: Rc::default(),
+            words: Rc::default(),
         })
     }
 

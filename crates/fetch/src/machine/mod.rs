@@ -13,6 +13,7 @@
 mod ahead;
 mod answered;
 mod asked;
+mod changed;
 mod coded;
 mod entry;
 mod exchange;

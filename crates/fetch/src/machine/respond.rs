@@ -92,10 +92,17 @@ impl Asked {
             let detail = format_args!("the origin answered {}", head.status);
             return self.fail(Cause::Status(head.status).failure(detail));
         }
+        let changes = semantics.follows_methods.then(|| self.changes(&head)).flatten();
+        if let Some(changes) = &changes {
+            Box::pin(changes.tell_homes(&self.worker)).await;
+        }
         if semantics.follows_methods {
             self.invalidate(&head);
         }
         let mut answer = self.judge(head);
+        if let Some(changes) = &changes {
+            Box::pin(changes.tell_others(&self.worker)).await;
+        }
         self.advise(&mut answer);
         if self.lacks_known(answer.head.status) && self.turns_elsewhere(answer.head.status) {
             body.discard().await;

@@ -2,11 +2,14 @@
 
 use crate::client::{Answer, Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, run, until};
-use crate::origin::{Origin, fresh, refusing};
+use crate::origin::{Origin, fresh, refusing, response};
 use crate::tiers::share;
 use freshet_cache::Purge;
 use freshet_http::applied::Position;
+use freshet_net::address::Address;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 /// Nodes before `origin` that know each other.
 fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
@@ -14,7 +17,13 @@ fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
 }
 
 /// The same with more of a configuration.
-fn place_with(origin: &Origin, names: &[&str], more: &str) -> Vec<TestNode> {
+pub(crate) fn place_with(origin: &Origin, names: &[&str], more: &str) -> Vec<TestNode> {
+    place_of(origin, names, "", more)
+}
+
+/// The same with more of `[cache]` as well.
+pub(crate) fn place_of(origin: &Origin, names: &[&str], cache: &str, more: &str) -> Vec<TestNode> {
+    let of_cache = cache;
     let at: Vec<_> = names.iter().map(|_| refusing()).collect();
     let row = |(name, at)| format!("[[sibling]]\nname = \"{name}\"\nurl = \"http://{at}\"\n");
     let rows: String = names.iter().zip(&at).map(row).collect();
@@ -22,7 +31,7 @@ fn place_with(origin: &Origin, names: &[&str], more: &str) -> Vec<TestNode> {
         let mut setup = Setup::of(origin);
         setup.listen = format!("[[listen]]\naddress = \"{at}\"\n");
         let cache = format!(
-            "[cache]\nname = \"{name}\"\nloop_id = \"{name}\"\npeers = [\"127.0.0.0/8\"]\n"
+            "[cache]\nname = \"{name}\"\nloop_id = \"{name}\"\npeers = [\"127.0.0.0/8\"]\n{of_cache}"
         );
         setup.and(&cache).and(&rows).and(more).start()
     };
@@ -30,7 +39,7 @@ fn place_with(origin: &Origin, names: &[&str], more: &str) -> Vec<TestNode> {
 }
 
 /// What the node that was asked says of its cache: the last line, behind those of others.
-fn said(answer: &Answer) -> &str {
+pub(crate) fn said(answer: &Answer) -> &str {
     let lines = answer.head.fields.iter();
     let mut lines = lines.filter(|(name, _)| name.eq_ignore_ascii_case("cache-status"));
     lines.next_back().map_or("", |(_, value)| value.rsplit(", ").next().unwrap_or(value))
@@ -42,8 +51,32 @@ fn numbering() -> Origin {
     Origin::serve(move |_| fresh(count.fetch_add(1, SeqCst).to_string()))
 }
 
+/// An origin that answers with the number of changes so far. `/refused` cannot be changed.
+fn changing() -> Origin {
+    let count = AtomicU64::new(0);
+    Origin::serve(move |asked| match (asked.method(), asked.target()) {
+        ("GET", _) => fresh(count.load(SeqCst).to_string()),
+        (_, "/refused") => response("403 Forbidden", &[], ""),
+        ("POST", _) => {
+            count.fetch_add(1, SeqCst);
+            let named = asked.field("x-named").unwrap_or("/elsewhere");
+            response("201 Created", &[&format!("Location: {named}")], "done")
+        }
+        _ => {
+            count.fetch_add(1, SeqCst);
+            response("200 OK", &[], "done")
+        }
+    })
+}
+
+/// Asks for a target until the node has a copy of its own.
+async fn heat(node: &TestNode, target: &str) {
+    let mut client = Client::to(node).await;
+    while !said(&client.get(target).await).contains("hit") {}
+}
+
 /// A target whose home is `home`, which `node` has asked for it.
-async fn homed_at(home: &TestNode, node: &TestNode) -> String {
+pub(crate) async fn homed_at(home: &TestNode, node: &TestNode) -> String {
     for number in 0..100 {
         let (target, before) = (format!("/homed/{number}"), home.count("requests"));
         assert_eq!(get(node, &target).await.status, 200);
@@ -165,9 +198,11 @@ fn a_request_goes_to_one_sibling_at_most_and_what_is_not_kept_to_none() {
         assert_eq!((nodes[1].count("requests"), origin.count()), (asked, at_origin + 1));
         purge(&nodes[0]);
         assert_eq!(request(&nodes[0], "POST", &target, &["Content-Length: 0"]).await.status, 200);
-        assert_eq!((nodes[1].count("requests"), origin.count()), (asked, at_origin + 2));
+        // It hears that there was one, and nothing else.
+        assert_eq!((nodes[1].count("requests"), origin.count()), (asked + 1, at_origin + 2));
+        assert_eq!((nodes[1].count("changes_heard"), nodes[1].count("purges")), (1, 0));
         assert_eq!(get(&nodes[0], &target).await.status, 200);
-        assert_eq!(nodes[1].count("requests"), asked + 1);
+        assert_eq!(nodes[1].count("requests"), asked + 2);
     });
 }
 
@@ -215,5 +250,123 @@ fn a_node_is_not_filled_with_what_its_sibling_has_still_to_purge() {
         assert!(answer.cache().contains("detail=pass-behind"), "{}", answer.cache());
         // Nor does the sibling keep what it fetched meanwhile.
         assert_eq!(get(&nodes[1], &target).await.text(), old);
+    });
+}
+
+#[test]
+fn what_is_changed_by_way_of_one_node_is_new_at_each() {
+    run(async {
+        let origin = changing();
+        let nodes = place(&origin, &["a", "b", "c"]);
+        let target = homed_at(&nodes[1], &nodes[0]).await;
+        for (changes, writer) in (1..).zip(&nodes) {
+            // One that is asked for often is at all of them.
+            for node in &nodes {
+                heat(node, &target).await;
+            }
+            let fields = ["Content-Length: 0"];
+            assert_eq!(request(writer, "PUT", &target, &fields).await.text(), "done");
+            for node in &nodes {
+                assert_eq!(get(node, &target).await.text(), changes.to_string());
+            }
+        }
+        // What an answer names is changed as well, wherever its home is.
+        for (changes, home) in (4..).zip(&nodes) {
+            let asked_by = nodes.iter().find(|node| !std::ptr::eq(*node, home)).expect("another");
+            let named = homed_at(home, asked_by).await;
+            let fields = ["Content-Length: 0", &format!("X-Named: {named}")];
+            assert_eq!(request(&nodes[0], "POST", "/all", &fields).await.status, 201);
+            for node in &nodes {
+                assert_eq!(get(node, &named).await.text(), changes.to_string());
+            }
+        }
+    });
+}
+
+#[test]
+fn what_an_origin_refuses_to_change_stays() {
+    run(async {
+        let origin = changing();
+        let nodes = place(&origin, &["a", "b"]);
+        get(&nodes[0], "/refused").await;
+        let asked = origin.count();
+        for node in &nodes {
+            let fields = ["Content-Length: 0"];
+            assert_eq!(request(node, "DELETE", "/refused", &fields).await.status, 403);
+            assert_eq!(get(node, "/refused").await.text(), "0");
+        }
+        assert_eq!(origin.count(), asked + 2);
+    });
+}
+
+#[test]
+fn the_word_for_a_change_passes_the_doors_of_its_site_and_comes_from_nodes_alone() {
+    run(async {
+        let origin = changing();
+        let names = ["a", "b"];
+        let nodes = place_with(
+            &origin,
+            &names,
+            "[[access]]\npath = \"/closed\"\ndeny = [\"127.0.0.0/8\"]\n",
+        );
+        let word = ["Freshet-Changed: ?1"];
+        assert_eq!(get(&nodes[0], "/closed").await.status, 403);
+        assert_eq!(request(&nodes[0], "PURGE", "/closed", &[]).await.status, 403);
+        assert_eq!(request(&nodes[0], "PURGE", "/closed", &word).await.status, 204);
+        let asked = origin.count();
+        for node in &nodes {
+            get(node, "/a").await;
+        }
+        for node in &nodes {
+            assert_eq!(request(node, "PURGE", "/a", &word).await.status, 204);
+            assert_eq!(node.objects(), 0);
+        }
+        get(&nodes[0], "/a").await;
+        assert_eq!(origin.count(), asked + 2);
+        assert_eq!((nodes[0].count("changes_heard"), nodes[1].count("changes_heard")), (2, 1));
+        // Others may not say it, nor is it one where there are no nodes beside it.
+        let strangers = "peers = [\"192.0.2.0/24\"]\npurge_from = [\"192.0.2.0/24\"]\n";
+        let sibling =
+            |name| format!("[[sibling]]\nname = \"{name}\"\nurl = \"http://{}\"\n", refusing());
+        let rows = sibling("a") + &sibling("b");
+        for (cache, rows) in [
+            (format!("[cache]\nloop_id = \"a\"\n{strangers}"), rows.as_str()),
+            ("[cache]\npeers = [\"127.0.0.0/8\"]\npurge_from = [\"192.0.2.0/24\"]\n".into(), ""),
+        ] {
+            let node = Setup::of(&origin).and(&cache).and(rows).start();
+            let first = get(&node, "/a").await.text();
+            assert_eq!(request(&node, "PURGE", "/a", &word).await.status, 405);
+            assert!(get(&node, "/a").await.cache().contains("hit"));
+            assert_eq!(get(&node, "/a").await.text(), first);
+        }
+    });
+}
+
+#[test]
+fn a_node_that_is_away_hears_of_changes_when_it_is_back_and_nobody_waits_for_it() {
+    run(async {
+        let origin = changing();
+        let at = refusing();
+        let row = |name, at| format!("[[sibling]]\nname = \"{name}\"\nurl = \"http://{at}\"\n");
+        let setup = Setup::of(&origin).and("[cache]\nloop_id = \"a\"\n");
+        let node = setup.and(&row("a", refusing())).and(&row("b", at)).start();
+        let begun = Instant::now();
+        for number in 0..20 {
+            let target = format!("/{number}");
+            let fields = ["Content-Length: 0"];
+            assert_eq!(request(&node, "PUT", &target, &fields).await.status, 200);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        let back =
+            Origin::serve_at(Address::Tcp(at), None, |_| response("204 No Content", &[], ""));
+        until(|| back.count() == 20).await;
+        for asked in back.requests() {
+            assert_eq!(asked.method(), "PURGE");
+            assert_eq!(asked.field("host"), Some(crate::client::HOST));
+            assert_eq!(asked.field("cdn-loop"), Some("a"));
+        }
+        let targets: BTreeSet<_> =
+            back.requests().iter().map(|asked| asked.target().to_owned()).collect();
+        assert_eq!(targets.len(), 20);
     });
 }

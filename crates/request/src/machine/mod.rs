@@ -15,6 +15,7 @@
 mod admit;
 mod away;
 mod challenge;
+mod changed;
 mod collect;
 mod deliver;
 mod lookup;
@@ -84,6 +85,9 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     let Some(site) = site else {
         return Reply::Response(Box::new(synth::misdirected(worker, &request)));
     };
+    if let Some(response) = changed::hear(worker, &site, &request) {
+        return Reply::Response(Box::new(response));
+    }
     let pace = pace_of(&site, &request);
     let mut admission = admit::admit(worker, &site, &mut request).await;
     // A policy never waits, so what it may look at is there before it is asked.
