@@ -134,6 +134,10 @@ impl Policy for Builtin {
         Some(Box::new(sent))
     }
 
+    fn sent_target<'a>(&self, task: &'a ClientTask) -> Option<&'a str> {
+        rules::sent_target(task)
+    }
+
     fn leads_elsewhere(&self, site: &Site, request: &RequestHead) -> bool {
         rules::leads_elsewhere(&site.settings.rules, request)
     }

@@ -214,6 +214,11 @@ pub(super) fn deliver(task: &ClientTask, reason: Reason, head: &mut ResponseHead
     }
 }
 
+/// The target as the client sent it, where a rule gave it another.
+pub(super) fn sent_target(task: &ClientTask) -> Option<&str> {
+    ruled(task)?.sent_target.as_deref()
+}
+
 fn ruled(task: &ClientTask) -> Option<&Ruled> {
     task.state.as_deref()?.downcast_ref()
 }

@@ -1,7 +1,7 @@
 //! A site: what is served under some hosts, with its policy and its origins.
 
 use crate::error_pages::ErrorPages;
-use crate::policy::{FetchKind, Policy};
+use crate::policy::Policy;
 use crate::semantics::Semantics;
 use crate::shares::Shares;
 use crate::sites::SiteName;
@@ -363,22 +363,18 @@ impl Upstreams {
     }
 
     /// A sibling, a parent or an origin for this request whose key has this hash, leaving out `tried`. A
-    /// request that was at another node of this place goes to none of them again, nor does one of which
-    /// nothing is kept.
+    /// request that was at another node of this place goes to none of them again.
     pub fn choose(
         &self,
         request: &RequestHead,
-        kind: FetchKind,
+        goes_to_siblings: bool,
         key_hash: u64,
         tried: &[OriginId],
         now: UnixMillis,
     ) -> Option<&Arc<Origin>> {
         let target = request.target.as_str();
         let mut wanted = Wanted::from(key_hash);
-        let has_been_at = |sibling: &Member| {
-            cdn_loop::check(&request.fields, sibling.name.as_bytes()) == CdnLoop::Again
-        };
-        wanted.skips_siblings = kind == FetchKind::Pass || self.siblings.iter().any(has_been_at);
+        wanted.skips_siblings = !goes_to_siblings || self.was_at_sibling(&request.fields);
         if tried.is_empty() {
             let rate = self.hot.ask(key_hash, 1, now);
             if self.hot_rate.is_some_and(|hot| rate >= hot) {

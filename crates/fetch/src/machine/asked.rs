@@ -111,6 +111,8 @@ impl Asked {
             state: plan.state.take(),
             coding: plan.coding(),
             origin: plan.origin.clone(),
+            goes_to_siblings: plan.goes_to_siblings,
+            sent_target: plan.sent_target.take(),
             ..FetchTask::new(id, transcript, plan.kind, request, &plan.site)
         };
         Box::new(Self {

@@ -54,7 +54,7 @@ impl Asked {
     pub(super) fn turns_elsewhere(&mut self, status: u16) -> bool {
         let Some(origin) = self.answered.as_ref().map(|origin| origin.id) else { return false };
         let (task, key) = (&self.task, &self.plan.key);
-        let of = (&*task.site, &task.request, task.kind);
+        let of = (&*task.site, &task.request, task.goes_to_siblings);
         let may = task.retries < self.plan.site.settings.limits.retries_max
             && !std::mem::replace(&mut self.was_late, true)
             && choose(&task.origin, of, key, &[origin], task.now).is_some();
@@ -72,8 +72,8 @@ impl Asked {
         let mut last = None;
         while tried.len() < self.task.site.upstreams.tried_max {
             let (task, key) = (&self.task, &self.plan.key);
-            let chosen =
-                choose(&task.origin, (&task.site, &task.request, task.kind), key, &tried, task.now);
+            let of = (&*task.site, &task.request, task.goes_to_siblings);
+            let chosen = choose(&task.origin, of, key, &tried, task.now);
             let Some(origin) = chosen else { break };
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
@@ -147,6 +147,8 @@ impl Asked {
             self.task.request.fields.set("TE", "trailers");
             sent.as_ref().inspect(|sent| sent.set_pace(Pace::Messages));
         }
+        let is_sibling = self.task.site.upstreams.is_sibling(origin.id);
+        let own_target = is_sibling.then(|| super::prepare::ask_as_sent(&mut self.task)).flatten();
         let (request, terms) = (&self.task.request, self.task.terms());
         let asking = exchange_within(&pool, origin, request, body, &mut on_interim, terms);
         let result = match (&mut self.reply, self.plan.kind) {
@@ -174,6 +176,9 @@ impl Asked {
         };
         if let (true, Some(sent), Ok(_)) = (may_converse, &sent, &result) {
             sent.set_pace(Pace::Answered);
+        }
+        if let Some(target) = own_target {
+            self.task.request.target = target;
         }
         // Whoever else waits for this may have a share that is not used up.
         self.is_crowded = matches!(result, Err(OriginError::LocalShareLimit { .. }));
@@ -205,7 +210,7 @@ impl Asked {
             && tried.len() < upstreams.tried_max
             && choose(
                 &task.origin,
-                (&task.site, &task.request, task.kind),
+                (&task.site, &task.request, task.goes_to_siblings),
                 &self.plan.key,
                 tried,
                 task.now,
@@ -247,7 +252,7 @@ pub(super) fn is_failed_over(
 /// The origin a policy chose, or its director's next choice but those that were `tried`.
 pub(super) fn choose(
     choice: &OriginChoice,
-    (site, request, kind): (&Site, &RequestHead, FetchKind),
+    (site, request, goes_to_siblings): (&Site, &RequestHead, bool),
     key: &Key,
     tried: &[OriginId],
     now: UnixMillis,
@@ -259,7 +264,7 @@ pub(super) fn choose(
         OriginChoice::Director => {
             // The same on every node, unlike the index's own hash.
             let hash = stable_hash(key.text());
-            site.upstreams.choose(request, kind, hash, tried, now)
+            site.upstreams.choose(request, goes_to_siblings, hash, tried, now)
         }
     }
     .cloned()

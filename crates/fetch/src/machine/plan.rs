@@ -43,6 +43,9 @@ pub struct Plan {
     pub(super) server_address: Option<SocketAddr>,
     /// Whom it asks, unless a policy has another word for that.
     pub(super) origin: OriginChoice,
+    /// Whether other nodes of this place are among those, and for which target.
+    pub(super) goes_to_siblings: bool,
+    pub(super) sent_target: Option<String>,
     pub(super) site: SiteRef,
     pub(super) key: Arc<Key>,
     /// The turn to fetch; `None` for a pass.
@@ -163,6 +166,8 @@ impl Plan {
             client_address: task.client.address,
             server_address: task.client.local_address,
             origin: task.origin(),
+            goes_to_siblings: prepare::goes_to_siblings(task, kind),
+            sent_target: prepare::sent_target(task),
             site,
             key,
             ticket: None,

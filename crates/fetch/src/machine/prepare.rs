@@ -8,7 +8,7 @@ use freshet_http::range::RangeRequest;
 use freshet_http::{conditional, hop_by_hop, target, unkeyed};
 use freshet_media::Format;
 use freshet_site::keys::key_authority;
-use freshet_site::policy::{ClientTask, FetchTask};
+use freshet_site::policy::{ClientTask, FetchKind, FetchTask};
 use freshet_site::wishes::hops_left;
 use std::io::Write as _;
 use std::ops::Range;
@@ -82,6 +82,31 @@ pub(crate) fn for_miss(task: &ClientTask, stale: Option<&Object>) -> RequestHead
 /// The client's request as it is.
 pub(crate) fn for_pass(task: &ClientTask) -> RequestHead {
     with_own_fields(for_one(task), task)
+}
+
+/// Whether other nodes of this place may be asked for what a client asks for: not for what is for it alone, nor where
+/// it has shown something to be let in. They have the same doors, and what it has shown is for this node.
+pub(super) fn goes_to_siblings(task: &ClientTask, kind: FetchKind) -> bool {
+    let site = &task.site;
+    // Of what nobody has asked for yet it is not known what that would be.
+    let may_ask_more = || !site.access.is_empty() || !site.tokens.is_empty();
+    kind != FetchKind::Pass && task.identity.is_none() && !(task.is_ahead && may_ask_more())
+}
+
+/// What they are asked for in place of the target by which this node asks an origin: their rules make the same of it.
+pub(super) fn sent_target(task: &ClientTask) -> Option<String> {
+    if !task.site.upstreams.has_siblings() {
+        return None;
+    }
+    let sent = task.site.policy.sent_target(task)?;
+    let is_for_all = !task.site.settings.media.cmcd_forward;
+    Some(if is_for_all { target::key_target(sent).into_owned() } else { sent.to_owned() })
+}
+
+/// Asks for that. Returns the target this node asks by.
+pub(super) fn ask_as_sent(task: &mut FetchTask) -> Option<String> {
+    let sent = task.sent_target.clone()?;
+    Some(std::mem::replace(&mut task.request.target, sent))
 }
 
 /// The client's request with its wish to change to the protocols of which `allows` is true.

@@ -19,7 +19,9 @@ use std::sync::Arc;
 pub(crate) struct Question {
     request: RequestHead,
     choice: OriginChoice,
-    kind: FetchKind,
+    goes_to_siblings: bool,
+    /// What other nodes of this place are asked for, where that is another target.
+    sent_target: Option<String>,
     /// The one that answered before, which is asked first.
     answered: Option<Arc<Origin>>,
     terms: Terms,
@@ -33,7 +35,8 @@ impl Question {
         Self {
             request: task.request.clone(),
             choice: task.origin.clone(),
-            kind: task.kind,
+            goes_to_siblings: task.goes_to_siblings,
+            sent_target: task.sent_target.clone(),
             answered: answered.cloned(),
             terms: task.terms(),
             site: task.site.clone(),
@@ -57,13 +60,18 @@ impl Question {
         let pool = worker.pool.clone();
         while tried.len() < self.site.upstreams.tried_max {
             let now = UnixMillis::now();
-            let chosen =
-                || choose(&self.choice, (&self.site, request, self.kind), &self.key, tried, now);
+            let of = (&*self.site, request, self.goes_to_siblings);
+            let chosen = || choose(&self.choice, of, &self.key, tried, now);
             let first = self.answered.clone().filter(|_| tried.is_empty());
             let origin = first.or_else(chosen)?;
             tried.push(origin.id);
             let is_parent = self.site.upstreams.is_parent(origin.id);
             let mut request = request.clone();
+            if let Some(sent) = &self.sent_target
+                && self.site.upstreams.is_sibling(origin.id)
+            {
+                request.target.clone_from(sent);
+            }
             worker.shared.applied.put_into(&mut request.fields, is_parent);
             let asking =
                 exchange_within(&pool, &origin, &request, None, &mut |_| {}, self.terms).await;
@@ -98,6 +106,8 @@ struct Ahead {
     client_address: Option<SocketAddr>,
     server_address: Option<SocketAddr>,
     origin: OriginChoice,
+    goes_to_siblings: bool,
+    sent_target: Option<String>,
     site: SiteRef,
     state: Option<Box<dyn Any>>,
     key: Arc<Key>,
@@ -121,6 +131,8 @@ impl Road {
             client_address: task.client.address,
             server_address: task.client.local_address,
             origin: task.origin(),
+            goes_to_siblings: super::prepare::goes_to_siblings(task, FetchKind::Miss),
+            sent_target: super::prepare::sent_target(task),
             site: task.site.clone(),
             key: Arc::clone(key),
         };
@@ -158,6 +170,8 @@ impl Ahead {
             server_address: self.server_address,
             state: self.state.take(),
             origin: self.origin.clone(),
+            goes_to_siblings: self.goes_to_siblings,
+            sent_target: self.sent_target.take(),
             ..FetchTask::new(id, Rc::new(transcript), FetchKind::Miss, request, &self.site)
         };
         task.transcript.lead(&mut task.request.fields);

@@ -46,6 +46,7 @@ mod revalidation;
 mod rules;
 mod shares;
 mod siblings;
+mod siblings_rules;
 mod sites;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

@@ -71,6 +71,12 @@ pub trait Policy: Any + Send + Sync {
         let _ = (task, kind);
         None
     }
+    /// The target as the client sent it, where the policy has given the request another: what a node is asked for
+    /// that does the same with it.
+    fn sent_target<'a>(&self, task: &'a ClientTask) -> Option<&'a str> {
+        let _ = task;
+        None
+    }
     /// Whether it sends a request elsewhere, whoever asks: nobody has to say who they are for that, over a
     /// connection that may be in the clear.
     fn leads_elsewhere(&self, site: &Site, request: &RequestHead) -> bool {

@@ -229,6 +229,10 @@ pub struct FetchTask {
     pub waits: Waits,
     /// Whether it is not sent again where the connection it went over turns out to be dead.
     pub is_sent_once: bool,
+    /// Whether other nodes of this place may be asked, as for what is nothing to one client alone.
+    pub goes_to_siblings: bool,
+    /// What they are asked for then, where that is another target: they do with a request what this node did.
+    pub sent_target: Option<String>,
     /// The configuration this request began with.
     pub site: SiteRef,
     /// What a policy keeps from state to state.
@@ -260,6 +264,8 @@ impl FetchTask {
             server_address: None,
             waits: Waits::default(),
             is_sent_once: false,
+            goes_to_siblings: false,
+            sent_target: None,
             site: site.clone(),
             state: None,
         }
