@@ -117,6 +117,11 @@ impl Policy for Builtin {
         if served.for_caches && !task.site.is_peer(&task.client, &task.request.fields) {
             hop_by_hop::strip_for_caches(&mut response.fields);
         }
+        if served.form.parts && task.site.is_asked_by_sibling(&task.client, &task.request.fields) {
+            // It puts its pages together itself: what is in one may be for one client, and new for each.
+            task.shaping.esi = false;
+            response.fields.append("Surrogate-Control", "content=\"ESI/1.0\"");
+        }
         rules::deliver(task, served.reason, response);
         if task.site.error_pages.replaces(response.status) {
             return Deliver::Dress;

@@ -146,6 +146,11 @@ impl Site {
             })
     }
 
+    /// Whether a request comes from another node of its place, which looks for what is at home here.
+    pub fn is_asked_by_sibling(&self, client: &Client, request: &Fields) -> bool {
+        self.upstreams.was_at_sibling(request) && self.is_peer(client, request)
+    }
+
     /// Its doors: who is let in at all.
     pub fn doors(&self) -> Doors<'_> {
         Doors {

@@ -2,9 +2,10 @@
 
 use crate::client::{get, get_with};
 use crate::harness::run;
-use crate::origin::{Origin, fresh};
-use crate::siblings::{homed_at, place_with, said};
+use crate::origin::{Origin, fresh, response};
+use crate::siblings::{homed_at, place_of, place_with, said};
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 #[test]
 fn a_path_is_rewritten_once_whichever_node_the_key_is_at_home_at() {
@@ -74,6 +75,42 @@ fn what_a_client_was_let_in_for_is_not_asked_of_nodes_that_would_not_let_this_on
             assert!(said(&again).contains("hit"), "{}", said(&again));
         }
         assert_eq!(statuses, BTreeSet::from([(200, true)]));
+    });
+}
+
+#[test]
+fn pages_are_put_together_by_the_node_that_is_asked_for_them() {
+    run(async {
+        let count = AtomicU64::new(0);
+        let origin = Origin::serve(move |asked| match asked.target() {
+            "/part" => {
+                let number = count.fetch_add(1, SeqCst).to_string();
+                response("200 OK", &["Cache-Control: no-store"], number)
+            }
+            _ => {
+                let fields = [
+                    "Cache-Control: max-age=60",
+                    "Content-Type: text/html",
+                    "Surrogate-Control: content=\"ESI/1.0\"",
+                ];
+                response("200 OK", &fields, "<p><esi:include src=\"/part\"/></p>")
+            }
+        });
+        let nodes = place_of(&origin, &["a", "b"], "esi = true\n", "");
+        let mut seen = BTreeSet::new();
+        // Often enough that both have a copy of the page, wherever it is at home.
+        for number in 0..6 {
+            let target = format!("/{number}");
+            for _ in 0..10 {
+                for node in &nodes {
+                    let answer = get(node, &target).await;
+                    let text = answer.text();
+                    assert!(text.starts_with("<p>") && !text.contains("esi"), "{text}");
+                    assert_eq!(answer.field("surrogate-control"), None);
+                    assert!(seen.insert(text.clone()), "{text} was there before");
+                }
+            }
+        }
     });
 }
 
