@@ -6,6 +6,7 @@ use super::failure::Cause;
 use super::records;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
+use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Failure, Key, Ticket};
 use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_origin::director::stable_hash;
@@ -81,7 +82,9 @@ impl Asked {
             self.request_time = UnixMillis::now();
             match self.ask_one(&origin).await? {
                 // A parent that cannot help itself is one of several.
-                Ok(response) if self.may_ask_another(&origin, &response, &tried) => {}
+                Ok(response) if self.may_ask_another(&origin, &response, &tried) => {
+                    note_kept_out(&origin, &response.head);
+                }
                 Ok(response) => {
                     self.answered = Some(origin);
                     return Some(Ok(response));
@@ -271,8 +274,8 @@ pub(super) fn choose(
 }
 
 /// Whether a cache says that it has no way to an origin itself: it is overloaded, its origins are
-/// down, or it is asked in a circle. An origin's own 503 says nothing of that, and a failure of the
-/// origin would be the same for the next one.
+/// down, it is asked in a circle, or it does not let this node in. An origin's own 503 says nothing
+/// of that, and a failure of the origin would be the same for the next one.
 fn is_own_failure(head: &ResponseHead) -> bool {
     let last = head.fields.get_all("Proxy-Status").last();
     match head.status {
@@ -280,9 +283,30 @@ fn is_own_failure(head: &ResponseHead) -> bool {
             line.split(|byte| *byte == b';').any(|part| part.trim_ascii().starts_with(b"error="))
         }),
         508 => true,
+        // It does not let this node in. What it hands on of others has its name in `Via`.
+        403 | 421 => {
+            !head.fields.contains("via") && says.any(|part| part == b"error=http_request_denied")
+        }
         _ => false,
     }
 }
+
+/// Says in the log that a cache does not let this node in, which somebody has to mend.
+fn note_kept_out(parent: &Origin, head: &ResponseHead) {
+    if !matches!(head.status, 403 | 421) {
+        return;
+    }
+    if let Some(held_back) = KEPT_OUT.admit(UnixMillis::now(), KEPT_OUT_EVERY) {
+        let (parent, status) = (parent.settings.name.as_str(), head.status);
+        let (why, cure) =
+            ("a parent does not let this node in", "is its certificate still good there?");
+        tracing::error!(parent, status, held_back, "{why}: {cure}");
+    }
+}
+
+/// How often the log tells of that, and when it did last.
+const KEPT_OUT_EVERY: Duration = Duration::from_secs(60);
+static KEPT_OUT: LogLimit = LogLimit::new();
 
 /// Waits until nobody waits for a fetch any more, neither who began it nor others, and has not for
 /// `limit`.

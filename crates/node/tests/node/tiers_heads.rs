@@ -111,3 +111,54 @@ fn a_cache_is_known_also_where_it_says_whose_request_it_is() {
         assert!(answer.cache().contains("pass-behind"), "{}", answer.cache());
     });
 }
+
+#[test]
+fn a_parent_that_keeps_its_edge_out_is_passed_over() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("from the origin"));
+        let denied = "Proxy-Status: parent; error=http_request_denied; details=\"no; no\"";
+        let above = Origin::serve(move |asked| match asked.target() {
+            "/kept-out" => response("403 Forbidden", &[denied], ""),
+            "/misdirected" => response("421 Misdirected Request", &[denied], ""),
+            // It is another one's word, or about the client.
+            "/handed-on" => response("403 Forbidden", &[denied, "Via: 1.1 parent"], ""),
+            _ => response("403 Forbidden", &[], ""),
+        });
+        let node = edge(&origin, "edge", &at("parent", 1, &above.url())).start();
+        for (target, status) in
+            [("/kept-out", 200), ("/misdirected", 200), ("/handed-on", 403), ("/closed", 403)]
+        {
+            assert_eq!(get(&node, target).await.status, status, "{target}");
+        }
+        // Where there is nobody else, its word is all there is.
+        let table = at("parent", 1, &above.url()) + "[parents]\ndirect = false\n";
+        let alone = edge(&origin, "edge", &table).start();
+        assert_eq!(get(&alone, "/kept-out").await.status, 403);
+    });
+}
+
+#[test]
+fn a_cache_hears_that_it_is_kept_out_itself() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let (authority, others) = (Authority::new(), Authority::new());
+        let mut setup = Setup::of(&origin).encrypted(&authority, "");
+        setup.origins = String::new();
+        let node = setup
+            .and(&format!(
+                "[[site]]\nhosts = [\"example.test\"]\nclient_ca = \"{}\"\n[[site.origin]]\nurl = \"{}\"\n",
+                others.path("ca.pem").display(),
+                origin.url()
+            ))
+            .start();
+        let config = authority.client(&["http/1.1"]);
+        for (field, is_told) in [("CDN-Loop: edge", true), ("Accept: */*", false)] {
+            let stream = secure(node.address(), &config, "example.test").await.unwrap();
+            let answer = Client::over(stream).get_with("/a", &[field]).await;
+            let said = answer.field("proxy-status").unwrap_or_default();
+            assert_eq!(answer.status, 403);
+            assert_eq!(said.contains("error=http_request_denied"), is_told, "{said}");
+        }
+        assert_eq!(origin.count(), 0);
+    });
+}

@@ -41,6 +41,7 @@ impl Machine<'_> {
             self.task.site.error_pages.dress(self.task.reason, &mut page);
         }
         self.advertise(&mut page.head);
+        self.tell_cache_kept_out(&mut page.head);
         let site = self.task.site.clone();
         let reason = if self.task.reason.group() == freshet_http::reason::Group::Error
             || matches!(self.task.reason, Reason::OnlyIfCached | Reason::Purge)

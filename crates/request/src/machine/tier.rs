@@ -2,6 +2,9 @@
 
 use super::Machine;
 use freshet_http::applied::{NAME, Position};
+use freshet_http::message::ResponseHead;
+use freshet_http::proxy_status::{ProxyError, ProxyStatus};
+use freshet_http::reason::Reason;
 use std::time::Duration;
 
 impl Machine<'_> {
@@ -17,6 +20,24 @@ impl Machine<'_> {
         let Self { task, .. } = self;
         task.request.fields.contains("cdn-loop")
             || task.site.is_peer(&task.client, &task.request.fields)
+    }
+
+    /// Tells a cache that is not let in itself that this is no answer to what its client asks for (RFC 9209 §2.3): it
+    /// may have another way.
+    pub(super) fn tell_cache_kept_out(&self, head: &mut ResponseHead) {
+        let is_kept_out = matches!(
+            self.task.reason,
+            Reason::CertificateMissing | Reason::CertificateWrong | Reason::HandshakeOfOther
+        );
+        if is_kept_out && self.task.request.fields.contains("cdn-loop") {
+            ProxyStatus {
+                proxy: &self.task.site.settings.cache.name,
+                error: Some(ProxyError::HttpRequestDenied),
+                details: Some(self.task.reason.sentence()),
+                ..ProxyStatus::default()
+            }
+            .append(&mut head.fields);
+        }
     }
 
     /// Looks at what a cache behind this one has carried out. The field goes, unless it is ahead of
