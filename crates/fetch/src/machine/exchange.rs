@@ -277,11 +277,10 @@ pub(super) fn choose(
 /// down, it is asked in a circle, or it does not let this node in. An origin's own 503 says nothing
 /// of that, and a failure of the origin would be the same for the next one.
 fn is_own_failure(head: &ResponseHead) -> bool {
-    let last = head.fields.get_all("Proxy-Status").last();
+    let last = head.fields.get_all("Proxy-Status").last().unwrap_or_default();
+    let mut says = last.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     match head.status {
-        503 => last.is_some_and(|line| {
-            line.split(|byte| *byte == b';').any(|part| part.trim_ascii().starts_with(b"error="))
-        }),
+        503 => says.any(|part| part.starts_with(b"error=")),
         508 => true,
         // It does not let this node in. What it hands on of others has its name in `Via`.
         403 | 421 => {
