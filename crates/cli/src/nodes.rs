@@ -115,6 +115,13 @@ impl Registration {
     }
 }
 
+/// Whether both are every address: that of IPv6 becomes that of IPv4 on a machine that has no other.
+fn is_same_any(one: &Address, other: &Address) -> bool {
+    let is_any =
+        |address: &Address| matches!(address, Address::Tcp(at) if at.ip().is_unspecified());
+    is_any(one) && is_any(other) && one.port() == other.port()
+}
+
 /// Writes a file whole or not at all, for whoever reads it meanwhile.
 fn replace(path: &Path, text: &str) -> Result<()> {
     let fresh = path.with_extension(std::process::id().to_string());
@@ -155,7 +162,9 @@ impl Node {
     /// Whether it has this address, for clients or for its admin interface.
     pub(crate) fn has(&self, address: &Address) -> bool {
         let mut all = self.listen.iter().chain(&self.admin);
-        all.any(|own| own.parse().as_ref() == Ok(address))
+        all.any(|own| {
+            own.parse().is_ok_and(|own: Address| own == *address || is_same_any(&own, address))
+        })
     }
 
     /// Its name, process and addresses, in a line.

@@ -81,15 +81,7 @@ impl Listener {
                 .map_err(|error| NetError::bind(address, &error));
         }
         let bound = match address {
-            Address::Tcp(tcp) => bind_tcp(*tcp, options).or_else(|error| {
-                let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, tcp.port()));
-                let no_v6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
-                if no_v6 && tcp.ip().is_unspecified() {
-                    bind_tcp(any_v4, options)
-                } else {
-                    Err(error)
-                }
-            }),
+            Address::Tcp(tcp) => bind_tcp(*tcp, options),
             Address::Unix(path) => bind_unix(path, options),
         };
         let socket = bound.map_err(|error| NetError::bind(address, &error))?;
@@ -326,8 +318,21 @@ fn bind_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2:
     Ok(socket)
 }
 
-/// A socket that is bound to an address and does not listen.
+/// A socket that is bound to an address and does not listen: where `[::]` is wanted of a machine without
+/// IPv6, to `0.0.0.0`.
 fn claim_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2::Socket> {
+    claim_as_it_is(address, options).or_else(|error| {
+        let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+        let no_v6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
+        if no_v6 && address.ip().is_unspecified() {
+            claim_as_it_is(any_v4, options)
+        } else {
+            Err(error)
+        }
+    })
+}
+
+fn claim_as_it_is(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2::Socket> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     if address.is_ipv6() {
         socket.set_only_v6(options.v6_only)?;

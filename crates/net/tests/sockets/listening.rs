@@ -4,6 +4,7 @@ use crate::common::*;
 use freshet_net::address::{Address, PeerAddress};
 use freshet_net::error::NetError;
 use freshet_net::listener::{ListenOptions, Listener};
+use freshet_net::quic::port::UdpPort;
 use freshet_net::socket::Socket;
 use freshet_net::stream::Stream;
 use std::os::fd::AsFd;
@@ -70,6 +71,61 @@ fn a_dual_stack_listener_serves_both_families_and_shows_ipv4_peers_as_ipv4() {
             assert_eq!(peer.ip(), Some("::1".parse().unwrap()));
         }
     });
+}
+
+/// Has the kernel answer this thread as that of a machine without IPv6 does (`ipv6.disable=1`).
+fn take_ipv6_away() -> std::io::Result<()> {
+    let does =
+        |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter { code: code as u16, jt, jf, k };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let compare = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    let answer = libc::BPF_RET | libc::BPF_K;
+    // Of `struct seccomp_data`: the call's number is first, the low half of its first argument 16 bytes later.
+    let mut filter = [
+        does(load, 0, 0, 0),
+        does(compare, libc::SYS_socket as u32, 0, 3),
+        does(load, 16, 0, 0),
+        does(compare, libc::AF_INET6 as u32, 0, 1),
+        does(answer, libc::SECCOMP_RET_ERRNO | libc::EAFNOSUPPORT as u32, 0, 0),
+        does(answer, libc::SECCOMP_RET_ALLOW, 0, 0),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: both calls are of this thread alone, and the kernel copies the program before it returns.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+    };
+    if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
+#[test]
+fn every_address_is_that_of_ipv4_on_a_machine_without_ipv6() {
+    let without = std::thread::spawn(|| {
+        if let Err(error) = take_ipv6_away() {
+            return crate::skip::skip(&format!("no filter of calls: {error}"));
+        }
+        let socket = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::STREAM, None);
+        assert_eq!(socket.unwrap_err().raw_os_error(), Some(libc::EAFNOSUPPORT));
+        run(async {
+            let options = ListenOptions::default();
+            let listener = Listener::bind(&"[::]:0".parse().unwrap(), &options).unwrap();
+            let port = listener.local_address().port().unwrap();
+            assert_eq!(listener.local_address(), &tcp("0.0.0.0", port));
+            // What a start and a check ask before says the same.
+            let wanted = tcp("::", port);
+            assert!(matches!(
+                Listener::examine(&wanted),
+                Err(NetError::LocalBind { kind: std::io::ErrorKind::AddrInUse, .. })
+            ));
+            drop(listener);
+            Listener::examine(&wanted).unwrap();
+            // One address of IPv6 is nothing that IPv4 could stand for.
+            assert!(Listener::examine(&tcp("::1", port)).is_err());
+            let quic = UdpPort::bind(([0_u16; 8], 0).into()).unwrap();
+            assert!(quic.local_address().is_ipv4());
+        });
+    });
+    without.join().unwrap();
 }
 
 #[test]
