@@ -3,6 +3,7 @@
 use crate::definition::{Origin, OriginAddress};
 use crate::error::{FailureKind, OriginError};
 use crate::race::{Lost, race};
+use crate::resolve::Resolved;
 use freshet_base::clock::UnixMillis;
 use freshet_net::address::Address;
 use freshet_net::socket::Socket;
@@ -110,6 +111,26 @@ async fn by_name(
     let resolved = timeout_at(deadline, resolving)
         .await
         .map_err(|_| OriginError::OriginNameTimeout { name: host.to_owned(), limit })??;
+    let error = match one_of(origin, &resolved, offer, deadline).await {
+        Ok(stream) => return Ok(stream),
+        Err(error) if !error.marks_down() => return Err(error),
+        Err(error) => error,
+    };
+    // It may be elsewhere by now, as what was started anew in a container is.
+    match resolver.elsewhere(&resolved, deadline).await {
+        Some(resolved) => one_of(origin, &resolved, offer, deadline).await,
+        None => Err(error),
+    }
+}
+
+/// Opens a connection to one of the addresses of a name.
+async fn one_of(
+    origin: &Origin,
+    resolved: &Resolved,
+    offer: Offer,
+    deadline: Instant,
+) -> Result<Stream, OriginError> {
+    let limit = origin.settings.timeouts.connect;
     let dial =
         async |address: SocketAddr| Socket::connect(&Address::Tcp(address), left(deadline)).await;
     let note = |address, failed| resolved.note(address, failed);
@@ -122,7 +143,7 @@ async fn by_name(
             }
             Err(Lost { error: None, address }) => {
                 let address =
-                    address.map_or_else(|| host.to_owned(), |address| address.to_string());
+                    address.map_or_else(|| origin.authority(), |address| address.to_string());
                 return Err(OriginError::OriginConnectTimeout { address, limit });
             }
         };

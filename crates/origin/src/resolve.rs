@@ -2,8 +2,9 @@
 //!
 //! The system's resolver says nothing about how long its answers hold, so they hold for
 //! [`NAME_TTL`]. After that a look-up runs behind while the old addresses are still used: a slow
-//! or dead name server delays nobody and takes no working origin away. Only the first look-up, and
-//! those after a failed first one, are waited for.
+//! or dead name server takes no working origin away. The first look-up, and those after a failed
+//! first one, are waited for; so are, for a moment, one after a long silence and one after all
+//! addresses have failed, when the origin is likely to be elsewhere.
 
 use crate::error::OriginError;
 use arc_swap::ArcSwapOption;
@@ -14,11 +15,27 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::Se
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
+use tokio::time::{timeout, timeout_at};
 
 /// How long resolved addresses are used before they are looked up again. The usual lifetime of an
 /// origin's record in a data centre; a change is followed within twice this, also by connections that
 /// are open.
 pub const NAME_TTL: Duration = Duration::from_secs(30);
+
+/// How old addresses are that are not used at once: nobody has asked for as long, and they may be
+/// another's by now.
+const OLD: Duration = Duration::from_secs(60);
+
+/// How long a look-up of such addresses is waited for: what a name server that is there takes.
+const OLD_PATIENCE: Duration = Duration::from_millis(100);
+
+/// How old addresses that have all failed have to be to be looked up before their time: an origin that is
+/// down has its name server asked as often, however many requests come.
+const FAILED_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long such a look-up is waited for. A name server that does not answer makes nobody wait for longer to hear that
+/// an origin is down.
+const FAILED_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Addresses of one name that are kept and tried. Public services publish eight at most in each
 /// family; more would only make a dead origin slower to give up.
@@ -92,7 +109,11 @@ impl Resolver {
         // From here on the end of a look-up is not missed.
         ended.as_mut().enable();
         if let Some(known) = self.known(now) {
-            return Ok(known);
+            if now.saturating_duration_since(known.at) < OLD {
+                return Ok(known);
+            }
+            let _ = timeout(OLD_PATIENCE, ended).await;
+            return Ok(self.shared.known.load_full().unwrap_or(known));
         }
         self.start(now);
         ended.await;
@@ -100,6 +121,27 @@ impl Resolver {
             name: self.shared.host.clone(),
             reason: self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         })
+    }
+
+    /// What the name has now, where that is more than `failed`, none of which can be had: looked up anew, and
+    /// waited for until `deadline` at most. `None` where there is nothing else to try.
+    pub(crate) async fn elsewhere(
+        &self,
+        failed: &Resolved,
+        deadline: tokio::time::Instant,
+    ) -> Option<Arc<Resolved>> {
+        let mut ended = pin!(self.shared.ended.notified());
+        ended.as_mut().enable();
+        let now = Instant::now();
+        let is_due = |known: &Resolved| now.saturating_duration_since(known.at) >= FAILED_AGAIN;
+        let other = |known: &Arc<Resolved>| !known.is_within(failed);
+        let known = self.shared.known.load_full()?;
+        if !other(&known) && is_due(&known) {
+            self.start(now);
+            let until = deadline.min(tokio::time::Instant::now() + FAILED_PATIENCE);
+            let _ = timeout_at(until, ended).await;
+        }
+        self.shared.known.load_full().filter(other)
     }
 
     /// The addresses that are known, which are looked up again where that is due.
@@ -187,6 +229,11 @@ impl Resolved {
         self.addresses.iter().any(|candidate| candidate.address == address)
     }
 
+    /// Whether all of them are among those of another.
+    fn is_within(&self, other: &Self) -> bool {
+        self.addresses.iter().all(|candidate| other.has(candidate.address))
+    }
+
     /// Whether there is one that has not failed.
     pub(crate) fn has_good(&self) -> bool {
         self.addresses.iter().any(|candidate| !candidate.failed.load(Relaxed))
@@ -269,6 +316,60 @@ mod tests {
         settle(&resolver).await;
         assert_eq!(resolver.resolve(later).await.unwrap().order(), [address("192.0.2.2:80")]);
         assert_eq!(asked.load(Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn what_nobody_has_asked_for_in_long_is_looked_up_before_it_is_used() {
+        let (resolver, asked) = scripted(&[Some("192.0.2.1:80"), Some("192.0.2.2:80")]);
+        let now = Instant::now();
+        resolver.resolve(now).await.unwrap();
+        let morning = resolver.resolve(now + Duration::from_secs(8 * 3600)).await.unwrap();
+        assert_eq!(morning.order(), [address("192.0.2.2:80")]);
+        assert_eq!(asked.load(Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_name_server_that_hangs_is_not_waited_for_while_addresses_are_known() {
+        let asked = AtomicU32::new(0);
+        let (_hold, held) = std::sync::mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let lookup = move |_: &str, _| match asked.fetch_add(1, Relaxed) {
+            0 => Ok(vec![address("192.0.2.1:80")]),
+            _ => {
+                let _ = held.lock().unwrap().recv_timeout(Duration::from_secs(3));
+                Err(io::Error::other("no answer"))
+            }
+        };
+        let resolver = Resolver::new("origin.example", 80, Box::new(lookup));
+        let now = Instant::now();
+        resolver.resolve(now).await.unwrap();
+        let began = Instant::now();
+        let later = resolver.resolve(now + OLD).await.unwrap();
+        assert_eq!(later.order(), [address("192.0.2.1:80")]);
+        let soon = tokio::time::Instant::now() + OLD_PATIENCE;
+        assert!(resolver.elsewhere(&later, soon).await.is_none());
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_name_whose_addresses_have_all_failed_is_looked_up_once_a_second() {
+        let (resolver, asked) =
+            scripted(&[Some("192.0.2.1:80"), Some("192.0.2.1:80"), Some("192.0.2.2:80")]);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        let old = Instant::now().checked_sub(FAILED_AGAIN).unwrap();
+        let failed = resolver.resolve(old).await.unwrap();
+        // The same once more.
+        assert!(resolver.elsewhere(&failed, deadline).await.is_none());
+        assert_eq!(asked.load(Relaxed), 2);
+        // And it was asked for just now.
+        assert!(resolver.elsewhere(&failed, deadline).await.is_none());
+        assert_eq!(asked.load(Relaxed), 2);
+        resolver.shared.known.store(Some(Arc::new(Resolved::new(failed.order(), old))));
+        let found = resolver.elsewhere(&failed, deadline).await.unwrap();
+        assert_eq!(found.order(), [address("192.0.2.2:80")]);
+        // Others that have tried the old ones meanwhile need not ask.
+        assert!(resolver.elsewhere(&failed, deadline).await.is_some());
+        assert_eq!(asked.load(Relaxed), 3);
     }
 
     #[tokio::test]

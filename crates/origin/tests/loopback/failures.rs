@@ -337,6 +337,25 @@ async fn every_address_of_a_name_is_tried() {
 }
 
 #[tokio::test]
+async fn an_origin_that_comes_back_at_another_address_is_found_at_once() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let moved = Arc::new(std::sync::Mutex::new(closed));
+    let at = Arc::clone(&moved);
+    let lookup = move |_: &str, _| Ok(vec![*at.lock().unwrap()]);
+    let resolver = Resolver::new("origin.example", 80, Box::new(lookup));
+    // It was there until now, and the name with it.
+    let asked = std::time::Instant::now().checked_sub(Duration::from_secs(2)).unwrap();
+    resolver.resolve(asked).await.unwrap();
+    let settings: OriginSettings = "http://origin.example".parse().unwrap();
+    let origin = Origin::with_resolver(settings, Some(resolver)).unwrap();
+    let (address, _server) = serve_once("HTTP/1.1 204 No Content\r\n\r\n").await;
+    *moved.lock().unwrap() = address;
+    let response = get(&Pool::new(), &origin).await.unwrap();
+    assert_eq!(response.facts.remote.and_then(|peer| peer.socket_address()), Some(address));
+    assert_eq!(origin.stats.failures(FailureKind::Refused), 0);
+}
+
+#[tokio::test]
 async fn a_name_without_an_address_is_502_with_the_name() {
     let address = OriginAddress::Name { host: "nowhere.example".into(), port: 80 };
     let resolver = Resolver::new(
