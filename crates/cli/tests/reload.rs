@@ -108,6 +108,12 @@ fn the_command_tells_how_a_reload_went_also_without_an_admin_interface() {
         fs::write(&file, text.replace("workers = 1", "workers = 2")).unwrap();
         let said = String::from_utf8(reload().stdout).unwrap();
         assert!(said.contains("waiting for an upgrade or a restart: workers\n"), "{said}");
+        // It goes on waiting, until it is as it was at the start.
+        let said = String::from_utf8(reload().stdout).unwrap();
+        assert!(said.contains("waiting for an upgrade or a restart: workers\n"), "{said}");
+        fs::write(&file, text).unwrap();
+        let said = String::from_utf8(reload().stdout).unwrap();
+        assert!(said.contains("was read again") && !said.contains("waiting"), "{said}");
         configuration("[cache]\ngrase = \"1s\"\n");
         let wrong = reload();
         assert!(!wrong.status.success(), "{wrong:?}");

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | what `freshet.toml` can say | [`freshet_config::keys`] |
 //! | start, reload, drain, hand-over | [`node`] |
+//! | what no reload changes | `fixed` |
 //! | what is wrong before anything is taken from the machine | [`preflight`] |
 //! | sites and their policies, of a configuration | [`configured`] |
 //! | what runs on a worker beside connections | `run` |
@@ -16,6 +17,7 @@
 
 mod asking;
 pub mod configured;
+mod fixed;
 mod geo;
 pub mod node;
 pub mod preflight;

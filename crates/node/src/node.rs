@@ -2,6 +2,7 @@
 
 use crate::asking::Asking;
 use crate::configured;
+use crate::fixed::Fixed;
 use crate::preflight::{Prepared, no_address, no_log, no_store};
 use crate::quic_ports::{self, Lines};
 use crate::run::{self, Command};
@@ -90,6 +91,8 @@ pub struct Node {
     pub shared: Arc<Shared>,
     /// When it started.
     pub started: UnixMillis,
+    /// What no reload changes.
+    fixed: Fixed,
     snapshot: Mutex<Snapshot>,
     workers: Mutex<Vec<Handle>>,
     listeners: Mutex<Vec<(Address, Listener)>>,
@@ -307,6 +310,7 @@ impl Node {
         let node = Arc::new(Self {
             shared,
             started: UnixMillis::now(),
+            fixed: Fixed::of(&settings),
             snapshot: Mutex::new(snapshot),
             workers: Mutex::default(),
             listeners: Mutex::new(listeners),
@@ -323,14 +327,18 @@ impl Node {
     }
 
     /// Swaps configuration, policy, origins and certificates; requests under way end as they
-    /// began. Addresses, workers and memory stay as they are until an upgrade: those keys that have
-    /// changed and wait for one are returned.
+    /// began. Addresses, workers and memory stay as they are until an upgrade, and redirects to HTTPS wait for the
+    /// first listener that has it: those keys that differ from what is in force and wait for one are returned.
     ///
     /// # Errors
     /// What is wrong; the configuration in force stays, all of it.
-    pub fn reload(&self, settings: Settings) -> Result<Vec<&'static str>, NodeError> {
+    pub fn reload(&self, mut settings: Settings) -> Result<Vec<&'static str>, NodeError> {
         let _one_at_a_time = lock(&self.reloading);
         let before = self.snapshot();
+        let mut waiting = self.fixed.waiting(&settings);
+        if self.fixed.hold_back(&mut settings, &before.sites) {
+            waiting.push("redirect");
+        }
         let prepared = Prepared::new(settings, Some(&before)).map_err(NodeError::Config)?;
         let Prepared { draft: next, certificates, format, warnings } = prepared;
         // All that can fail comes before the first change.
@@ -341,7 +349,6 @@ impl Node {
             present.adopt(&next);
         }
         self.shared.log.reopen(log, format, Arc::clone(&next.geo));
-        let waiting: Vec<_> = fixed(&before.settings, &next.settings).collect();
         for key in &waiting {
             tracing::warn!("{key} has changed; that takes effect with an upgrade or a restart");
         }
@@ -614,26 +621,6 @@ fn open_http3(
     let alt_svc = quic_ports::advertisement(address.port());
     own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));
     Ok(served)
-}
-
-/// Keys whose values differ and that a reload leaves as they are.
-fn fixed(before: &Settings, next: &Settings) -> impl Iterator<Item = &'static str> {
-    [
-        ("listen", before.listeners != next.listeners),
-        ("workers", before.workers != next.workers),
-        ("numa_groups", before.numa_groups != next.numa_groups),
-        ("memory", before.memory_bytes != next.memory_bytes),
-        ("lower_memory", before.lower_memory != next.lower_memory),
-        ("store", before.stores != next.stores),
-        ("tls.ticket_keys", before.ticket_keys != next.ticket_keys),
-        ("acme.terms_agreed", before.acme.is_some() != next.acme.is_some()),
-        ("fleet", before.fleet != next.fleet),
-        ("tracing", before.tracing != next.tracing),
-        ("cache.objective", before.site.cache.objective != next.site.cache.objective),
-        ("admin.listen", before.admin_listen != next.admin_listen),
-    ]
-    .into_iter()
-    .filter_map(|(key, differs)| differs.then_some(key))
 }
 
 fn lines(mistakes: &[Mistake]) -> String {

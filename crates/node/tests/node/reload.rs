@@ -1,5 +1,6 @@
 //! Changes while requests are under way.
 
+use crate::authority::Authority;
 use crate::client::{Client, get};
 use crate::harness::{Setup, pattern, run, until};
 use crate::origin::{Origin, fresh, head, response};
@@ -43,6 +44,41 @@ fn an_idle_connection_keeps_nothing_of_a_configuration_that_is_gone() {
         node.node.reload(Setup::of(&origin).and("[cache]\nname = \"after\"").settings()).unwrap();
         until(|| before.strong_count() == 0).await;
         assert!(idle.get("/").await.cache().starts_with("after"));
+    });
+}
+
+#[test]
+fn nobody_is_sent_to_https_before_somebody_listens_there() {
+    run(async {
+        let authority = Authority::new();
+        let certificate = authority.issue("a", &["example.test"]);
+        let origin = Origin::serve(|_| response("200 OK", &["Cache-Control: no-store"], "here"));
+        let redirect = |from: &str| {
+            format!(
+                "[[redirect]]\nfrom = \"{from}\"\nscheme = \"http\"\nto = \"https://{{host}}/{{rest}}\"\n"
+            )
+        };
+        let before =
+            format!("{}[[redirect]]\nfrom = \"/old\"\nto = \"/new\"\n", redirect("/balancer/*"));
+        let node = Setup::of(&origin).and(&before).start();
+        let mut encrypted = Setup::of(&origin).and(&before).and(&redirect("/*"));
+        // What a load balancer in front makes of HTTPS is another's: without a listener of its own there is
+        // nothing to wait for.
+        assert_eq!(node.node.reload(encrypted.settings()).unwrap(), [""; 0]);
+        while get(&node, "/a").await.status != 301 {}
+        node.node.reload(Setup::of(&origin).and(&before).settings()).unwrap();
+        while get(&node, "/a").await.status != 200 {}
+        encrypted.listen.push_str("[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n");
+        let encrypted = encrypted.and(&certificate).and("[cache]\nname = \"after\"");
+        for _ in 0..2 {
+            assert_eq!(node.node.reload(encrypted.settings()).unwrap(), ["listen", "redirect"]);
+            while !get(&node, "/x").await.cache().starts_with("after") {}
+            assert_eq!(get(&node, "/a").await.text(), "here");
+            // What was there before stays.
+            assert_eq!(get(&node, "/balancer/a").await.status, 301);
+            assert_eq!(get(&node, "/old").await.field("location"), Some("/new"));
+        }
+        assert_eq!(get(&encrypted.start(), "/a").await.status, 301);
     });
 }
 
