@@ -63,6 +63,7 @@ mod stats;
 mod stores;
 pub mod token;
 mod url;
+mod words;
 
 pub use context::Reload;
 pub use error::AdminError;
@@ -70,3 +71,4 @@ pub use metrics::Metrics;
 pub use server::{Bound, Handle, bind, start};
 pub use token::Token;
 pub use url::request_of;
+pub use words::Words;

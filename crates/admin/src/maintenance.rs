@@ -46,8 +46,8 @@ pub(crate) async fn maintenance(
     Json(listed(&context, &scope))
 }
 
-/// Has sites serve nobody, or everybody again. It holds until it is changed or the node ends; a reload
-/// changes it where `maintenance.enabled` was changed.
+/// Has sites serve nobody, or everybody again. It holds until it is changed or the node is restarted; a reload or an
+/// upgrade changes it where `maintenance.enabled` was changed.
 #[utoipa::path(post, path = "/v1/maintenance", tag = "sites", security(("token" = [])),
     request_body = MaintenanceChange,
     responses((status = OK, body = MaintenanceList, description = "All sites"),

@@ -86,7 +86,7 @@ fn seen<'a>(
         .flat_map(|site| site.origins())
 }
 
-/// Takes an origin out, puts it in, or leaves it to the probes. Holds until the node ends or the
+/// Takes an origin out, puts it in, or leaves it to the probes. Holds until the node is restarted or the
 /// origin's configuration changes.
 #[utoipa::path(post, path = "/v1/origins/{name}", tag = "origins", security(("token" = [])),
     params(("name" = String, Path, description = "Name of the origin")),

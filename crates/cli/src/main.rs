@@ -41,6 +41,7 @@ mod top;
 mod traces;
 mod upgrade;
 mod vcl;
+mod words;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use freshet_net::readiness;

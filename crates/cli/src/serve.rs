@@ -10,6 +10,7 @@ use crate::self_signed;
 use crate::settings::{Below, SettingsArguments};
 use crate::traces;
 use crate::upgrade;
+use crate::words;
 use anyhow::Result;
 use clap::Args;
 use freshet_fleet::nats::Follower;
@@ -94,6 +95,8 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     let version_before = before.as_ref().map(KeptProgram::version);
     let prepared = Prepared::new(settings, None).map_err(NodeError::Config);
     let prepared = prepared.map_err(|error| source.explain(error))?;
+    let said = words::hear(&runtime_directory);
+    said.tell_sites(&prepared.draft.sites);
     let explain = |error: anyhow::Error| match error.downcast::<NodeError>() {
         Ok(error) => source.explain(error),
         Err(error) => error,
@@ -103,6 +106,7 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     let scribe = tracer.clone().map(|tracer| tracer as Arc<dyn Scribe>);
     let node = Node::start_with(prepared, &mut inherited, scribe);
     let node = node.map_err(|error| source.explain(error))?;
+    said.tell_node(&node);
     let acme: acme::Shared = manager.map(|manager| manager.start()).transpose()?.map(Arc::new);
     let exporter = traces::export(&node, &acme).map_err(explain)?;
     let admin = {

@@ -11,7 +11,9 @@
 
 use crate::nodes::{Node, Which};
 use crate::runtime;
+use crate::words;
 use anyhow::{Context, Result, bail};
+use freshet_admin::Words;
 use freshet_fleet::upgrade::{NO_PROGRAM, Program};
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
@@ -81,6 +83,12 @@ pub(crate) async fn start(
     for variable in ACTIVATION_VARIABLES {
         command.env_remove(variable);
     }
+    let said = Words::of(node);
+    if let Err(error) = words::leave(directory, &said) {
+        tracing::warn!(
+            "the new process does not know what was said on the command line: {error:#}"
+        );
+    }
     let more: Vec<_> = admin.iter().map(|(address, listener)| (address, listener)).collect();
     let lines = node.pass_on(&mut command, &more).context("lines to the new process")?;
     let readiness = Readiness::of(&mut command)?;
@@ -94,6 +102,9 @@ pub(crate) async fn start(
     match tokio::time::timeout(READY_WITHIN, readiness.wait()).await {
         Ok(Ok(Ok(()))) => {
             keeps.0 = None;
+            if Words::of(node) != said {
+                tracing::warn!("what was said while the new process started has to be said again");
+            }
             Ok(successor.release())
         }
         Ok(Ok(Err(why))) if why.is_empty() => {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{JoinHandle, spawn};
 use std::time::Instant;
-use support::{PATIENCE, Process, freshet, pid, ready};
+use support::{PATIENCE, Process, freshet, pid, ready, succeed};
 
 /// A node that hands over to others; all of them end with the test.
 struct Node {
@@ -237,6 +237,32 @@ fn memory_moves(groups: usize) {
     assert_eq!(origin.requests.load(SeqCst), fetched, "all of it was in memory");
     let (_, cached) = node.client().ask("GET", "/98/1").unwrap();
     assert!(cached.contains("fwd=uri-miss"), "what was purged does not come back: {cached}");
+}
+
+#[test]
+fn what_was_said_on_the_command_line_holds_in_the_new_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let mut node = Node::start(origin.address, folder.path(), &[]);
+    let say = |words: &[&str]| succeed(freshet().args(words).env("XDG_RUNTIME_DIR", folder.path()));
+    let name = origin.address.to_string();
+    say(&["origins", &name, "down"]);
+    say(&["maintenance", "on"]);
+    say(&["block", "198.51.100.0/24", "--for", "1h", "--why", "crawler"]);
+    // What went over goes over again.
+    for _ in 0..2 {
+        node.upgrade();
+        assert!(say(&["origins"]).contains("down     down"), "{}", say(&["origins"]));
+        assert!(say(&["maintenance"]).contains("maintenance\n"), "{}", say(&["maintenance"]));
+        let blocks = say(&["block"]);
+        assert!(blocks.contains("198.51.100.0/24") && blocks.contains("crawler"), "{blocks}");
+        assert_eq!(node.client().ask("GET", "/1000/a").unwrap().0, 503);
+    }
+    say(&["origins", &name, "auto"]);
+    say(&["maintenance", "off"]);
+    node.upgrade();
+    assert!(say(&["origins"]).contains("up       auto"), "{}", say(&["origins"]));
+    assert_eq!(node.client().ask("GET", "/1000/a").unwrap().0, 200);
 }
 
 #[test]
