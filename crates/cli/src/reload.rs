@@ -38,7 +38,7 @@ pub(crate) fn reload(
     let _ = sd_notify::notify(&begins);
     let outcome = try_reload(node, acme, arguments, directory, below);
     let status = match &outcome {
-        Ok(waiting) if waiting.is_empty() => "Serving.".to_owned(),
+        Ok(waiting) if waiting.is_empty() => SERVING.to_owned(),
         Ok(waiting) => format!("Serving; {}", wait_for(&waiting.join(", "))),
         Err(error) => {
             let first = format!("{error:#}");
@@ -67,6 +67,9 @@ fn try_reload(
     }
     Ok(waiting)
 }
+
+/// What a service manager shows of a node that has nothing to say.
+pub(crate) const SERVING: &str = "Serving.";
 
 /// What becomes of keys that a reload cannot bring into force.
 fn wait_for(keys: &str) -> String {

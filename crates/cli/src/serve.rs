@@ -4,7 +4,7 @@ use crate::acme;
 use crate::admin::{self, Admin};
 use crate::fleet::{self, Configured};
 use crate::nodes::{self, Registration};
-use crate::reload::{reload, reload_on_signal};
+use crate::reload::{SERVING, reload, reload_on_signal};
 use crate::runtime;
 use crate::self_signed;
 use crate::settings::{Below, SettingsArguments};
@@ -246,7 +246,9 @@ async fn control(
     match successor {
         Some(pid) => {
             tracing::info!(pid, "the new process serves; draining");
-            let _ = sd_notify::notify(&[NotifyState::MainPid(pid)]);
+            // What was said of reloads before is over: the new process has read all of the file.
+            let serves = [NotifyState::MainPid(pid), NotifyState::Status(SERVING)];
+            let _ = sd_notify::notify(&serves);
             // So that the new one answers there, and is alone in the fleet under its name.
             drop((admin, follower));
         }

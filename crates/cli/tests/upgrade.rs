@@ -174,7 +174,8 @@ fn the_service_manager_learns_of_the_new_process() {
     assert_eq!(next(), "READY=1");
     node.upgrade();
     assert_eq!(next(), "READY=1");
-    assert_eq!(next(), format!("MAINPID={}", node.pid()));
+    // What was said of reloads of the process before is over.
+    assert_eq!(next(), format!("MAINPID={}\nSTATUS=Serving.", node.pid()));
     node.signal(Signal::TERM);
     assert_eq!(next(), "STOPPING=1");
 }
