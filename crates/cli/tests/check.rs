@@ -165,6 +165,13 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         ),
         (format!("[[store]]\npath = \"{}\"\n", at("foreign")), 2, "no Freshet store", ""),
         (
+            format!("[[store]]\npath = \"{}\"\nsize = \"64MiB\"\n", folder.path().display()),
+            2,
+            "neither a file nor a block device",
+            "/store`",
+        ),
+        ("[[store]]\npath = \"/dev/null\"\n".to_owned(), 2, "neither a file nor", ""),
+        (
             format!("[[store]]\npath = \"{}\"\nsize = \"900TB\"\n", at("store")),
             2,
             "is not between",

@@ -55,6 +55,9 @@ pub enum DiskError {
     /// It cannot be opened.
     #[error("cannot open it: {0}")]
     DeviceOpen(IoError),
+    /// Nothing is kept in what is there: a directory, a character device or the like. No waiting helps.
+    #[error("it is neither a file nor a block device")]
+    DeviceUnfit,
     /// The file system has no space for a file of this length.
     #[error("its file system has no space for {bytes} bytes: free some, or give the store less")]
     DeviceNoSpace {

@@ -24,6 +24,7 @@ use super::volume::{Common, Volume};
 use crate::error::DiskError;
 use freshet_store::{Body, Standing};
 use rustix::fs::Access;
+use rustix::io::Errno;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -475,7 +476,7 @@ pub struct Examined {
 /// What is wrong there.
 pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
     let failed =
-        |error: rustix::io::Errno| DiskError::DeviceOpen(IoError::Failed(error.raw_os_error()));
+        |error: Errno| DiskError::DeviceOpen(IoError::Failed(error.raw_os_error()));
     let device = match FileDevice::peek(&spec.path) {
         // What is there is left alone, however short.
         Ok(device)
@@ -485,6 +486,7 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
         }
         Ok(device) => Some(device).filter(|device| device.bytes() > 0),
         Err(IoError::Failed(2)) if spec.bytes.is_some() => None,
+        Err(error) if is_unfit(error) => return Err(DiskError::DeviceUnfit),
         Err(error) => return Ok(Examined { away: Some(error), ..Examined::default() }),
     };
     if let Some(device) = device {
@@ -521,6 +523,12 @@ fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
     if is_in_bounds { Ok(bytes) } else { Err(DiskError::ConfigDeviceBytes { bytes }) }
 }
 
+/// Whether what is there is no place to keep anything in.
+fn is_unfit(error: IoError) -> bool {
+    let unfit = [Errno::ISDIR, Errno::NOTBLK].map(|errno| IoError::Failed(errno.raw_os_error()));
+    unfit.contains(&error)
+}
+
 /// What is where a disk should be.
 enum Found {
     Store(Box<Superblock>),
@@ -545,6 +553,7 @@ fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
             let device = FileDevice::peek(&spec.path).map_err(DiskError::DeviceOpen)?;
             return Superblock::read(&device).map(|found| Found::Store(Box::new(found)));
         }
+        (_, Err(error)) if is_unfit(error) => return Err(DiskError::DeviceUnfit),
         (_, Err(_)) => return Ok(Found::Away),
     };
     match Superblock::read(&*device) {

@@ -175,10 +175,13 @@ pub(crate) fn no_store(settings: &Settings, path: &str, error: &DiskError) -> Mi
     let row = settings.stores.iter().find(|store| store.path == Path::new(path));
     let place = row.map_or_else(Place::default, |store| store.place);
     let mistake = Mistake::error(place, format!("store {path}: {error}"));
-    let folder = folder_of(Path::new(path));
+    let (folder, in_it) = (folder_of(Path::new(path)), Path::new(path).join("store"));
     match error {
         DiskError::DeviceOpen(_) if !folder.exists() => {
             mistake.help(format!("make its folder: mkdir -p {}", folder.display()))
+        }
+        DiskError::DeviceUnfit if Path::new(path).is_dir() => {
+            mistake.help(format!("it is a directory: name a file in it, as `{}`", in_it.display()))
         }
         DiskError::ConfigDeviceBytes { bytes: 0 } => {
             mistake.help("give store.size, as `size = \"100GB\"`")
@@ -380,7 +383,10 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
             }
         };
         if let Some(error) = examined.away {
-            found.push(later(no_store(settings, &path, &DiskError::DeviceOpen(error))));
+            let path_says = store.path.exists() || store.path.starts_with("/dev");
+            let is_made = path_says || store.bytes.is_some();
+            let away = later(no_store(settings, &path, &DiskError::DeviceOpen(error)));
+            found.push(if is_made { away } else { away.help(UNMADE) });
             continue;
         }
         let all = wanted.entry(examined.file_system).or_default();
@@ -391,6 +397,10 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
         }
     }
 }
+
+/// What to do about a file that is not there and that nobody gave a length.
+const UNMADE: &str = "give `size`, as `size = \"100GB\"`, and it is made; a node starts without it and tries \
+                      again by and by";
 
 fn lower_memory(settings: &Settings, found: &mut Vec<Mistake>) {
     let Some(lower) = &settings.lower_memory else { return };
