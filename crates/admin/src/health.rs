@@ -48,6 +48,9 @@ fn unready_site(site: &Site) -> Option<String> {
         let short: Option<Vec<_>> = up.map(|origin| origin.shortage()).collect();
         return short.map(|why| why.join("; "));
     }
+    if origins.is_empty() {
+        return Some("there is no origin".to_owned());
+    }
     let names: Vec<_> = origins.iter().map(|origin| origin.settings.name.as_str()).collect();
     Some(format!("no origin is up ({})", names.join(", ")))
 }

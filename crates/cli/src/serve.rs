@@ -301,7 +301,9 @@ fn announce(node: &Node, admin: Option<&Admin>) {
         tell!("listening  {url}{protocols}\n");
         first = first.or_else(|| Some(asked_by_curl(address, tls)));
     }
-    if settings.sites.is_empty() {
+    if let (true, Some(policy)) = (settings.sites.is_empty(), &settings.site.vcl) {
+        tell!("policy     {}\n", policy.display());
+    } else if settings.sites.is_empty() {
         for origin in &settings.site.origins {
             tell!("origin     {}\n", origin.url);
         }

@@ -258,6 +258,34 @@ fn what_may_not_be_meant_is_a_warning() {
 }
 
 #[test]
+fn what_is_not_there_to_be_used_is_a_warning_with_a_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, policy, store] =
+        ["freshet.toml", "welcome.vcl", "store"].map(|name| folder.path().join(name));
+    fs::write(&policy, "vcl 4.1; backend default none;").unwrap();
+    let text = format!(
+        "vcl = \"{}\"\n[[origin]]\nurl = \"http://192.0.2.1\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+         [admin]\nlisten = \"off\"\n[[store]]\npath = \"{}\"\n",
+        policy.display(),
+        store.display()
+    );
+    fs::write(&file, text).unwrap();
+    let (good, said) = checked(&file);
+    assert!(good, "{said}");
+    for wanted in [
+        "[[origin]] is not asked",
+        "freshet.toml:3:",
+        "take out `vcl`",
+        "No such file",
+        "freshet.toml:9:",
+        "give `size`",
+        "good, 2 warnings",
+    ] {
+        assert!(said.contains(wanted), "wanted {wanted}\n{said}");
+    }
+}
+
+#[test]
 fn what_is_found_is_json_for_programs() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("freshet.toml");

@@ -1,11 +1,22 @@
-//! Rules of which the first that fits counts, and that stand where they never do.
+//! What is written and counts for nothing: rules behind others that fit wherever they do, origins beside a policy that
+//! names its own.
 
 use super::access::AccessRule;
 use super::cache_rules::CacheRule;
 use super::mistake::{Mistake, Place};
 use super::site::SiteSettings;
 
-/// Warns of those of a site.
+/// Warns of origins that nobody asks, as the backends of the policy take their place.
+pub fn origins_beside_policy(site: &SiteSettings) -> Option<Mistake> {
+    let (policy, origin) = (site.vcl.as_ref()?, site.origins.first()?);
+    let message =
+        format!("[[origin]] is not asked: {} says where content comes from", policy.display());
+    let help =
+        "take out `vcl`, or name the origin as a backend of the policy and take out [[origin]]";
+    Some(Mistake::warning(origin.place, message).help(help))
+}
+
+/// Warns of rules of a site that never count.
 pub fn never_counting(site: &SiteSettings) -> Vec<Mistake> {
     let covers_path = |one: &str, other: &str| other.starts_with(one);
     let caching = |one: &CacheRule, other: &CacheRule| {
@@ -49,6 +60,19 @@ mod tests {
         let settings = Settings::from_document(&document).expect("a node starts with it");
         let sites = settings.served();
         sites.iter().flat_map(|site| never_counting(site)).map(|found| found.message).collect()
+    }
+
+    #[test]
+    fn origins_beside_a_policy_are_told() {
+        let warned = |head: &str| {
+            let text = format!("{head}[[origin]]\nurl = \"http://192.0.2.1\"\n");
+            let document = Document::parse(&text).expect("the text is well-formed");
+            let settings = Settings::from_document(&document).expect("a node starts with it");
+            origins_beside_policy(&settings.site).map(|found| found.message)
+        };
+        assert_eq!(warned(""), None);
+        let message = warned("vcl = \"/etc/a.vcl\"\n").expect("it is not asked");
+        assert!(message.contains("/etc/a.vcl says where content comes from"), "{message}");
     }
 
     #[test]

@@ -81,6 +81,8 @@ struct Read {
 impl Read {
     fn of(settings: &Settings) -> Self {
         let mut found = Vec::new();
+        let sites = settings.served();
+        found.extend(sites.iter().filter_map(|site| order::origins_beside_policy(site)));
         memory(settings, &mut found);
         let certificates = certificates(settings, &mut found);
         client_authorities(settings, &mut found);
