@@ -230,11 +230,6 @@ impl Session {
             _ => None,
         };
         let body_bytes_max = snapshot.limits_of(&parsed.head.authority).body_bytes_max;
-        if length.is_some_and(|length| length > body_bytes_max) {
-            Refusal::BODY_TOO_LARGE.note(&self.worker, &self.client, Some(&parsed.head));
-            self.refuse(Refusal::BODY_TOO_LARGE).await?;
-            return Ok(Next::Close);
-        }
         let Some(charge) = self.memory.request(HEAD_FACTOR * parsed.head_bytes) else {
             Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&parsed.head));
             self.refuse(Refusal::NO_ROOM).await?;

@@ -23,9 +23,6 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Declared or counted, a body over the limit.
-    pub(super) const BODY_TOO_LARGE: Self =
-        Self::new(413, Reason::ClientBodyTooLarge, "the body is larger than limits.body_bytes_max");
     /// All that requests may hold of the memory is held.
     pub(super) const NO_ROOM: Self =
         Self::new(503, Reason::LocalLimit, "requests under way hold limits.requests_bytes_max");

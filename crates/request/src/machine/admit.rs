@@ -14,6 +14,7 @@ use freshet_http::message::RequestHead;
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_limits::{Block, Cause, Held, Verdict, policy_field, retry_after_s, state_field};
+use freshet_site::body::RequestBody;
 use freshet_site::sites::SiteRef;
 use freshet_site::synthetic::Synthetic;
 use freshet_worker::worker::Worker;
@@ -68,6 +69,13 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         return admission;
     }
     if admission.refusal.is_some() {
+        return admission;
+    }
+    // What comes without a length is counted as it comes.
+    let length = request.body.as_ref().and_then(RequestBody::length);
+    if length.is_some_and(|length| length > site.settings.limits.body_bytes_max) {
+        worker.stats.requests_refused.increment();
+        admission.refusal = Some((413, Reason::ClientBodyTooLarge));
         return admission;
     }
     let shown = request.client.shown.as_ref();

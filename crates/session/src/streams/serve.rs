@@ -6,7 +6,6 @@ use crate::deadline::{Deadline, Expired};
 use crate::finish::Sent;
 use crate::keeping::{Keeping, Settled};
 use crate::patience::Terms;
-use crate::refusal::Refusal;
 use freshet_access::client::Client;
 use freshet_access::forwarded;
 use freshet_access::ledger::requests::Charge;
@@ -47,13 +46,6 @@ pub(crate) async fn serve<C: Multiplexed>(
     let terms = Terms::of(limits);
     let body_bytes_max = snapshot.limits_of(&head.authority).body_bytes_max;
     let body = (!ends).then(|| StreamBody::new(stream.body(), length, body_bytes_max, terms));
-    if length.is_some_and(|length| length > body_bytes_max) {
-        Refusal::BODY_TOO_LARGE.note(&worker, &client, Some(&head));
-        let (mut head, _) = freshet_request::refusal(413, "");
-        head.fields.remove("content-type");
-        stream.respond(&head, Some(0), true);
-        return;
-    }
     if !ends && head.fields.has_token("expect", "100-continue") {
         stream.expect_continue();
     }
