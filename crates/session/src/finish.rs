@@ -7,6 +7,7 @@ use freshet_access::identity::Identity;
 use freshet_base::clock::UnixMillis;
 use freshet_channels::Said;
 use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
+use freshet_http::reason::Reason;
 use freshet_media::cmcd;
 use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_request::exchange::Facts;
@@ -174,6 +175,8 @@ impl Sent {
 
     /// The response is over: counts and logs it.
     pub(super) fn end(self, worker: &Worker, head: &ResponseHead, facts: &Facts, aborted: bool) {
+        // What is said to a client that left with its own body half-way is said to nobody.
+        let aborted = aborted || facts.reason == Reason::ClientGone;
         let body_bytes = self.body_bytes;
         if let Some((head_bytes, Moved { up, down })) = self.piped {
             self.transcript.timestamp("PipeSess");

@@ -231,10 +231,12 @@ impl Asked {
             self.account.add(&self.task.request, self.body_bytes_sent, None);
         }
         match self.body_error {
-            Some(late @ (ClientBodyError::TooLarge | ClientBodyError::Silent)) => {
-                let is_silent = late == ClientBodyError::Silent;
+            Some(
+                own @ (ClientBodyError::TooLarge | ClientBodyError::Silent | ClientBodyError::Gone),
+            ) => {
+                let is_silent = own == ClientBodyError::Silent;
                 self.worker.stats.timeouts.add(u64::from(is_silent));
-                Cause::Client(late).failure(late)
+                Cause::Client(own).failure(own)
             }
             _ => Cause::Origin(error.kind()).failure(error),
         }

@@ -55,9 +55,8 @@ impl Cause {
             Self::Coding => (502, Error::HttpResponseContentCoding, Reason::OriginMalformed),
             Self::Client(error) => {
                 let (status, reason) = match error {
-                    ClientBodyError::Gone | ClientBodyError::Malformed => {
-                        (400, Reason::ClientMalformed)
-                    }
+                    ClientBodyError::Gone => (400, Reason::ClientGone),
+                    ClientBodyError::Malformed => (400, Reason::ClientMalformed),
                     ClientBodyError::Silent => (408, Reason::ClientTimeout),
                     ClientBodyError::TooLarge => (413, Reason::ClientBodyTooLarge),
                     ClientBodyError::NoRoom => (503, Reason::LocalLimit),
@@ -132,6 +131,8 @@ mod tests {
         }
         let too_large = Cause::Client(ClientBodyError::TooLarge).failure("");
         assert_eq!((too_large.status, too_large.reason), (413, Reason::ClientBodyTooLarge));
+        let gone = Cause::Client(ClientBodyError::Gone).failure("");
+        assert_eq!((gone.status, gone.reason), (400, Reason::ClientGone));
         assert_eq!(Cause::Status(502).failure("").error, None);
     }
 }

@@ -292,6 +292,11 @@ fn an_upload_whose_client_goes_away_ends_at_the_origin() {
         }
         assert_eq!(origin.count(), 2);
         node.counted("connections_closed", 2).await;
+        until(|| node.node.shared.log.recent(usize::MAX).len() == 2).await;
+        for record in node.node.shared.log.recent(usize::MAX) {
+            let record = freshet_node::log::decode(&mut &record[..]).unwrap();
+            assert_eq!((record.reason().unwrap().code(), record.aborted), ("client-gone", true));
+        }
     });
 }
 
