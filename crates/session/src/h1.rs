@@ -9,7 +9,7 @@ use super::h1_send::Sending;
 use super::keeping::Keeping;
 use super::leaving::Leaving;
 use super::patience::Terms;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Told};
 use super::tunnel;
 use super::{First, h2};
 use freshet_access::client::{Client, End};
@@ -17,7 +17,7 @@ use freshet_access::forwarded;
 use freshet_access::ledger::requests::{ConnectionMemory, HEAD_FACTOR};
 use freshet_base::clock::UnixMillis;
 use freshet_http::fields::Fields;
-use freshet_http::message::{Method, ResponseHead, Scheme, Version};
+use freshet_http::message::{Method, RequestHead, ResponseHead, Scheme, Version};
 use freshet_http::reason::Reason;
 use freshet_net::stream::Stream;
 use freshet_request::exchange::{Facts, Reply, Request, Response, Switch, Tunnel, Unsaid};
@@ -202,23 +202,23 @@ impl Session {
         let parsed = match parsed {
             Ok(parsed) => parsed,
             Err(refusal) => {
-                let id = refusal.note(&self.worker, &self.client, None);
                 let explains = self.worker.snapshot().manners.explains_refusals;
                 let too_large = refusal.error == Some(RequestError::ClientHeadTooLarge);
                 self.client.end.set(if too_large { End::HeadTooLarge } else { End::Malformed });
                 if explains || (refusal.status == 417 && !too_large) {
-                    self.refuse(refusal).await?;
-                } else if !too_large {
-                    self.refuse_plainly(refusal, id).await?;
+                    self.refuse(refusal, None).await?;
+                } else if too_large {
+                    refusal.note(&self.worker, &self.client, None);
+                } else {
+                    self.refuse_plainly(refusal, None).await?;
                 }
                 return Ok(Next::Close);
             }
         };
         let snapshot = self.worker.snapshot();
         if !snapshot.manners.explains_refusals && names_known_field(&parsed.head.fields) {
-            let id = Refusal::CONNECTION.note(&self.worker, &self.client, Some(&parsed.head));
             self.client.end.set(End::Malformed);
-            self.refuse_plainly(Refusal::CONNECTION, id).await?;
+            self.refuse_plainly(Refusal::CONNECTION, Some(&parsed.head)).await?;
             return Ok(Next::Close);
         }
         if upgrades_to_http2(&snapshot.manners, &parsed) && self.client.tls.is_none() {
@@ -231,8 +231,7 @@ impl Session {
         };
         let body_bytes_max = snapshot.limits_of(&parsed.head.authority).body_bytes_max;
         let Some(charge) = self.memory.request(HEAD_FACTOR * parsed.head_bytes) else {
-            Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&parsed.head));
-            self.refuse(Refusal::NO_ROOM).await?;
+            self.refuse(Refusal::NO_ROOM, Some(&parsed.head)).await?;
             return Ok(Next::Close);
         };
         let mut progress = None;
@@ -416,19 +415,32 @@ impl Session {
     }
 
     /// Answers what is not a request.
-    async fn refuse(&mut self, refusal: Refusal) -> Result<(), Broken> {
+    async fn refuse(
+        &mut self,
+        refusal: Refusal,
+        request: Option<&RequestHead>,
+    ) -> Result<(), Broken> {
+        let since = Some(Instant::now());
         let (head, text) = freshet_request::refusal(refusal.status, refusal.words);
         self.out.clear();
         let framing = Framing::Length(text.len() as u64);
         response_head(&head, framing, false, Version::Http11, &mut self.out);
+        let told = Told { head_bytes: self.out.len(), body_bytes: text.len(), since };
         self.out.extend_from_slice(text.as_bytes());
+        refusal.note_told(&self.worker, &self.client, request, told);
         let limit = self.send_timeout();
         self.io.send(&[&self.out], &mut self.deadline, limit).await
     }
 
     /// The same as Varnish has it: without a page, and with a record of its own.
-    async fn refuse_plainly(&mut self, refusal: Refusal, id: u64) -> Result<(), Broken> {
+    async fn refuse_plainly(
+        &mut self,
+        refusal: Refusal,
+        request: Option<&RequestHead>,
+    ) -> Result<(), Broken> {
         const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+        let told = Told { head_bytes: ANSWER.len(), body_bytes: 0, since: Some(Instant::now()) };
+        let id = refusal.note_told(&self.worker, &self.client, request, told);
         let client = Rc::clone(&self.client);
         client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
         let scribe = self.worker.shared.scribe.as_ref();
@@ -442,7 +454,6 @@ impl Session {
         }
         let received = self.io.with_input(<[u8]>::len);
         let sent = ANSWER.len();
-        self.worker.stats.head_bytes.add(sent as u64);
         let text = format_args!("{received} 0 {received} {sent} 0 {sent}");
         transcript.note(Tag::ReqAcct, text);
         let limit = self.send_timeout();

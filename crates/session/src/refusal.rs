@@ -8,6 +8,7 @@ use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_telemetry::log::Record;
 use freshet_wire::h1::request::RequestError;
 use freshet_worker::worker::Worker;
+use tokio::time::Instant;
 
 /// A refusal: what its client is told, and what counters and the log say of it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,6 +21,17 @@ pub(super) struct Refusal {
     pub(super) words: &'static str,
     /// What is wrong with the head, where that is it.
     pub(super) error: Option<RequestError>,
+}
+
+/// What the client is told of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// Bytes of the head.
+    pub(super) head_bytes: usize,
+    /// Bytes of the page.
+    pub(super) body_bytes: usize,
+    /// When it was clear that there is nothing else to say.
+    pub(super) since: Option<Instant>,
 }
 
 impl Refusal {
@@ -56,10 +68,27 @@ impl Refusal {
         }
     }
 
-    /// Counts and logs it under a number of its own. `head` is the request's, where there is one.
-    pub(super) fn note(&self, worker: &Worker, client: &Client, head: Option<&RequestHead>) -> u64 {
+    /// Counts and logs it, where its client is told nothing, or by what reads its heads. `head` is the request's,
+    /// where there is one.
+    pub(super) fn note(&self, worker: &Worker, client: &Client, head: Option<&RequestHead>) {
+        self.note_told(worker, client, head, Told::default());
+    }
+
+    /// Counts and logs it under a number of its own, with what its client is about to be told.
+    pub(super) fn note_told(
+        &self,
+        worker: &Worker,
+        client: &Client,
+        head: Option<&RequestHead>,
+        told: Told,
+    ) -> u64 {
         let id = worker.next_id();
         let stats = &worker.stats;
+        let (head_bytes, body_bytes) = (told.head_bytes as u64, told.body_bytes as u64);
+        stats.head_bytes.add(head_bytes);
+        stats.body_bytes.add(body_bytes);
+        let took_us = told.since.map_or(0, |since| since.elapsed().as_micros());
+        let took_us = u64::try_from(took_us).unwrap_or(u64::MAX);
         if self.reason == Reason::LocalLimit {
             stats.requests_no_room.increment();
         } else {
@@ -69,11 +98,11 @@ impl Refusal {
         let field = |name: &str| head.and_then(|head| head.fields.get_str(name)).unwrap_or("");
         worker.log(&Record {
             time: UnixMillis::now(),
-            first_byte_us: 0,
-            total_us: 0,
+            first_byte_us: took_us,
+            total_us: took_us,
             status: self.status,
-            body_bytes: 0,
-            head_bytes: 0,
+            body_bytes,
+            head_bytes,
             client: client.address.map(|address| address.ip()),
             reason: self.reason as u16,
             hit: false,

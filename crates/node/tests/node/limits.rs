@@ -117,6 +117,12 @@ fn heads_and_targets_over_the_limits_are_refused() {
         let mut client = Client::to(&node).await;
         assert_eq!(client.get(&format!("/{}", "x".repeat(1000))).await.status, 200);
         assert_eq!((origin.count(), node.count("requests_refused")), (1, 3));
+        until(|| node.node.shared.log.recent(usize::MAX).len() == 4).await;
+        for record in node.node.shared.log.recent(usize::MAX) {
+            let record = freshet_node::log::decode(&mut &record[..]).unwrap();
+            assert!(record.head_bytes > 0 && record.body_bytes > 0, "{record:?}");
+        }
+        assert!(node.count("head_bytes") > 0);
     });
 }
 
