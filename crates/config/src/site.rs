@@ -74,6 +74,8 @@ pub struct SiteSettings {
     pub origin_timeouts: Arc<OriginTimeouts>,
     /// Protocols clients may change to.
     pub upgrades: Arc<[String]>,
+    /// How long nothing may move in the tunnel that follows.
+    pub upgrade_idle: Duration,
     /// Active checks, where asked for.
     pub health: Option<Arc<Health>>,
     /// Caching.
@@ -139,6 +141,7 @@ pub(super) fn site_of(
         director: director(document),
         origin_timeouts: alike.origin_timeouts.of(timeouts(document)),
         upgrades: alike.upgrades.of(document.value("origins.upgrades").list()),
+        upgrade_idle: document.value("origins.upgrade_idle").span(),
         health: health(document, wrong).map(|health| alike.health.of(health)),
         cache,
         esi: alike.esi.of(EsiSettings {

@@ -248,6 +248,13 @@ pub(super) const KEYS: &[Key] = &[
          the connection becomes a tunnel if that agrees. Any other `Upgrade` is ignored.",
     ),
     per_site(
+        "origins.upgrade_idle",
+        Kind::Span,
+        "10m",
+        "How long nothing may move in such a tunnel, in either direction, before it is ended. The timeouts above do \
+         not hold for it.",
+    ),
+    per_site(
         "health.path",
         Kind::Text,
         "",

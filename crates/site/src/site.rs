@@ -277,7 +277,7 @@ impl Site {
             shares: None,
             serves_ranges: true,
             gzip_level: freshet_content::coding::gzip::LEVEL,
-            tunnels: Tunnels::default(),
+            tunnels: Tunnels { idle: settings.upgrade_idle, ..Tunnels::default() },
             tokens: Arc::default(),
             client_auth: None,
             access: Arc::default(),

@@ -90,6 +90,26 @@ fn an_origin_that_goes_away_ends_the_tunnel() {
 }
 
 #[test]
+fn a_tunnel_in_which_nothing_moves_ends_when_the_site_says() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let keys = "[origins]\nupgrades = [\"websocket\"]\nupgrade_idle = \"200ms\"\n";
+        let node = Setup::of(&origin).and(keys).start();
+        let (mut client, mut asked) = switched(&node, &mut origin).await;
+        // As long as something does in one direction, it goes on in both.
+        for _ in 0..10 {
+            tokio::time::sleep(std::time::Duration::from_millis(40)).await;
+            client.send("tick").await;
+            assert_eq!(asked.some_body().await.unwrap(), b"tick");
+        }
+        let began = std::time::Instant::now();
+        assert!(client.ended().await);
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
+        asked.closed().await;
+    });
+}
+
+#[test]
 fn an_origin_that_does_not_switch_answers_as_usual() {
     run(async {
         let mut origin = Origin::scripted();
