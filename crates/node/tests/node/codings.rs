@@ -62,6 +62,49 @@ fn a_text_is_kept_packed_once_and_unpacked_for_those_without_gzip() {
 }
 
 #[test]
+fn what_was_packed_is_unpacked_also_when_the_site_packs_no_more() {
+    run(async {
+        let text = "all work and no play ".repeat(500);
+        for was in ["gzip = true", "codings = [\"br\"]"] {
+            let kept = text.clone();
+            let origin = Origin::serve(move |asked: &Request| {
+                let fields = [TEXT, FRESH, "ETag: \"a\"", "Vary: Accept-Encoding"];
+                match (asked.target(), asked.field("accept-encoding")) {
+                    ("/packed", Some(_)) => {
+                        let fields = [&fields[..], &["Content-Encoding: gzip"]].concat();
+                        response("200 OK", &fields, packed(kept.as_bytes()))
+                    }
+                    _ => response("200 OK", &fields, &kept),
+                }
+            });
+            let node = Setup::of(&origin).and(&format!("[cache]\n{was}")).start();
+            for path in ["/plain", "/packed"] {
+                assert_eq!(unpacked(&get_with(&node, path, GZIP).await), text);
+            }
+            let after = Setup::of(&origin).and("[cache]\nname = \"after\"");
+            node.node.reload(after.settings()).unwrap();
+            while !get(&node, "/plain").await.cache().starts_with("after") {}
+            for path in ["/plain", "/packed"] {
+                for wanted in
+                    ["Accept: */*", "Accept-Encoding: identity", "Accept-Encoding: gzip;q=0"]
+                {
+                    let plain = get_with(&node, path, &[wanted]).await;
+                    assert_eq!(plain.text(), text, "{was} {path} {wanted}");
+                    assert_eq!(plain.field("content-encoding"), None);
+                    assert_eq!(plain.field("etag"), Some("W/\"a\""));
+                }
+                let part = get_with(&node, path, &["Range: bytes=4-7"]).await;
+                assert_eq!((part.status, part.text()), (206, "work".to_owned()));
+                let head = request(&node, "HEAD", path, &[]).await;
+                assert_eq!(head.field("content-length"), Some(&*text.len().to_string()));
+                assert_eq!(unpacked(&get_with(&node, path, GZIP).await), text);
+            }
+            assert_eq!(origin.count(), 2, "{was}");
+        }
+    });
+}
+
+#[test]
 fn what_an_origin_packed_is_unpacked_and_pictures_stay_as_they_are() {
     run(async {
         let origin = Origin::serve(|asked: &Request| match asked.target() {

@@ -5,7 +5,7 @@ use super::Machine;
 use crate::assembly::{Assembly, PageFor};
 use crate::delivery::ResponseBody;
 use crate::delivery::coded::Coded;
-use freshet_cache::{Form, Object};
+use freshet_cache::{ForCoding, Form, Object};
 use freshet_content::chain::{Chain, Stage, accepts_gzip};
 use freshet_content::esi::parts::RawJoiner;
 use freshet_content::heads::{is_gzip, remove_digests, weaken_etag};
@@ -60,7 +60,7 @@ impl Machine<'_> {
             let unpacks = gunzips && is_gzip(&head.fields);
             return if unpacks { Shape::Unpacked } else { Shape::AsKept };
         }
-        let may_unpack = self.task.shaping.gunzip && self.task.site.codes_gzip;
+        let may_unpack = self.task.shaping.gunzip && self.unpacks(form);
         let accepts = || self.accepts_gzip();
         let is_packed = form.gzip;
         // A page that is put together for a packed one is packed, whatever its request says now.
@@ -71,6 +71,14 @@ impl Machine<'_> {
             (false, _) if form.gzip && !out_packed => Shape::Unpacked,
             (false, _) => Shape::AsKept,
         }
+    }
+
+    /// Whether gzip of what is kept like this is taken off here. What is for all clients was packed for all: that
+    /// holds also when the site packs no more, but where a policy has it as Varnish does.
+    fn unpacks(&self, form: Form) -> bool {
+        let site = &self.task.site;
+        let is_for_all = form.for_coding != ForCoding::AsVaries;
+        site.codes_gzip || (is_for_all && !site.semantics.finds_gzip_by_name)
     }
 
     /// Whether the client takes gzip. A policy looks for the name only, as Varnish does.
