@@ -113,6 +113,8 @@ pub(super) struct Sent {
     /// What the values of rules are for the request, in their order; `None` where that is nothing, or
     /// nothing an origin may hear.
     values: Vec<Option<String>>,
+    /// Whether it comes from another node of its place, which has done the same with it.
+    was_ruled: bool,
 }
 
 /// What a fetch has to know of its request, where rules concern it.
@@ -126,7 +128,8 @@ pub(super) fn begin_fetch(task: &ClientTask, kind: FetchKind) -> Option<Sent> {
     let moment = Moment::Fetch { is_for_one: kind == FetchKind::Pass };
     let value = |rule: &FieldRule| values::of(rule.action.template()?, task, &target, moment);
     let values = rules.iter().map(value).collect();
-    Some(Sent { target, values })
+    let was_ruled = task.site.is_asked_by_sibling(&task.client, &task.request.fields);
+    Some(Sent { target, values, was_ruled })
 }
 
 /// Brings the fields of a request to an origin in line.
@@ -167,8 +170,10 @@ fn change_request(
         fields.remove("origin");
     }
     let path = Readings::of(sent.map_or(target, |sent| &sent.target));
+    let was_ruled = sent.is_some_and(|sent| sent.was_ruled);
+    let is_done = |rule: &FieldRule| was_ruled && matches!(rule.action, FieldAction::Add(_));
     for (index, rule) in rules.request_fields.iter().enumerate() {
-        if rule.is_for(&path) {
+        if rule.is_for(&path) && !is_done(rule) {
             let value = sent.and_then(|sent| sent.values.get(index)?.as_deref());
             // What begins a fetch by itself asks for nobody.
             let value = value.or_else(|| rule.action.template()?.plain());
@@ -192,6 +197,10 @@ pub(super) fn deliver(task: &ClientTask, reason: Reason, head: &mut ResponseHead
             fields.remove("content-type");
         }
         None => {}
+    }
+    if task.site.is_asked_by_sibling(&task.client, &task.request.fields) {
+        // It does so for each of its clients, and what it keeps stays as it came.
+        return;
     }
     if let Some(cors) = &rules.cors {
         let is_preflight = ruled.is_some_and(|ruled| ruled.local == Some(Local::Preflight));

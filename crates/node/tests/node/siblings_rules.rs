@@ -79,6 +79,33 @@ fn what_a_client_was_let_in_for_is_not_asked_of_nodes_that_would_not_let_this_on
 }
 
 #[test]
+fn fields_are_added_once_and_for_the_client_that_asks() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let lines = asked.head.fields.iter();
+            let added = lines.filter(|(name, _)| name.eq_ignore_ascii_case("x-added")).count();
+            fresh(added.to_string())
+        });
+        let rules = "[[header]]\non = \"request\"\naction = \"add\"\nname = \"X-Added\"\nvalue = \"1\"\n\
+                     [[header]]\naction = \"add\"\nname = \"X-Told\"\nvalue = \"{client}\"\n";
+        let nodes = place_with(&origin, &["a", "b"], rules);
+        for number in 0..6 {
+            let target = format!("/{number}");
+            // Often enough that both have a copy, wherever it is at home.
+            for _ in 0..10 {
+                for node in &nodes {
+                    let answer = get(node, &target).await;
+                    assert_eq!(answer.text(), "1");
+                    let lines = answer.head.fields.iter();
+                    let told = lines.filter(|(name, _)| name.eq_ignore_ascii_case("x-told"));
+                    assert_eq!(told.count(), 1);
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn pages_are_put_together_by_the_node_that_is_asked_for_them() {
     run(async {
         let count = AtomicU64::new(0);
