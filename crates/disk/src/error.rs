@@ -133,6 +133,10 @@ impl DiskError {
                 | Self::DeviceShort
                 | Self::DeviceTruncated { .. }
                 | Self::DeviceIo(_)
+                // Its folder is on what is not there, or nothing can be written to it.
+                | Self::DeviceOpen(_)
+                // A file that has lost all it had.
+                | Self::ConfigDeviceBytes { bytes: 0 }
         )
     }
 }

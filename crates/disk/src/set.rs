@@ -466,7 +466,7 @@ pub struct Examined {
     /// Bytes that are free there.
     pub free_bytes: u64,
     /// Why it cannot be opened now. A start goes on without it, and tries again.
-    pub away: Option<IoError>,
+    pub away: Option<DiskError>,
 }
 
 /// Looks at the place of a disk as [`Disks::open`] does, without making or changing anything, also
@@ -475,9 +475,10 @@ pub struct Examined {
 /// # Errors
 /// What is wrong there.
 pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
-    let failed =
-        |error: Errno| DiskError::DeviceOpen(IoError::Failed(error.raw_os_error()));
+    let failed = |error: Errno| DiskError::DeviceOpen(IoError::Failed(error.raw_os_error()));
+    let away = |error: DiskError| Examined { away: Some(error), ..Examined::default() };
     let device = match FileDevice::peek(&spec.path) {
+        Ok(device) if has_dropped_out(&device) => return Ok(away(DiskError::DeviceShort)),
         // What is there is left alone, however short.
         Ok(device)
             if device.bytes() == 0 && spec.path.metadata().is_ok_and(|file| file.len() > 0) =>
@@ -487,12 +488,11 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
         Ok(device) => Some(device).filter(|device| device.bytes() > 0),
         Err(IoError::Failed(2)) if spec.bytes.is_some() => None,
         Err(error) if is_unfit(error) => return Err(DiskError::DeviceUnfit),
-        Err(error) => return Ok(Examined { away: Some(error), ..Examined::default() }),
+        Err(error) => return Ok(away(DiskError::DeviceOpen(error))),
     };
     if let Some(device) = device {
         if let Err(error) = rustix::fs::access(&spec.path, Access::WRITE_OK) {
-            let away = Some(IoError::Failed(error.raw_os_error()));
-            return Ok(Examined { away, ..Examined::default() });
+            return Ok(away(failed(error)));
         }
         let set = match Superblock::read(&device) {
             Ok(superblock) => Some(superblock.set),
@@ -523,6 +523,11 @@ fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
     if is_in_bounds { Ok(bytes) } else { Err(DiskError::ConfigDeviceBytes { bytes }) }
 }
 
+/// Whether it is a drive that is there by name only.
+fn has_dropped_out(device: &dyn Device) -> bool {
+    device.bytes() == 0 && device.is_block_device()
+}
+
 /// Whether what is there is no place to keep anything in.
 fn is_unfit(error: IoError) -> bool {
     let unfit = [Errno::ISDIR, Errno::NOTBLK].map(|errno| IoError::Failed(errno.raw_os_error()));
@@ -540,6 +545,7 @@ enum Found {
 fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
     let device = match (spec.bytes, place::open(&spec.path)) {
         (_, Ok(device)) if device.bytes() > 0 => device,
+        (_, Ok(device)) if has_dropped_out(&*device) => return Ok(Found::Away),
         (Some(bytes), Ok(empty)) => {
             drop(empty);
             Box::new(FileDevice::create(&spec.path, bytes_to_make(bytes)?)?)

@@ -387,7 +387,7 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
         if let Some(error) = examined.away {
             let path_says = store.path.exists() || store.path.starts_with("/dev");
             let is_made = path_says || store.bytes.is_some();
-            let away = later(no_store(settings, &path, &DiskError::DeviceOpen(error)));
+            let away = later(no_store(settings, &path, &error));
             found.push(if is_made { away } else { away.help(UNMADE) });
             continue;
         }

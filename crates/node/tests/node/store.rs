@@ -134,6 +134,41 @@ fn a_wrong_drive_among_others_stops_nothing_and_is_left_as_it_is() {
 }
 
 #[test]
+fn a_store_whose_folder_is_away_stops_nothing_and_comes_back_with_it() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        let table = |name: &str| {
+            format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", place(name).display())
+        };
+        std::fs::create_dir(place("mount")).unwrap();
+        let origin = Origin::serve(|_| fresh(pattern(1, 0..50_000)));
+        let setup = Setup::of(&origin).and(&table("one")).and(&table("mount/two"));
+        let healths = |node: &TestNode| {
+            let disks = node.node.shared.disks.clone().unwrap();
+            disks.disks().iter().map(|disk| disk.health().word()).collect::<Vec<_>>()
+        };
+        let ask_all = async |node: &TestNode| {
+            for number in 0..20 {
+                assert_eq!(get(node, &format!("/{number}")).await.body.len(), 50_000);
+            }
+        };
+        let node = setup.start();
+        ask_all(&node).await;
+        until(|| written(&node) == 20).await;
+        drop(node);
+        // As a folder of a file system that is not mounted.
+        std::fs::rename(place("mount"), place("elsewhere")).unwrap();
+        let node = setup.start();
+        assert_eq!(healths(&node), ["healthy", "offline"]);
+        std::fs::rename(place("elsewhere"), place("mount")).unwrap();
+        until(|| healths(&node) == ["healthy", "healthy"]).await;
+        ask_all(&node).await;
+        assert_eq!(origin.count(), 20);
+    });
+}
+
+#[test]
 fn what_is_doubted_on_a_disk_is_validated_once_however_often_the_node_restarts() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
