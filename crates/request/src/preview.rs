@@ -14,7 +14,7 @@ use freshet_site::keys::id_of;
 use freshet_site::policy::{ClientTask, Recv};
 use freshet_site::sites::{SiteName, SiteRef};
 use freshet_site::snapshot::Snapshot;
-use freshet_site::usable::use_of;
+use freshet_site::usable::Asked;
 use freshet_worker::worker::Shared;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -132,10 +132,12 @@ fn looked_up(task: &ClientTask, fence: u64, peek: &Peek, selected: Option<&Objec
             (false, false) => Reason::MissVary,
         };
     };
-    match use_of(task, fence, object) {
+    let asked = Asked::new(task, fence, false);
+    match asked.classify(object) {
         Use::Serve if object.body().writers() > 0 => Reason::HitFilling,
         Use::Serve => Reason::Hit,
         Use::ServeAndRefresh => Reason::HitStale,
+        Use::Ignore if asked.is_for_one(object) => Reason::SetCookie,
         Use::Ignore => Reason::MissPartial,
         Use::Validate if object.born_seq() < fence => Reason::MissFenced,
         Use::Validate if object.soft_purged_at().is_some() => Reason::MissPurged,

@@ -229,6 +229,12 @@ impl Site {
         Ok(self)
     }
 
+    /// What becomes of responses that set cookies.
+    #[inline]
+    pub fn set_cookie(&self) -> SetCookie {
+        set_cookie(&self.settings.cache, self.semantics)
+    }
+
     /// Rules of freshness for what a target, as it is in the key, brings.
     pub fn freshness(&self, target: &str) -> freshness::Settings {
         let site = freshness_settings(&self.settings.cache, self.semantics);
@@ -551,9 +557,13 @@ fn freshness_by(rule: &CacheRule, site: freshness::Settings) -> freshness::Setti
     }
 }
 
+fn set_cookie(cache: &Cache, semantics: Semantics) -> SetCookie {
+    if semantics.keeps_cookies { SetCookie::Store } else { cache.set_cookie }
+}
+
 fn freshness_settings(cache: &Cache, semantics: Semantics) -> freshness::Settings {
     freshness::Settings {
-        set_cookie: if semantics.keeps_cookies { SetCookie::Store } else { cache.set_cookie },
+        set_cookie: set_cookie(cache, semantics),
         heuristic: cache.heuristic,
         heuristic_max: cache.heuristic_max,
         default_grace: cache.grace,

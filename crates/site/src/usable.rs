@@ -4,7 +4,7 @@ use crate::policy::ClientTask;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Object, Use};
 use freshet_http::cache_control::{CacheControl, RequestCacheControl};
-use freshet_http::freshness::Reuse;
+use freshet_http::freshness::{Reuse, SetCookie};
 use freshet_http::message::Method;
 use freshet_http::range::{RangeRequest, RangeSpec, Resolved};
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub struct Asked<'a> {
     fence: u64,
     /// Whether the request waited for a fetch of another.
     collapsed: bool,
+    /// Whether what sets a cookie is for one client.
+    passes_cookies: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -54,6 +56,7 @@ impl<'a> Asked<'a> {
             client: Some(client).filter(|_| obey && has_directives),
             fence,
             collapsed,
+            passes_cookies: task.site.set_cookie() == SetCookie::Pass,
         }
     }
 
@@ -111,6 +114,9 @@ impl<'a> Asked<'a> {
         if object.with_head(|head| head.partial) && !self.can_use_part(object) {
             return Use::Ignore;
         }
+        if self.is_for_one(object) {
+            return Use::Ignore;
+        }
         if self.is_fenced(Some(object)) {
             return Use::Validate;
         }
@@ -132,6 +138,12 @@ impl<'a> Asked<'a> {
             Reuse::StaleWhileRevalidate => Use::ServeAndRefresh,
             Reuse::Stale | Reuse::MustValidate => Use::Validate,
         }
+    }
+
+    /// Whether a stored response is for one client: it was stored while the site gave cookies to all.
+    #[inline]
+    pub fn is_for_one(&self, object: &Object) -> bool {
+        self.passes_cookies && object.with_head(|head| head.fields.contains("set-cookie"))
     }
 
     /// Whether an object may be something that was purged elsewhere.

@@ -3,6 +3,7 @@
 use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, TestNode, run};
 use crate::origin::{Origin, response};
+use std::time::Duration;
 
 /// An origin whose every answer sets another cookie and would be fresh.
 fn setting(fields: &'static [&'static str]) -> Origin {
@@ -44,6 +45,76 @@ fn cookies_are_stripped_or_stored_where_that_is_asked_for() {
                 assert_eq!((answer.text().as_str(), answer.field("set-cookie")), ("for 0", cookie));
             }
             assert_eq!(origin.count(), 1);
+        }
+    });
+}
+
+#[test]
+fn a_stored_cookie_goes_to_nobody_else_once_that_is_taken_back() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let origin = setting(&["Cache-Control: max-age=3600", "ETag: \"x\""]);
+        let setup = |how: &str| {
+            let cache = format!("[cache]\nset_cookie = \"{how}\"\nname = \"{how}\"\n");
+            Setup::of(&origin).and(&cache).and(&store)
+        };
+        let told = async |node: &TestNode| {
+            let answer = get(node, "/a").await;
+            (answer.text(), answer.field("set-cookie").map(str::to_owned))
+        };
+        let said = |number: u64| (format!("for {number}"), Some(format!("session={number}")));
+        let node = setup("store").start();
+        for _ in 0..2 {
+            assert_eq!(told(&node).await, said(0));
+        }
+        for disk in node.node.shared.disks.as_ref().unwrap().disks() {
+            disk.drain().wait(Duration::from_secs(60)).result.unwrap();
+        }
+        // Who wants it without the cookie gets it so, of what is stored.
+        node.node.reload(setup("strip").settings()).unwrap();
+        while !get(&node, "/a").await.cache().starts_with("strip") {}
+        assert_eq!(told(&node).await, ("for 0".into(), None));
+        // And who wants it for one client only, gets none of it.
+        node.node.reload(setup("pass").settings()).unwrap();
+        while !get(&node, "/b").await.cache().starts_with("pass") {}
+        let asked = origin.count();
+        for number in asked..asked + 3 {
+            assert_eq!(told(&node).await, said(number as u64));
+        }
+        drop(node);
+        // Nor does it come back from a disk.
+        for how in ["pass", "store"] {
+            let node = setup(how).start();
+            let asked = origin.count();
+            assert_eq!(told(&node).await, said(asked as u64), "{how}");
+        }
+    });
+}
+
+#[test]
+fn a_cookie_that_is_on_a_disk_goes_to_nobody_else_once_that_is_taken_back() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let origin = setting(&["Cache-Control: max-age=3600"]);
+        let setup = |how: &str| {
+            Setup::of(&origin).and(&format!("[cache]\nset_cookie = \"{how}\"\n{store}"))
+        };
+        let node = setup("store").start();
+        assert_eq!(get(&node, "/a").await.text(), "for 0");
+        for disk in node.node.shared.disks.as_ref().unwrap().disks() {
+            disk.drain().wait(Duration::from_secs(60)).result.unwrap();
+        }
+        drop(node);
+        for (how, text) in
+            [("store", "for 0"), ("pass", "for 1"), ("pass", "for 2"), ("store", "for 3")]
+        {
+            let node = setup(how).start();
+            let answer = get(&node, "/a").await;
+            assert_eq!(answer.text(), text, "{how}: {}", answer.cache());
         }
     });
 }

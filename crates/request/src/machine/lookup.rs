@@ -80,6 +80,7 @@ impl Machine<'_> {
         let came = cache.usable_from(self.task.now);
         self.task.left_by = None;
         let doubted_below = self.doubted_below();
+        let (mut is_taken_back, mut has_ended) = (false, false);
         loop {
             self.hold = None;
             // Where the fence came down meanwhile, what was purged is gone.
@@ -91,10 +92,20 @@ impl Machine<'_> {
             };
             let classify = &mut |object: &Object| match is_outgrown(object) {
                 true => Use::Ignore,
-                false => asked.classify(object),
+                false => {
+                    let usage = asked.classify(object);
+                    is_taken_back |= usage == Use::Ignore && asked.is_for_one(object);
+                    usage
+                }
             };
             let request = (&selection as &dyn Selecting, self.task.hash_ignore_vary);
-            match cache.lookup_from(group, &key, request, now, classify) {
+            let found = cache.lookup_from(group, &key, request, now, classify);
+            if is_taken_back && !std::mem::replace(&mut has_ended, true) {
+                drop(found);
+                self.end_taken_back(&key, &asked);
+                continue;
+            }
+            match found {
                 Lookup::Hit { object, refresh } => {
                     if self.forget_banned(&object) {
                         drop(refresh);
@@ -208,6 +219,16 @@ impl Machine<'_> {
                     return self.failed(&failure, stale);
                 }
             }
+        }
+    }
+
+    /// Ends what was stored while the site gave cookies to all, in memory and on disks: it gives them to one now.
+    fn end_taken_back(&self, key: &Key, asked: &Asked<'_>) {
+        let shared = &self.worker.shared;
+        let born = shared.disks.as_ref().map_or(0, |disks| disks.born());
+        let stored = shared.cache.peek(key).variants;
+        for object in stored.iter().filter(|object| asked.is_for_one(object)) {
+            shared.end(object, born);
         }
     }
 

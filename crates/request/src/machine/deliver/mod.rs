@@ -13,6 +13,7 @@ use freshet_cache::{Form, Object};
 use freshet_fetch::Fetched;
 use freshet_http::cache_control::RequestCacheControl;
 use freshet_http::conditional::{self, Outcome};
+use freshet_http::freshness::SetCookie;
 use freshet_http::hop_by_hop;
 use freshet_http::message::{Method, ResponseHead, Version};
 use freshet_http::reason::Reason;
@@ -86,6 +87,10 @@ impl Machine<'_> {
             version: stored.version,
             fields: stored.fields.clone_with_room(ADDED_BYTES),
         };
+        // It was stored while the site gave cookies to all.
+        if self.task.site.set_cookie() == SetCookie::Strip {
+            head.fields.remove("set-cookie");
+        }
         for (name, value) in found.for_one.iter() {
             head.fields.append(name, value);
         }
