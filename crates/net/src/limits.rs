@@ -85,6 +85,6 @@ pub const EARLY_SESSIONS_MAX: usize = 20_000;
 /// Ids of handshakes that a process has begun and one after it leaves to it: two for each.
 pub const BEGUN_BEFORE_MAX: usize = 2 * HANDSHAKES_OPEN_MAX;
 
-/// Stateless resets that one worker sends in a second. Each is shorter than what it answers, so it is
-/// of little use to an attacker; this bounds the rest.
+/// Stateless resets and refusals that one worker sends in a second. Each is shorter than what it answers, so it
+/// is of little use to an attacker; this bounds the rest.
 pub const RESETS_PER_SECOND_MAX: u32 = 200;

@@ -16,6 +16,8 @@ pub mod code {
     pub const NO_ERROR: u64 = 0x0;
     /// Something failed on our side.
     pub const INTERNAL_ERROR: u64 = 0x1;
+    /// There is no connection for whom wants one.
+    pub const CONNECTION_REFUSED: u64 = 0x2;
     /// The peer sent more than it was allowed to.
     pub const FLOW_CONTROL_ERROR: u64 = 0x3;
     /// The peer opened more streams than it was allowed to.

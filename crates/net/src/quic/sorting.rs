@@ -11,7 +11,7 @@ use freshet_quic::limits::DATAGRAM_BYTES_MIN;
 use freshet_quic::packet::{Invariant, Kind, Protected, write_version_negotiation};
 use freshet_quic::parameters::Names;
 use freshet_quic::retry::write_retry;
-use freshet_quic::{Accept, Id, Route, Version};
+use freshet_quic::{Accept, Id, Refused, Route, Version};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,6 +70,8 @@ pub enum Sorted<K> {
     Before,
     /// Nobody's; this is the answer to its sender.
     Answer(Vec<u8>),
+    /// That of one that would begin with it, if there might be new ones.
+    Refused(Refused),
     /// Nobody's.
     Dropped,
 }
@@ -85,8 +87,8 @@ pub struct Sorting<K> {
     handshakes: usize,
     /// What the process before has, while it is there.
     before: Option<Before>,
-    /// Stateless resets that may still be sent, and when that was counted.
-    resets: (u32, Duration),
+    /// Answers to nobody's datagrams that may still be sent, and when that was counted.
+    answers: (u32, Duration),
 }
 
 /// What the process before has.
@@ -101,8 +103,8 @@ struct Before {
 impl<K: Copy> Sorting<K> {
     /// With no connections.
     pub fn new(steering: Steering, secrets: Arc<Secrets>) -> Self {
-        let resets = (RESETS_PER_SECOND_MAX, Duration::ZERO);
-        Self { steering, secrets, ids: HashMap::new(), handshakes: 0, before: None, resets }
+        let answers = (RESETS_PER_SECOND_MAX, Duration::ZERO);
+        Self { steering, secrets, ids: HashMap::new(), handshakes: 0, before: None, answers }
     }
 
     /// There is a process before, whose ids tell so many workers apart.
@@ -158,7 +160,7 @@ impl<K: Copy> Sorting<K> {
             None => self.reset(invariant.receiver, datagram.len(), now),
             Some(number) if Version::of(number).is_some() => match is_accepting {
                 true => self.first(route, datagram, now),
-                false => Sorted::Dropped,
+                false => self.refused(datagram, now),
             },
             Some(0) => Sorted::Dropped,
             Some(_) if datagram.len() < DATAGRAM_BYTES_MIN => Sorted::Dropped,
@@ -176,11 +178,7 @@ impl<K: Copy> Sorting<K> {
         let Some(packet) = Protected::read(datagram) else { return Sorted::Dropped };
         let Some(version) = packet.version else { return Sorted::Dropped };
         let from = route.remote;
-        // RFC 9000 §7.2, §14.1
-        let is_first = packet.kind == Kind::Initial
-            && datagram.len() >= DATAGRAM_BYTES_MIN
-            && packet.receiver.as_bytes().len() >= 8;
-        if !is_first || self.handshakes >= HANDSHAKES_OPEN_MAX {
+        if !begins(&packet, datagram) || self.handshakes >= HANDSHAKES_OPEN_MAX {
             return Sorted::Dropped;
         }
         let own = self.steering.draw_id();
@@ -210,22 +208,37 @@ impl<K: Copy> Sorting<K> {
         }))
     }
 
+    /// A packet that would begin a connection, if there might be new ones.
+    fn refused(&mut self, datagram: &[u8], now: Duration) -> Sorted<K> {
+        let refused = Protected::read(datagram).filter(|packet| begins(packet, datagram));
+        match refused.as_ref().and_then(Refused::of) {
+            Some(refused) if self.may_answer(now) => Sorted::Refused(refused),
+            _ => Sorted::Dropped,
+        }
+    }
+
+    /// Whether another answer to nobody's datagram may be sent, which is counted.
+    pub fn may_answer(&mut self, now: Duration) -> bool {
+        let (left, counted) = &mut self.answers;
+        if now >= *counted + Duration::from_secs(1) {
+            (*left, *counted) = (RESETS_PER_SECOND_MAX, now);
+        }
+        let may = *left > 0;
+        *left = left.saturating_sub(1);
+        may
+    }
+
     /// Tells a client that we know nothing of its connection (RFC 9000 §10.3).
     fn reset(&mut self, receiver: &[u8], datagram_bytes: usize, now: Duration) -> Sorted<K> {
         /// The least that looks like a packet, and what a reset has at most.
         const BYTES_MIN: usize = 21;
         const BYTES_MAX: usize = 42;
-        let (left, counted) = &mut self.resets;
-        if now >= *counted + Duration::from_secs(1) {
-            (*left, *counted) = (RESETS_PER_SECOND_MAX, now);
-        }
-        let id = Id::new(receiver);
         // Shorter than what it answers, so that two who know nothing come to an end.
         let bytes = datagram_bytes.saturating_sub(1).min(BYTES_MAX);
-        let (Some(id), true) = (id, bytes >= BYTES_MIN && *left > 0) else {
+        let Some(id) = Id::new(receiver).filter(|_| bytes >= BYTES_MIN && self.may_answer(now))
+        else {
             return Sorted::Dropped;
         };
-        *left -= 1;
         let mut out = random::<BYTES_MAX>().to_vec();
         out.truncate(bytes - 16);
         if let Some(first) = out.first_mut() {
@@ -287,6 +300,13 @@ impl Before {
             Some(_) => false,
         }
     }
+}
+
+/// Whether a packet may begin a connection (RFC 9000 §7.2, §14.1).
+fn begins(packet: &Protected, datagram: &[u8]) -> bool {
+    packet.kind == Kind::Initial
+        && datagram.len() >= DATAGRAM_BYTES_MIN
+        && packet.receiver.as_bytes().len() >= 8
 }
 
 fn random<const N: usize>() -> [u8; N] {
@@ -358,8 +378,23 @@ mod tests {
             let sorted = sorting.sort(client(), &datagram, true, NOW);
             assert!(matches!(sorted, Sorted::Dropped), "{sorted:?}");
         }
+    }
+
+    #[test]
+    fn who_comes_too_late_is_refused_and_not_too_often() {
+        let mut sorting = sorting();
+        let small = initial(V1, &[8; 8], &[], 1199);
+        assert!(matches!(sorting.sort(client(), &small, false, NOW), Sorted::Dropped));
         let datagram = initial(V1, &[8; 8], &[], 1200);
-        assert!(matches!(sorting.sort(client(), &datagram, false, NOW), Sorted::Dropped));
+        let Sorted::Refused(refused) = sorting.sort(client(), &datagram, false, NOW) else {
+            panic!("it is refused");
+        };
+        let (receiver, sender) = (refused.receiver, refused.client);
+        assert_eq!((receiver.as_bytes(), sender.as_bytes()), (&[8; 8][..], &[1, 2, 3][..]));
+        let refused = (0..10_000)
+            .filter(|_| matches!(sorting.sort(client(), &datagram, false, NOW), Sorted::Refused(_)))
+            .count();
+        assert_eq!(refused, RESETS_PER_SECOND_MAX as usize - 1);
     }
 
     #[test]

@@ -214,6 +214,31 @@ fn a_drain_leaves_it_to_clients_to_close() {
 }
 
 #[test]
+fn who_comes_while_a_node_drains_is_refused_at_once() {
+    run(async {
+        let mut world = world(Origin::scripted());
+        let mut client = world.connect().await;
+        let stream = client.ask("GET", "/a", &[], None);
+        let asked = tokio::select! {
+            asked = world.origin.next() => asked,
+            () = client.until(|_| false) => unreachable!("it has no end"),
+        };
+        let address = world.node.address();
+        world.node.node.drain();
+        client.until(|client| client.control().windows(2).any(|pair| pair == [7, 8])).await;
+        let tls = world.authority.client(&["h3"]);
+        let mut late = H3Client::start_early([127, 0, 0, 1], address, tls).await;
+        let began = Instant::now();
+        late.until(|late| late.lost.is_some()).await;
+        let lost = late.lost.unwrap();
+        assert!(lost.contains("refused"), "{lost}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        asked.send(fresh("late"));
+        assert_eq!(client.answer(stream).await.body, b"late");
+    });
+}
+
+#[test]
 fn a_client_that_is_not_done_when_a_drain_ends_is_told_so() {
     run(async {
         let mut world = world(Origin::scripted());

@@ -20,7 +20,7 @@ use freshet_net::quic::steering::Steering;
 use freshet_net::socket::canonical;
 use freshet_net::tls::early::EarlySessions;
 use freshet_quic::parameters::Local;
-use freshet_quic::{Accept, Algorithm, Config, Ecn, Id, Route};
+use freshet_quic::{Accept, Algorithm, Config, Ecn, Id, Refused, Route};
 use freshet_wire::h1::Limits;
 use freshet_wire::h3::limits::BLOCK_FACTOR;
 use freshet_worker::worker::Worker;
@@ -268,6 +268,10 @@ impl Port {
                 let is_lost = !self.shift.borrow().pass(route, datagram);
                 self.worker.stats.quic_dropped.add(u64::from(is_lost));
             }
+            Sorted::Refused(refused) => {
+                self.worker.stats.quic_dropped.increment();
+                self.refuse(route, &refused);
+            }
             Sorted::Dropped => self.worker.stats.quic_dropped.increment(),
         }
     }
@@ -303,7 +307,12 @@ impl Port {
         let open = Open::new(worker);
         let most = snapshot.settings.limits.connections_max;
         if worker.shared.connections.load(Relaxed) > most {
-            return worker.stats.connections_refused.increment();
+            worker.stats.connections_refused.increment();
+            if self.sorting.borrow_mut().may_answer(self.epoch_unix + now) {
+                let Accept { version, receiver, client, .. } = *accept;
+                self.refuse(route, &Refused { version, receiver, client });
+            }
+            return;
         }
         let number = self.last.get() + 1;
         self.last.set(number);
@@ -315,6 +324,18 @@ impl Port {
         let handle = Handle::begin(self, quic, number, ids, open);
         self.connections.borrow_mut().insert(number, Rc::clone(&handle));
         spawn_local(connection::serve(Rc::clone(self), handle));
+    }
+
+    /// Tells a client that there is no connection for it. One that another process is about to take is not: its next
+    /// datagram is for that.
+    fn refuse(&self, route: Route, refused: &Refused) {
+        let shift = self.shift.borrow();
+        if shift.is_ours()
+            && !shift.has_heir()
+            && let Some(answer) = refused.answer(self.tls.crypto_provider())
+        {
+            self.udp.send(route, Ecn::NotEct, &answer, answer.len());
+        }
     }
 
     /// A connection is over.
