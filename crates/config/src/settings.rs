@@ -184,15 +184,7 @@ impl Settings {
             http2: Http2::default(),
             bans: BanSettings::default(),
             limits: limits(document, memory_bytes, &mut wrong),
-            log: Log {
-                access: match text("log.access").as_str() {
-                    "off" | "" => LogTarget::Off,
-                    "stdout" => LogTarget::Stdout,
-                    "stderr" => LogTarget::Stderr,
-                    file => LogTarget::File(file.into()),
-                },
-                format: text("log.format"),
-            },
+            log: Log { access: log_target(document, &mut wrong), format: text("log.format") },
             admin_listen: match text("admin.listen").as_str() {
                 "off" => None,
                 _ => parse_address(document, "admin.listen", &mut wrong),
@@ -301,6 +293,28 @@ impl Settings {
     }
 }
 
+/// Where the access log goes. What is no file in any case, as other servers' words for other places, is refused: a
+/// file of that name would be made wherever the node happens to run.
+fn log_target(document: &Document, wrong: &mut Vec<Mistake>) -> LogTarget {
+    let value = document.value("log.access").text();
+    match value.as_str() {
+        "off" | "" => return LogTarget::Off,
+        "stdout" => return LogTarget::Stdout,
+        "stderr" => return LogTarget::Stderr,
+        _ => {}
+    }
+    let is_word = !value.contains(['/', '.']);
+    if is_word || value.starts_with("syslog:") {
+        let message = format!("log.access is `off`, `stdout`, `stderr` or a file, not `{value}`");
+        let help = match is_word {
+            true => format!("write `./{value}` for a file of that name"),
+            false => "write `stdout`: journald takes it, and passes it on to syslog".to_owned(),
+        };
+        wrong.push(Mistake::error(document.at("log.access"), message).help(help));
+    }
+    LogTarget::File(value.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,6 +349,23 @@ mod tests {
         )
         .unwrap_err();
         assert_eq!(wrong.len(), 6, "{wrong:?}");
+    }
+
+    #[test]
+    fn a_log_goes_to_a_file_or_to_what_is_known() {
+        let target = |value: &str| {
+            let origin = "[[origin]]\nurl = \"http://a\"\n";
+            settings(&format!("{origin}[log]\naccess = \"{value}\"\n")).map(|all| all.log.access)
+        };
+        assert_eq!(target("stdout").unwrap(), LogTarget::Stdout);
+        for file in ["./on", "/var/log/a", "access.log", "logs/access"] {
+            assert_eq!(target(file).unwrap(), LogTarget::File(file.into()));
+        }
+        for word in ["on", "syslog:server=127.0.0.1", "syslog:server=unix:/dev/log", "none"] {
+            let wrong = target(word).unwrap_err();
+            assert!(wrong[0].message.ends_with(&format!("not `{word}`")), "{wrong:?}");
+            assert!(wrong[0].help.is_some(), "{wrong:?}");
+        }
     }
 
     #[test]
