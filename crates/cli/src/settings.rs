@@ -50,7 +50,7 @@ pub(crate) struct SettingsArguments {
     /// The same file without a flag, as `check` has it named.
     #[arg(value_name = "FILE", hide = true, conflicts_with = "config")]
     pub file: Option<PathBuf>,
-    /// Any key of freshet.toml, as cache.grace=10s; repeatable.
+    /// Any key of freshet.toml that is in no list of tables, as cache.grace=10s; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
 }
@@ -155,6 +155,11 @@ impl SettingsArguments {
             if keys::find(path).is_none_or(|key| key.path.contains("[]")) {
                 let known = keys::KEYS.iter().map(|key| key.path);
                 let near = keys::nearest(path, known);
+                if let Some(row) = near.filter(|near| near.contains("[]")) {
+                    bail!(
+                        "--set: `{row}` is in a list of tables, which only a file has: --config FILE"
+                    );
+                }
                 bail!(
                     "--set: there is no key `{path}`{}",
                     near.map(|near| format!(", did you mean `{near}`?")).unwrap_or_default()
@@ -316,4 +321,19 @@ impl std::error::Error for Wrong {}
 
 fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| anyhow!("{} is not UTF-8", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_lists_of_tables_is_said_to() {
+        for key in ["origin.host", "origin[].host"] {
+            let set = vec![format!("{key}=www.example")];
+            let arguments = SettingsArguments { set, ..SettingsArguments::default() };
+            let wrong = arguments.load(&Below::Kept).unwrap_err().to_string();
+            assert!(wrong.ends_with("which only a file has: --config FILE"), "{wrong}");
+        }
+    }
 }
