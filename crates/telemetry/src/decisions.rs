@@ -4,12 +4,15 @@
 //! table in use goes on without noting anything: the note helps a person, the request comes first.
 
 use freshet_base::clock::UnixMillis;
+use freshet_base::units::span;
 use freshet_cache::Key;
 use freshet_http::cache_control::CacheControl;
+use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::reason::Reason;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 /// Resources remembered: enough for somebody who asks while it happens, and a scan of some
 /// microseconds.
@@ -67,9 +70,17 @@ impl Decisions {
     }
 }
 
-/// The field of a response that led to `reason`, where one did. Names in `targeted` stand in the
+/// How far behind a `Date` has to be to be named: less is what answers take on their way.
+const CLOCK_BEHIND_MIN: Duration = Duration::from_secs(5);
+
+/// The field of a response that came at `now` which led to `reason`, where one did. Names in `targeted` stand in the
 /// place of `Cache-Control` (RFC 9213).
-pub fn deciding_field(reason: Reason, response: &Fields, targeted: &[&str]) -> Option<Box<str>> {
+pub fn deciding_field(
+    reason: Reason,
+    response: &Fields,
+    targeted: &[&str],
+    now: UnixMillis,
+) -> Option<Box<str>> {
     let control = || {
         let name = CacheControl::targeted(response, targeted).map(|(_, name)| name);
         line(response, name.unwrap_or("Cache-Control"))
@@ -83,7 +94,8 @@ pub fn deciding_field(reason: Reason, response: &Fields, targeted: &[&str]) -> O
         | Reason::StatusNotCacheable
         | Reason::MethodNotStored => control(),
         Reason::NoFreshness | Reason::StaleOnArrival => {
-            control().or_else(|| line(response, "Expires")).or_else(|| line(response, "Age"))
+            let clock = || old_date(response, now).filter(|_| reason == Reason::StaleOnArrival);
+            clock().or_else(control).or_else(|| line(response, "Expires")).or_else(|| line(response, "Age"))
         }
         Reason::VaryAny => line(response, "Vary"),
         // Its value is somebody's secret.
@@ -92,6 +104,17 @@ pub fn deciding_field(reason: Reason, response: &Fields, targeted: &[&str]) -> O
         Reason::TooLarge => line(response, "Content-Length"),
         _ => None,
     }
+}
+
+/// A `Date` that says more of a response's age than its `Age` does (RFC 9111 §4.2.3): that of a clock that is behind, or of
+/// a cache that keeps to itself how long it had it.
+fn old_date(response: &Fields, now: UnixMillis) -> Option<Box<str>> {
+    let date = date::parse(response.get("date")?)?;
+    let behind = now.since(date);
+    let age_s = response.get_str("age").and_then(|age| age.trim().parse().ok()).unwrap_or(0);
+    let is_it = behind >= CLOCK_BEHIND_MIN && behind > Duration::from_secs(age_s);
+    let field = line(response, "Date").filter(|_| is_it)?;
+    Some(format!("{field}, {} behind this clock", span(behind)).into())
 }
 
 /// A field as `Name: value`, printable and short.
@@ -148,13 +171,23 @@ mod tests {
     fn the_field_that_decided_is_shown_as_it_came() {
         let targeted = ["CDN-Cache-Control"];
         let field = |reason, lines: &[(&str, &str)]| {
-            deciding_field(reason, &lines.iter().copied().collect(), &targeted)
+            let now = date::parse(b"Sun, 29 Nov 2026 02:00:00 GMT").unwrap();
+            deciding_field(reason, &lines.iter().copied().collect(), &targeted, now)
         };
         let both = [("cache-control", "max-age=9"), ("cdn-cache-control", "no-store")];
         assert_eq!(field(Reason::NoStore, &both).as_deref(), Some("CDN-Cache-Control: no-store"));
         assert_eq!(field(Reason::Private, &both[..1]).as_deref(), Some("Cache-Control: max-age=9"));
         assert_eq!(field(Reason::VaryAny, &[("vary", "*")]).as_deref(), Some("Vary: *"));
         assert_eq!(field(Reason::NoFreshness, &[]), None);
+        // Where a clock is behind, that is to be set, and no lifetime is too short.
+        let max_age = ("cache-control", "max-age=600");
+        let stale = |more: &[(&str, &str)]| field(Reason::StaleOnArrival, &[&[max_age], more].concat());
+        let old = ("date", "Sun, 29 Nov 2026 00:00:00 GMT");
+        let says = "Date: Sun, 29 Nov 2026 00:00:00 GMT, 2 h behind this clock";
+        assert_eq!(stale(&[old, ("age", "9")]).as_deref(), Some(says));
+        assert_eq!(stale(&[old, ("age", "7200")]).as_deref(), Some("Cache-Control: max-age=600"));
+        let young = ("date", "Sun, 29 Nov 2026 01:59:58 GMT");
+        assert_eq!(stale(&[young]).as_deref(), Some("Cache-Control: max-age=600"));
         let long = "x".repeat(FIELD_BYTES_MAX + 1);
         assert!(field(Reason::VaryAny, &[("vary", &long)]).unwrap().ends_with('…'));
     }

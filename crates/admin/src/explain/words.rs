@@ -204,6 +204,10 @@ fn cure_of(known: &Known<'_>) -> Option<String> {
         return cure::for_reason(known.preview.reason, status.unwrap_or(200));
     }
     if let Some(entry) = known.not_stored {
+        let field = entry.field.as_deref().unwrap_or_default();
+        if entry.reason == Reason::StaleOnArrival && field.starts_with("Date: ") {
+            return Some("set the origin's clock: by its Date, answers are stale as they come".into());
+        }
         return cure::for_reason(entry.reason, entry.status);
     }
     let (_, reason, _) = known.history.last.as_ref()?;

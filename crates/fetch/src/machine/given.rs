@@ -217,7 +217,7 @@ impl Asked {
             key: Arc::clone(&self.plan.key),
             reason,
             status: head.status,
-            field: deciding_field(reason, &head.fields, &self.freshness().targeted),
+            field: deciding_field(reason, &head.fields, &self.freshness().targeted, self.task.now),
             origin: self.origin.as_deref().unwrap_or("").into(),
             last: self.task.now,
             count: 1,
