@@ -73,7 +73,7 @@ pub(crate) async fn add_ban(
     let text = site.map_or_else(|| input.ban.clone(), |site| site.ban(&input.ban).into_owned());
     let durability = context.node.shared.ban(&text, &settings).map_err(|why| {
         let help = "as {\"ban\": \"req.url ~ ^/news/\"}; there are req.url, req.http.*, obj.status, \
-                    obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep with ==, !=, ~, !~, <, >";
+                    obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep with ==, !=, ~, !~, <, <=, >, >=";
         Problem::bad_request(&why, help)
     })?;
     let durable = durability.reached().await;

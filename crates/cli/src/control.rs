@@ -156,6 +156,11 @@ pub(crate) fn stat(arguments: StatArguments) -> Result<ExitCode> {
 fn figures(stats: &Value, columns: usize) -> String {
     let count = |path: &str| stats.pointer(path).and_then(Value::as_u64).unwrap_or(0);
     let counter = |name: &str| count(&format!("/counters/{name}"));
+    // Nothing was answered in no time: there is no figure yet.
+    let time = |path: &str| match count(path) {
+        0 => "-".to_owned(),
+        us => micros(us),
+    };
     let hits = HitCounts::of(counter);
     let uptime = stats["uptime_s"].as_f64().unwrap_or(0.0);
     let head = format!(
@@ -181,10 +186,10 @@ fn figures(stats: &Value, columns: usize) -> String {
             "first byte",
             format!(
                 "hit p50 {} p99 {}, else p50 {} p99 {}",
-                micros(count("/hit_first_byte/p50_us")),
-                micros(count("/hit_first_byte/p99_us")),
-                micros(count("/miss_first_byte/p50_us")),
-                micros(count("/miss_first_byte/p99_us"))
+                time("/hit_first_byte/p50_us"),
+                time("/hit_first_byte/p99_us"),
+                time("/miss_first_byte/p50_us"),
+                time("/miss_first_byte/p99_us")
             ),
         ),
         (

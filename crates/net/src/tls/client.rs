@@ -113,10 +113,27 @@ pub async fn connect(
     match timeout(limit, handshake::run(&mut *session)).await {
         Ok(Ok(())) => Ok(session.into()),
         Ok(Err(Failure::Tls(rustls::Error::InvalidCertificate(error)))) => {
-            Err(NetError::OriginCertificate { why: error.to_string() })
+            Err(NetError::OriginCertificate { why: why_refused(&error) })
         }
         Ok(Err(failure)) => Err(NetError::OriginHandshake { why: failure.why() }),
         Err(_) => Err(NetError::OriginHandshakeTimeout),
+    }
+}
+
+/// What is wrong with a certificate, for who has to mend it. What most say who made one by themselves has no words in
+/// the library.
+fn why_refused(error: &CertificateError) -> String {
+    let said = match error {
+        CertificateError::Other(other) => other.0.downcast_ref::<webpki::Error>(),
+        _ => None,
+    };
+    match said {
+        Some(webpki::Error::CaUsedAsEndEntity) => {
+            "it signs itself, or is an authority's: name it in `origin.ca`".into()
+        }
+        Some(webpki::Error::UnsupportedCertVersion) => "it is not of version 3 of X.509".into(),
+        Some(other) => other.to_string(),
+        None => error.to_string(),
     }
 }
 

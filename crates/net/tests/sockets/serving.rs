@@ -263,7 +263,11 @@ fn a_server_that_signs_itself_is_believed_where_its_certificate_is_named() {
         handshake(&client, &server, "localhost").await.0.unwrap();
         assert!(refused(handshake(&client, &server, "elsewhere.test").await.0), "wrong name");
         let (other, _) = signed(2100);
-        assert!(refused(handshake(&other, &server, "localhost").await.0), "another's");
+        // What is to be done is said in words.
+        match handshake(&other, &server, "localhost").await.0 {
+            Err(NetError::OriginCertificate { why }) => assert!(why.contains("origin.ca"), "{why}"),
+            _ => panic!("another's"),
+        }
         let (client, server) = signed(2002);
         assert!(refused(handshake(&client, &server, "localhost").await.0), "over");
     });
