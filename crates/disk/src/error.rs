@@ -55,6 +55,12 @@ pub enum DiskError {
     /// It cannot be opened.
     #[error("cannot open it: {0}")]
     DeviceOpen(IoError),
+    /// A file system that should be mounted above it is not.
+    #[error("its file system is not mounted at {at}, as /etc/fstab has it")]
+    DeviceUnmounted {
+        /// Where it should be.
+        at: String,
+    },
     /// Nothing is kept in what is there: a directory, a character device or the like. No waiting helps.
     #[error("it is neither a file nor a block device")]
     DeviceUnfit,

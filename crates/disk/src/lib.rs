@@ -25,6 +25,7 @@
 //! | [`tactic`] | what is let in and kept; `freshet_cache` tries what that would be worth |
 //! | `drive`, `health`, `pace`, `set`, [`budget`] | disks that come and go, placement, endurance |
 //! | `place`, `attached` | what is at the path of a disk, in a simulated world one of its drives |
+//! | `mounts` | whether the file system is there that it should be on |
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(feature = "simulation")]
@@ -49,6 +50,7 @@ mod index;
 mod intake;
 mod journal;
 pub mod limits;
+mod mounts;
 pub mod notes;
 mod pace;
 mod part;

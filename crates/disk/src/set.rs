@@ -10,6 +10,7 @@ use super::geometry::FormatOptions;
 use super::health::Levels;
 use super::intake::Description;
 use super::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
+use super::mounts;
 use super::notes::{Note, Notes};
 use super::place;
 use super::purges::{Mark, Soft, Target};
@@ -110,6 +111,14 @@ impl Disks {
         let is_known = known.is_some() || !blank.is_empty();
         let set = known.unwrap_or_else(|| (Uuid::random(), Uuid::random().0));
         for (spec, device) in blank {
+            if known.is_some() {
+                let store = spec.path.display();
+                tracing::warn!(
+                    %store,
+                    "a store is made beside others that are there: where it is not a new one, \
+                     what it had is not on this file system"
+                );
+            }
             let options =
                 FormatOptions { object_bytes: spec.object_bytes, ..FormatOptions::default() };
             recovery::format(&*device, set, options, now_us() / 1000)
@@ -504,6 +513,9 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
         };
         return Ok(Examined { set, ..Examined::default() });
     }
+    if let Some(error) = unmounted(spec) {
+        return Ok(away(error));
+    }
     let bytes = bytes_to_make(spec.bytes.unwrap_or(0))?;
     let folder = spec.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
@@ -528,6 +540,12 @@ fn has_dropped_out(device: &dyn Device) -> bool {
     device.bytes() == 0 && device.is_block_device()
 }
 
+/// Why a file is not made now: it would be on the file system behind the one it is meant for.
+pub(super) fn unmounted(spec: &DiskSpec) -> Option<DiskError> {
+    let at = mounts::missing(&spec.path).filter(|_| spec.bytes.is_some())?;
+    Some(DiskError::DeviceUnmounted { at: at.display().to_string() })
+}
+
 /// Whether what is there is no place to keep anything in.
 fn is_unfit(error: IoError) -> bool {
     let unfit = [Errno::ISDIR, Errno::NOTBLK].map(|errno| IoError::Failed(errno.raw_os_error()));
@@ -546,6 +564,9 @@ fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
     let device = match (spec.bytes, place::open(&spec.path)) {
         (_, Ok(device)) if device.bytes() > 0 => device,
         (_, Ok(device)) if has_dropped_out(&*device) => return Ok(Found::Away),
+        (Some(_), Ok(_) | Err(IoError::Failed(2))) if unmounted(spec).is_some() => {
+            return Ok(Found::Away);
+        }
         (Some(bytes), Ok(empty)) => {
             drop(empty);
             Box::new(FileDevice::create(&spec.path, bytes_to_make(bytes)?)?)

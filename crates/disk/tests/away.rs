@@ -7,9 +7,12 @@ mod skip;
 use freshet_disk::device::WriteLife;
 use freshet_disk::{Discard, DiskError, DiskSpec, Disks, Seat, Takes, examine};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 const BYTES: u64 = 32 << 20;
+/// Says where a file system should be mounted: the test has started itself where `/etc/fstab` says so.
+const MEANT: &str = "FRESHET_TEST_MEANT_TO_BE_MOUNTED";
 
 fn now_us() -> u64 {
     std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64
@@ -75,4 +78,51 @@ fn what_cannot_be_made_stops_a_node_that_has_nothing_else() {
         assert_eq!(open(vec![wrong.clone(), good.clone()]), Ok(vec!["offline", "healthy"]));
     }
     assert!(!lost.path.exists() && empty.path.metadata().unwrap().len() == 0);
+}
+
+/// Has the test of this name run where `/etc/fstab` wants a file system at `place`.
+fn start_again(name: &str, place: &Path) {
+    let wanted = format!("/dev/none {} ext4 nofail 0 2\n", place.display());
+    let fstab = place.with_extension("fstab");
+    std::fs::write(&fstab, wanted).unwrap();
+    let mount =
+        format!("mount --bind '{}' /etc/fstab || exit 77; exec \"$0\" \"$@\"", fstab.display());
+    let started = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", &mount])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(MEANT, place)
+        .output();
+    let Ok(ended) = started else { return skip::missing("unshare") };
+    let said = String::from_utf8_lossy(&ended.stdout) + String::from_utf8_lossy(&ended.stderr);
+    match ended.status.code() {
+        Some(0) => assert!(said.contains("1 passed"), "{said}"),
+        // The kernel, or whoever started this, has no such name spaces.
+        Some(1 | 77) if !said.contains("test result") => skip::skip(said.trim()),
+        _ => panic!("{said}"),
+    }
+}
+
+#[test]
+fn a_store_is_not_made_behind_the_file_system_it_is_meant_for() {
+    let name = "a_store_is_not_made_behind_the_file_system_it_is_meant_for";
+    let Some(place) = std::env::var_os(MEANT) else {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("mount");
+        std::fs::create_dir(&place).unwrap();
+        return start_again(name, &place);
+    };
+    let place = PathBuf::from(place);
+    let good = spec(&place.with_extension("good"), Some(BYTES));
+    for inner in ["store", "folder/store"] {
+        let lost = spec(&place.join(inner), Some(BYTES));
+        let at = place.display().to_string();
+        assert_eq!(examine(&lost).unwrap().away, Some(DiskError::DeviceUnmounted { at }));
+        assert_eq!(open(vec![lost.clone(), good.clone()]), Ok(vec!["offline", "healthy"]));
+        assert_eq!(open(vec![lost]), Ok(vec!["offline"]));
+    }
+    assert_eq!(place.read_dir().unwrap().count(), 0);
+    // What somebody has put there is used.
+    std::fs::copy(&good.path, place.join("store")).unwrap();
+    assert_eq!(open(vec![spec(&place.join("store"), Some(BYTES))]), Ok(vec!["healthy"]));
 }

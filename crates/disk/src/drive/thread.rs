@@ -14,6 +14,7 @@ use crate::pace::Pace;
 use crate::place;
 use crate::recovery::{self, Opened};
 use crate::renewal::{Renewal, Renewals};
+use crate::set::unmounted;
 use crate::superblock::Superblock;
 use crate::volume::Volume;
 use crate::writer::Writer;
@@ -111,7 +112,10 @@ impl Disk {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn open(&self) -> Result<Opened, DiskError> {
-        let device = place::open(&self.spec.path).map_err(DiskError::DeviceOpen)?;
+        let device = place::open(&self.spec.path).map_err(|error| match error {
+            IoError::Failed(2) => unmounted(&self.spec).unwrap_or(DiskError::DeviceOpen(error)),
+            _ => DiskError::DeviceOpen(error),
+        })?;
         let found = Superblock::read(&*device)?;
         let wanted = self.set.ok_or(DiskError::DeviceLate)?;
         if found.set != wanted {
