@@ -452,6 +452,21 @@ fn a_store_that_cannot_be_used_is_named_with_what_to_do() {
     says(&said, &[&other, "another set", "--force", &newer, "format 9", "starts without it"]);
     assert!(output.status.success(), "{said}");
 
+    // A start goes on without what is not there, and with what is of another length than is asked for.
+    let sized = [(&one, "16MiB"), (&place("no/folder"), "16MiB")];
+    let sized =
+        sized.map(|(path, size)| format!("[[store]]\npath = \"{path}\"\nsize = \"{size}\"\n"));
+    for (size, warns) in [("16MiB", false), ("24MiB", true), ("8MiB", true)] {
+        let stores = sized.concat().replacen("16MiB", size, 1);
+        std::fs::write(&config, format!("[[origin]]\nurl = \"http://127.0.0.1:9\"\n{stores}"))
+            .unwrap();
+        let output = support::run(freshet().arg("check").arg(&config));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        says(&said, &["no/folder", "cannot open it", "starts without it"]);
+        assert_eq!(said.contains("keeps the 16.8 MB"), warns, "{size}: {said}");
+        assert!(output.status.success(), "{said}");
+    }
+
     let damaged = make("damaged");
     let file = std::fs::File::options().write(true).open(&damaged).unwrap();
     for at in [64, (16 << 20) - 4096 + 64] {

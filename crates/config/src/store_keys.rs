@@ -11,7 +11,12 @@ pub(super) const KEYS: &[Key] = &[
         "A file or block device that keeps what is cached over a restart. A file is made if it is \
          not there; a device is used whole.",
     ),
-    key("store[].size", Kind::Text, "", "Length of a file that is made, as `100GB`."),
+    key(
+        "store[].size",
+        Kind::Text,
+        "",
+        "Length of a file that is made, as `100GB`. One that is there keeps its own.",
+    ),
     key(
         "store[].weight",
         Kind::Count { min: 0, max: 1 << 20 },

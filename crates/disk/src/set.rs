@@ -9,7 +9,7 @@ use super::file::{self, FileDevice};
 use super::geometry::FormatOptions;
 use super::health::Levels;
 use super::intake::Description;
-use super::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
+use super::limits::{BLOCK_BYTES, DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
 use super::mounts;
 use super::notes::{Note, Notes};
 use super::place;
@@ -100,6 +100,10 @@ impl Disks {
                     wrong.push(named(spec, error));
                 }
                 _ => known = Some((superblock.set, superblock.secret)),
+            }
+            if let Some(has) = differs(spec, &superblock) {
+                let (store, configured) = (spec.path.display(), spec.bytes);
+                tracing::warn!(%store, has, configured, "the store keeps the size it was made with");
             }
         }
         for (path, error) in wrong {
@@ -474,6 +478,8 @@ pub struct Examined {
     pub file_system: u64,
     /// Bytes that are free there.
     pub free_bytes: u64,
+    /// Bytes of the store that is there, where that is another length than is configured.
+    pub keeps_bytes: Option<u64>,
     /// Why it cannot be opened now. A start goes on without it, and tries again.
     pub away: Option<DiskError>,
 }
@@ -503,15 +509,19 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
         if let Err(error) = rustix::fs::access(&spec.path, Access::WRITE_OK) {
             return Ok(away(failed(error)));
         }
+        let mut keeps_bytes = None;
         let set = match Superblock::read(&device) {
-            Ok(superblock) => Some(superblock.set),
+            Ok(superblock) => {
+                keeps_bytes = differs(spec, &superblock);
+                Some(superblock.set)
+            }
             Err(error @ DiskError::DeviceForeign { .. }) => match contents(&device)? {
                 None => None,
                 Some(_) => return Err(error),
             },
             Err(error) => return Err(error),
         };
-        return Ok(Examined { set, ..Examined::default() });
+        return Ok(Examined { set, keeps_bytes, ..Examined::default() });
     }
     if let Some(error) = unmounted(spec) {
         return Ok(away(error));
@@ -533,6 +543,14 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
 fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
     let is_in_bounds = (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes);
     if is_in_bounds { Ok(bytes) } else { Err(DiskError::ConfigDeviceBytes { bytes }) }
+}
+
+/// The length of a store, where it is another than that of the file that would be made now.
+fn differs(spec: &DiskSpec, superblock: &Superblock) -> Option<u64> {
+    let (wanted, has) = (spec.bytes?, superblock.geometry.device_bytes);
+    // A device is used whole, whatever is said of it.
+    let is_file = || spec.path.metadata().is_ok_and(|found| found.is_file());
+    (wanted & !(BLOCK_BYTES - 1) != has && is_file()).then_some(has)
 }
 
 /// Whether it is a drive that is there by name only.

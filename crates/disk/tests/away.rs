@@ -80,6 +80,18 @@ fn what_cannot_be_made_stops_a_node_that_has_nothing_else() {
     assert!(!lost.path.exists() && empty.path.metadata().unwrap().len() == 0);
 }
 
+#[test]
+fn a_store_of_another_length_than_is_asked_for_keeps_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    assert_eq!(open(vec![spec(&path, Some(BYTES))]), Ok(vec!["healthy"]));
+    let keeps = |bytes| examine(&spec(&path, bytes)).unwrap().keeps_bytes;
+    assert_eq!([keeps(None), keeps(Some(BYTES)), keeps(Some(BYTES + 100))], [None; 3]);
+    assert_eq!([keeps(Some(BYTES / 2)), keeps(Some(BYTES * 2))], [Some(BYTES); 2]);
+    assert_eq!(open(vec![spec(&path, Some(BYTES * 2))]), Ok(vec!["healthy"]));
+    assert_eq!(path.metadata().unwrap().len(), BYTES);
+}
+
 /// Has the test of this name run where `/etc/fstab` wants a file system at `place`.
 fn start_again(name: &str, place: &Path) {
     let wanted = format!("/dev/none {} ext4 nofail 0 2\n", place.display());

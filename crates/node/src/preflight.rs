@@ -391,6 +391,12 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
             found.push(if is_made { away } else { away.help(UNMADE) });
             continue;
         }
+        if let (Some(keeps), Some(asked)) = (examined.keeps_bytes, store.bytes) {
+            let (keeps, asked) = (format_bytes(keeps), format_bytes(asked));
+            let message =
+                format!("store {path} keeps the {keeps} it was made with, and not {asked}");
+            found.push(Mistake::warning(store.place, message).help(RESIZED));
+        }
         let all = wanted.entry(examined.file_system).or_default();
         *all = all.saturating_add(examined.makes_bytes);
         if *all > examined.free_bytes {
@@ -399,6 +405,10 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
         }
     }
 }
+
+/// What to do about a file whose length is not the one that is configured.
+const RESIZED: &str = "`size` is for a file that is made: remove this one while no node uses it, and a start makes \
+                       it anew, empty";
 
 /// What to do about a file that is not there and that nobody gave a length.
 const UNMADE: &str = "give `size`, as `size = \"100GB\"`, and it is made; a node starts without it and tries \
