@@ -322,7 +322,7 @@ async fn list(which: Which) -> Result<ExitCode> {
 
 async fn purge(arguments: Purge) -> Result<ExitCode> {
     let changes = changes(&arguments)?;
-    let Purge { wait: waits, deadline_ms, which, .. } = arguments;
+    let Purge { wait: waits, deadline_ms, which, site, .. } = arguments;
     let link = which.link().await?;
     let (place, outcome) = match waits {
         true => wait(&link, &changes, Duration::from_millis(deadline_ms)).await?,
@@ -330,6 +330,7 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
     };
     let (word, names, code) = match outcome {
         Outcome::Applied => ("applied", Vec::new(), ExitCode::SUCCESS),
+        Outcome::NotMeant => ("no-site", Vec::new(), ExitCode::FAILURE),
         Outcome::Fenced(names) => ("fenced", names, ExitCode::SUCCESS),
         Outcome::Refused(names) => ("refused", names, ExitCode::FAILURE),
         Outcome::Nobody => ("nobody", Vec::new(), ExitCode::FAILURE),
@@ -350,6 +351,10 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         "refused" => format!(
             "not carried out by {names}, which believe their signers only: give --key, one of those"
         ),
+        "no-site" => {
+            let site = site.unwrap_or_default();
+            format!("nothing was there to be purged: no node has a site `{site}`")
+        }
         "nobody" => "the log has it, but no node is in the list that could carry it out".to_owned(),
         "accepted" => "the log has it".to_owned(),
         _ => format!("not carried out yet by {names}"),

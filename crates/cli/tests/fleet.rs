@@ -66,9 +66,12 @@ fn one_command_purges_all_nodes_and_says_when_all_have() {
         assert!(status(node.address, "/object").contains("fwd=uri-miss"));
         assert!(status(node.address, "/object").contains("; hit"));
     }
+    let wrong = run(&mut fleet(&["purge", "--wait", "--all", "--site", "typo"]));
+    let said = String::from_utf8_lossy(&wrong.stdout).into_owned();
+    assert!(!wrong.status.success() && said.contains("no node has a site `typo`"), "{said}");
     let urls: Vec<_> = nodes.iter().map(|node| format!("http://{}/object", node.address)).collect();
     let said = succeed(&mut fleet(&["purge", "--wait", "--json", &urls[0], &urls[1]]));
-    assert!(said.contains("\"outcome\":\"applied\"") && said.contains("\"sequence\":2"), "{said}");
+    assert!(said.contains("\"outcome\":\"applied\"") && said.contains("\"sequence\":3"), "{said}");
     for node in &nodes {
         assert!(status(node.address, "/object").contains("fwd=uri-miss"));
     }

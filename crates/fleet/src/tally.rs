@@ -12,6 +12,8 @@ pub enum Outcome {
     Nobody,
     /// All have carried it out.
     Applied,
+    /// All have, and none has a site that it is about.
+    NotMeant,
     /// All but these have, whose leases are over: they answer from nothing stored.
     Fenced(Vec<String>),
     /// These do not believe whoever has published it, and do nothing.
@@ -24,6 +26,9 @@ pub struct Tally {
     sequence: u64,
     missing: BTreeSet<Arc<str>>,
     refusing: BTreeSet<String>,
+    not_meant: BTreeSet<String>,
+    /// Whether one of them has something that it may be about.
+    is_meant: bool,
     fenced_ms: u64,
     waits_for_nobody: bool,
 }
@@ -40,7 +45,9 @@ impl Tally {
         let fenced_ms = now_ms.saturating_add(lease_ms).saturating_add(lease_ms / 100);
         let missing: BTreeSet<_> = nodes.into_iter().map(Into::into).collect();
         let waits_for_nobody = missing.is_empty();
-        Self { sequence, missing, refusing: BTreeSet::new(), fenced_ms, waits_for_nobody }
+        let (refusing, not_meant) = (BTreeSet::new(), BTreeSet::new());
+        let is_meant = false;
+        Self { sequence, missing, refusing, not_meant, is_meant, fenced_ms, waits_for_nobody }
     }
 
     /// A node does not believe entries of these numbers.
@@ -51,10 +58,18 @@ impl Tally {
         }
     }
 
+    /// Entries of these numbers are about sites that a node does not have: to be told before that it has carried
+    /// them out.
+    pub fn not_meant(&mut self, node: &str, sequences: &[u64]) {
+        if sequences.contains(&self.sequence) {
+            self.not_meant.insert(node.to_owned());
+        }
+    }
+
     /// A node has carried out all up to `sequence`.
     pub fn applied(&mut self, node: &str, sequence: u64) {
-        if sequence >= self.sequence {
-            self.missing.remove(node);
+        if sequence >= self.sequence && self.missing.remove(node) {
+            self.is_meant |= !self.not_meant.contains(node);
         }
     }
 
@@ -66,6 +81,7 @@ impl Tally {
                 Outcome::Refused(self.refusing.iter().cloned().collect())
             }
             true if self.waits_for_nobody => Outcome::Nobody,
+            true if !self.is_meant => Outcome::NotMeant,
             true => Outcome::Applied,
             false if now_ms >= self.fenced_ms => Outcome::Fenced(missing()),
             false => Outcome::Waiting(missing()),
@@ -93,6 +109,20 @@ mod tests {
         tally.applied("a", 7);
         assert_eq!(tally.outcome(2_000), Outcome::Applied);
         assert_eq!(Tally::new(1, [""; 0], 5_000, 0).outcome(0), Outcome::Nobody);
+    }
+
+    #[test]
+    fn what_no_node_has_a_site_for_is_said_to_be_so() {
+        let mut tally = Tally::new(7, ["a", "b"], 5_000, 0);
+        tally.not_meant("a", &[7, 6]);
+        tally.applied("a", 7);
+        let mut other = tally.clone();
+        tally.not_meant("b", &[6]);
+        tally.applied("b", 7);
+        assert_eq!(tally.outcome(10), Outcome::Applied);
+        other.not_meant("b", &[7]);
+        other.applied("b", 8);
+        assert_eq!(other.outcome(10), Outcome::NotMeant);
     }
 
     #[test]

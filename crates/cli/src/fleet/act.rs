@@ -179,6 +179,16 @@ impl Acts for Acting {
         tracing::info!(sequence = place.sequence, objects, "purged by the fleet");
     }
 
+    fn is_meant(&self, changes: &[Change]) -> bool {
+        let snapshot = self.node.snapshot();
+        changes.iter().any(|change| match change {
+            Change::PurgeTag { scope, .. } | Change::PurgeAll { scope, .. } => {
+                snapshot.sites.all().iter().any(|site| is_for(scope, site.name.as_str()))
+            }
+            _ => true,
+        })
+    }
+
     fn fence(&self, fence: Fence) {
         self.set_trust(|trust| trust.fence = fence);
         match fence {

@@ -98,6 +98,7 @@ mod tests {
             standing: None,
             drained: false,
             refused: Vec::new(),
+            not_meant: Vec::new(),
         }
     }
 

@@ -44,6 +44,13 @@ pub trait Acts: Send + Sync + 'static {
     /// says that the log lost what it had accepted.
     fn distrust(&self, place: Place, has_lost: bool);
 
+    /// Whether these changes are about anything that the node may have: not where all are about sites that it
+    /// does not have.
+    fn is_meant(&self, changes: &[Change]) -> bool {
+        let _ = changes;
+        true
+    }
+
     /// How much of what its processors can do the node did since this was asked before, percent.
     fn load_percent(&self) -> Option<u8> {
         None
@@ -218,6 +225,8 @@ struct Following {
     asked: watch::Receiver<Asked>,
     /// Entries that are not believed, the last [`REFUSED_TOLD_MAX`].
     refused: VecDeque<u64>,
+    /// Entries that are about sites of other nodes only, as many.
+    not_meant: VecDeque<u64>,
     /// Whether people were told why the log does not answer, since it last did.
     is_told: bool,
     /// Whether the list of nodes has this one, as far as it was told since the log is as it is.
@@ -272,6 +281,7 @@ impl Following {
             upgrades,
             asked,
             refused: VecDeque::new(),
+            not_meant: VecDeque::new(),
             is_told: false,
             is_listed: false,
         };
@@ -336,9 +346,14 @@ impl Following {
                 Action::Read { from, reading } => self.read(from, reading),
                 Action::Apply { entry, turn } => {
                     // No change is what an entry has whose author is not believed.
-                    if entry.changes.is_empty() {
-                        self.refused.truncate(REFUSED_TOLD_MAX - 1);
-                        self.refused.push_front(entry.place.sequence);
+                    let told = match entry.changes.is_empty() {
+                        true => Some(&mut self.refused),
+                        false if self.acts.is_meant(&entry.changes) => None,
+                        false => Some(&mut self.not_meant),
+                    };
+                    if let Some(told) = told {
+                        told.truncate(REFUSED_TOLD_MAX - 1);
+                        told.push_front(entry.place.sequence);
                     }
                     let _ = self.orders.send(Order { turn, what: What::Entry(entry) });
                 }
@@ -410,6 +425,7 @@ impl Following {
             standing,
             drained,
             refused: self.refused.iter().copied().collect(),
+            not_meant: self.not_meant.iter().copied().collect(),
         };
         let bytes = serde_json::to_vec(&report).unwrap_or_default();
         let subject = self.link.subject(&format!("state.{}", self.settings.node));

@@ -142,6 +142,11 @@ pub struct Report {
     /// [`REFUSED_TOLD_MAX`]: crate::limits::REFUSED_TOLD_MAX
     #[serde(default)]
     pub refused: Vec<u64>,
+    /// The numbers of the entries that are about sites which it does not have, the last [`REFUSED_TOLD_MAX`].
+    ///
+    /// [`REFUSED_TOLD_MAX`]: crate::limits::REFUSED_TOLD_MAX
+    #[serde(default)]
+    pub not_meant: Vec<u64>,
 }
 
 /// A connection.

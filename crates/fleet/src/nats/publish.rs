@@ -178,6 +178,7 @@ pub async fn wait(
             && let Ok(report) = serde_json::from_slice::<Report>(&message.payload)
         {
             tally.refused(&report.node, &report.refused);
+            tally.not_meant(&report.node, &report.not_meant);
             tally.applied(&report.node, report.sequence);
         }
     }
