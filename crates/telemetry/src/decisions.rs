@@ -95,7 +95,10 @@ pub fn deciding_field(
         | Reason::MethodNotStored => control(),
         Reason::NoFreshness | Reason::StaleOnArrival => {
             let clock = || old_date(response, now).filter(|_| reason == Reason::StaleOnArrival);
-            clock().or_else(control).or_else(|| line(response, "Expires")).or_else(|| line(response, "Age"))
+            clock()
+                .or_else(control)
+                .or_else(|| line(response, "Expires"))
+                .or_else(|| line(response, "Age"))
         }
         Reason::VaryAny => line(response, "Vary"),
         // Its value is somebody's secret.
@@ -181,7 +184,8 @@ mod tests {
         assert_eq!(field(Reason::NoFreshness, &[]), None);
         // Where a clock is behind, that is to be set, and no lifetime is too short.
         let max_age = ("cache-control", "max-age=600");
-        let stale = |more: &[(&str, &str)]| field(Reason::StaleOnArrival, &[&[max_age], more].concat());
+        let stale =
+            |more: &[(&str, &str)]| field(Reason::StaleOnArrival, &[&[max_age], more].concat());
         let old = ("date", "Sun, 29 Nov 2026 00:00:00 GMT");
         let says = "Date: Sun, 29 Nov 2026 00:00:00 GMT, 2 h behind this clock";
         assert_eq!(stale(&[old, ("age", "9")]).as_deref(), Some(says));

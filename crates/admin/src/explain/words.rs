@@ -206,7 +206,9 @@ fn cure_of(known: &Known<'_>) -> Option<String> {
     if let Some(entry) = known.not_stored {
         let field = entry.field.as_deref().unwrap_or_default();
         if entry.reason == Reason::StaleOnArrival && field.starts_with("Date: ") {
-            return Some("set the origin's clock: by its Date, answers are stale as they come".into());
+            return Some(
+                "set the origin's clock: by its Date, answers are stale as they come".into(),
+            );
         }
         return cure::for_reason(entry.reason, entry.status);
     }
