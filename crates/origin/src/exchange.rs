@@ -5,12 +5,14 @@ use crate::definition::{HttpVersion, Origin, Terms, Waits};
 use crate::error::OriginError;
 use crate::http2::attempt as http2;
 use crate::http2::attempt::Outcome;
+use crate::places;
 use crate::pool::Pool;
 use crate::raw::RawConnection;
 use crate::request_body::BodyProvider;
 use crate::response_body::OriginBody;
 use crate::stats::Held;
 use crate::upload::{Stopped, Upload, WaitsFor, framing};
+use freshet_base::clock::UnixMillis;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_net::address::PeerAddress;
 use freshet_wire::h1::response::{self, Response};
@@ -112,6 +114,7 @@ pub async fn exchange_within(
     origin.stats.requests.add(1);
     let in_flight = Held::in_flight(origin, terms.party).await;
     let in_flight = in_flight.inspect_err(|error| origin.stats.failed(error))?;
+    origin.health.tries(origin.settings.passive, UnixMillis::now());
     let framing = framing(&request.method, body.as_deref());
     let mut head = Vec::new();
     if origin.settings.proxy_header > 0 {
@@ -128,6 +131,10 @@ pub async fn exchange_within(
             response.body.send_on(upload);
             let base_path = &origin.settings.base_path;
             base_path.in_response(request, &sent.authority, &mut response.head);
+            if origin.hears_own_address() {
+                let own = format!("{}://{}", origin.scheme().as_str(), sent.authority);
+                places::below(&own, &mut response.head.fields);
+            }
             origin.answered();
         }
         Err(error) => origin.failed(error),

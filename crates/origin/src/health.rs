@@ -212,6 +212,18 @@ impl HealthCell {
         }
     }
 
+    /// Notes that a request is about to be sent. Where the time of a suspicion is over and nothing was answered since,
+    /// it is the one that tries: until it has its answer the others find the suspicion renewed. Otherwise all would
+    /// go back to an origin at once that hangs as before.
+    pub fn tries(&self, rule: PassiveRule, now: UnixMillis) {
+        let until = self.suspect_until_ms.load(Relaxed);
+        if until != 0 && until <= now.0 {
+            let renewed = now.plus(rule.suspect_for).0;
+            // Who was later has nothing to renew.
+            let _ = self.suspect_until_ms.compare_exchange(until, renewed, Relaxed, Relaxed);
+        }
+    }
+
     /// Notes an answer.
     pub fn answered(&self, now: UnixMillis) {
         if self.failures.load(Relaxed) != 0 && self.clear_failures() > now.0 {
@@ -347,6 +359,27 @@ mod tests {
         assert_eq!(cell.health(later), Health::Suspect);
         cell.answered(later);
         assert_eq!((cell.health(later), cell.changes()), (Health::Up, 3));
+    }
+
+    #[test]
+    fn one_request_tries_an_origin_that_was_silent_and_the_others_go_past_it_meanwhile() {
+        let (cell, rule) = (HealthCell::default(), PassiveRule::default());
+        let [t0, later, last] = [1_000, 11_000, 21_000].map(UnixMillis);
+        cell.tries(rule, t0);
+        assert_eq!(cell.health(t0), Health::Up);
+        (0..3).for_each(|_| cell.went_unanswered(rule, t0));
+        // Who has nobody else to ask renews nothing.
+        cell.tries(rule, t0);
+        assert_eq!(cell.health(later), Health::Up);
+        cell.tries(rule, later);
+        assert_eq!(cell.health(later), Health::Suspect);
+        // If it hangs, or its client has left, another one tries after as long again.
+        assert_eq!(cell.health(last), Health::Up);
+        cell.tries(rule, last);
+        assert_eq!(cell.health(last), Health::Suspect);
+        cell.answered(last);
+        cell.tries(rule, last);
+        assert_eq!(cell.health(last), Health::Up);
     }
 
     #[test]

@@ -269,6 +269,9 @@ fn siblings_agree_on_the_home_of_a_key_and_each_knows_its_own() {
         let home = home_of(&all);
         assert!(home.iter().all(|one| *one == home[0]), "{home:?}");
         *homes.entry(home[0]).or_default() += 1;
+        // Whoever is well.
+        let known = place.iter().map(|(own, one)| one.home(key).map_or(*own, |other| other.0));
+        assert_eq!(known.collect::<Vec<_>>(), home);
         // One that is away has its keys taken over, by one that all others agree on; no others move.
         let then = home_of(&without);
         assert!(then[0] == then[2] && then[0] != 2, "{then:?}");
@@ -314,11 +317,12 @@ fn one_sibling_is_asked_once_and_then_the_next_group() {
     let scene = Scene::default();
     let keys = || (0..200_u64).map(|number| stable_hash(&number.to_le_bytes()));
     let key = keys().find(|key| director.choose(*key, &[], &scene) == Some(OriginId(2))).unwrap();
+    assert_eq!(director.home(key), Some(OriginId(2)));
     assert_eq!(director.choose(key, &[OriginId(2)], &scene), Some(OriginId(9)));
     let wanted = Wanted { skips_siblings: true, ..key.into() };
     assert_eq!(director.choose(wanted, &[], &scene), Some(OriginId(9)));
     let own = keys().find(|key| director.choose(*key, &[], &scene) == Some(OriginId(9)));
-    assert!(own.is_some(), "it has keys of its own");
+    assert!(own.is_some_and(|key| director.home(key).is_none()), "it has keys of its own");
     let both = scene.with(2, Health::Down).with(3, Health::Down);
     assert!(keys().all(|key| director.choose(key, &[], &both) == Some(OriginId(9))));
 }
