@@ -10,6 +10,7 @@ use freshet_site::shares::loan_of;
 use freshet_store::{Body, BodyError, BodyWriter};
 use freshet_worker::keepers::Passing;
 use freshet_worker::worker::Worker;
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +149,24 @@ impl Flow {
     /// Goes on from where it broke off, with bytes from elsewhere.
     pub(super) fn go_on_from(&mut self, source: OriginBody) {
         self.source = Source::Plain(source);
+    }
+
+    /// The same, but no longer than somebody reads it: an origin may say nothing for long.
+    ///
+    /// # Errors
+    /// [`BodyError::NoReaders`] then, and as [`Flow::run`].
+    pub(super) async fn run_while_read(&mut self) -> Result<(), Broken> {
+        let body = Arc::clone(self.body());
+        tokio::select! {
+            biased;
+            result = self.run() => return result,
+            () = poll_fn(|cx| body.poll_deserted(cx)) => {}
+        }
+        // Who has read all of it is gone before the framing has come to its end.
+        if Some(self.position()) == self.end {
+            return self.run().await;
+        }
+        Err(Broken::Local(BodyError::NoReaders))
     }
 
     /// Moves all there is. Yields now and then so that one fast origin does not starve a worker.

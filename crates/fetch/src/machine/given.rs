@@ -162,7 +162,10 @@ impl Given {
     pub(super) async fn fill(self: Box<Self>) {
         let Self { mut asked, rest, came: (received, stored) } = *self;
         let Some(mut flow) = rest else { return asked.note_body_ended(received, stored) };
-        let result = flow.run().await;
+        let result = match asked.plan.kind {
+            FetchKind::Background => flow.run().await,
+            FetchKind::Miss | FetchKind::Pass => flow.run_while_read().await,
+        };
         let (received, stored) = (flow.received(), flow.position());
         flow.note_ended();
         match result {

@@ -46,6 +46,7 @@ use std::fmt;
 use std::ops::{Bound, Range, RangeBounds};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::task::{Context, Poll};
 
 /// The bytes of one representation. Shared by the index, its writers and its readers.
 pub struct Body {
@@ -278,6 +279,11 @@ impl Body {
     /// Readers that are there now. While there are any, [`Body::clear`] frees nothing.
     pub fn readers(&self) -> usize {
         self.state().reader_count()
+    }
+
+    /// Ready once there were readers and all have left. Whoever asked last is woken for it.
+    pub fn poll_deserted(&self, cx: &Context<'_>) -> Poll<()> {
+        self.state().poll_deserted(cx)
     }
 
     /// The next byte of each reader, in no order.

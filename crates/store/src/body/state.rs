@@ -74,6 +74,8 @@ pub(super) struct Busy {
     failures: Vec<Failure>,
     writer_last: u32,
     on_transit: Option<Box<dyn FnOnce() + Send>>,
+    /// Who is told when the last reader leaves.
+    deserted: Option<Waker>,
 }
 
 /// What a body that is filled or read takes beside itself, with the place of one reader.
@@ -156,7 +158,19 @@ impl State {
         if self.is_transit || self.is_cleared {
             self.wake_writers(after);
         }
+        if self.reader_count() == 0 {
+            after.wakes.extend(self.busy().deserted.take());
+        }
         self.rest(after);
+    }
+
+    /// Ready once all readers have left; who asked last is told.
+    pub(super) fn poll_deserted(&mut self, cx: &Context<'_>) -> Poll<()> {
+        if self.had_reader && self.reader_count() == 0 {
+            return Poll::Ready(());
+        }
+        self.busy().deserted = Some(cx.waker().clone());
+        Poll::Pending
     }
 
     /// Whether the writer may go on. Stores its waker when it may not, or `always`.
