@@ -214,9 +214,11 @@ impl Cache {
         self.settings.disk_bytes
     }
 
-    /// The largest body worth keeping, in bytes.
+    /// The largest body worth keeping, in bytes: what is longer than half of the memory would drive out all else, and
+    /// itself.
     pub fn object_bytes_max(&self) -> u64 {
-        self.settings.object_bytes_max.unwrap_or_else(|| self.arena.limit_bytes() / 4)
+        let limit = self.arena.limit_bytes();
+        self.settings.object_bytes_max.unwrap_or(limit / 4).min(limit / 2)
     }
 
     /// Takes one object out of the index, as one whose body became too large; whether it was

@@ -8,7 +8,8 @@ pub(super) const KEYS: &[Key] = &[
         "cache.object_bytes_max",
         Kind::Text,
         "auto",
-        "Largest object to keep; `auto` is a quarter of memory. Larger ones stream through.",
+        "Largest object to keep in memory, up to half of it; `auto` is a quarter. Larger ones are kept on \
+         disks that take them, and stream through else.",
     ),
     key(
         "cache.objective",

@@ -44,7 +44,10 @@ pub(super) fn for_reason(reason: Reason, status: u16) -> Option<String> {
             "sign a new URL or token; see its [[token]] for what it has to be"
         }
         Reason::ClientBlocked => "see who is blocked with: freshet block",
-        Reason::TooLarge => "raise cache.object_bytes_max",
+        Reason::TooLarge => {
+            "raise cache.object_bytes_max, up to half of memory, or give it a [[store]]: what memory \
+             has no room for is kept there"
+        }
         Reason::NoRoom => "raise memory",
         Reason::RequestNoStore | Reason::MissRequest => {
             "set cache.client_cache_control = false, so that clients cannot do this"

@@ -48,7 +48,9 @@ impl Answered {
             memory.attach(asked.upkeep(None, loan));
         }
         let flow = Flow::new(&asked.worker, source, memory.writer(0, length), length);
-        let mut flow = flow.teed(tee.filter(|_| answer.stream));
+        let tee = tee.filter(|_| answer.stream);
+        let is_kept = tee.is_some();
+        let mut flow = flow.teed(tee);
         let mut is_whole = false;
         if !answer.stream && has_body {
             match flow.ahead(asked.ahead_bytes_max(&answer)).await {
@@ -92,14 +94,14 @@ impl Answered {
                 },
             });
         }
-        let reason = if asked.plan.kind == FetchKind::Pass {
+        let reason = if asked.plan.kind == FetchKind::Pass || is_kept {
             asked.plan.reason
         } else {
             asked.note_not_stored(reason, &answer.head);
             reason
         };
         let is_uncacheable = answer.uncacheable.is_some();
-        let made = Made { id: asked.task.id, freshness: answer.freshness, is_uncacheable };
+        let made = Made { id: asked.task.id, freshness: answer.freshness, is_uncacheable, is_kept };
         let mut head = answer.head;
         let length = match framing {
             Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
@@ -209,6 +211,7 @@ impl Asked {
             id: self.task.id,
             freshness: Freshness::from_policy(self.task.now, Duration::ZERO),
             is_uncacheable: self.task.is_uncacheable,
+            is_kept: false,
         };
         self.reply(Fetched::Page { head, body, length, reason, origin, made: Some(made) });
         Step::Over

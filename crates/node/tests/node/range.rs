@@ -54,6 +54,37 @@ fn a_second_range_asks_only_for_what_is_missing() {
 }
 
 #[test]
+fn a_part_that_has_to_be_fetched_is_no_hit() {
+    run(async {
+        let origin = ranging(30_000, "\"1\"");
+        let node = TestNode::before(&origin);
+        let figures = || {
+            let count = |name| node.count(name);
+            (count("hits"), count("misses"), count("hit_body_bytes"))
+        };
+        for (range, status, came_to) in [
+            ("bytes=0-9999", "fwd=uri-miss; stored", (0, 1, 0)),
+            ("bytes=10000-19999", "fwd=partial; stored", (0, 2, 0)),
+            ("bytes=5000-14999", "hit; ttl=3600", (1, 2, 10_000)),
+            ("bytes=0-", "fwd=partial; stored", (1, 3, 10_000)),
+            ("bytes=0-", "hit; ttl=3600", (2, 3, 40_000)),
+        ] {
+            let answer = get_with(&node, "/a", &[&format!("Range: {range}")]).await;
+            let said = answer.cache().replace("ttl=3599", "ttl=3600");
+            assert!(said.ends_with(status), "{range}: {said}");
+            until(|| figures() == came_to).await;
+        }
+        assert_eq!(origin.count(), 3);
+        // Of what its client has nothing is missing.
+        let part = get_with(&node, "/b", &["Range: bytes=0-9"]).await;
+        let etag = format!("If-None-Match: {}", part.field("etag").unwrap());
+        let answer = get_with(&node, "/b", &[&etag]).await;
+        assert_eq!(answer.status, 304);
+        assert!(answer.cache().contains("hit"), "{}", answer.cache());
+    });
+}
+
+#[test]
 fn a_hole_between_two_held_parts_is_filled_exactly() {
     run(async {
         let origin = ranging(30_000, "\"1\"");

@@ -475,3 +475,33 @@ fn what_ends_while_it_is_written_is_not_found_by_the_next_process() {
         }
     });
 }
+
+#[test]
+fn what_is_too_long_for_memory_is_kept_on_a_disk_and_told_so() {
+    for bound in ["", "[cache]\nobject_bytes_max = \"500MB\"\n"] {
+        run(async {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let store =
+                format!("{bound}[[store]]\npath = \"{}\"\nsize = \"256MiB\"\n", path.display());
+            let whole = pattern(1, 0..12_000_000);
+            let origin = Origin::serve(move |_| fresh(&whole));
+            let setup = Setup { memory: "16MiB", ..Setup::of(&origin).and(&store) };
+            let node = setup.start();
+            let answer = get(&node, "/a").await;
+            assert!(answer.body == pattern(1, 0..12_000_000));
+            assert!(answer.cache().ends_with("fwd=uri-miss; stored"), "{}", answer.cache());
+            // A disk that cannot keep up leaves out what little memory has no room for.
+            loop {
+                let answer = get(&node, "/a").await;
+                assert!(answer.body == pattern(1, 0..12_000_000));
+                if answer.cache().contains("hit") {
+                    break;
+                }
+            }
+            let fetched = origin.count();
+            assert!(get(&node, "/a").await.cache().contains("hit"));
+            assert_eq!(origin.count(), fetched);
+        });
+    }
+}

@@ -364,6 +364,8 @@ pub struct Made {
     pub freshness: Freshness,
     /// Whether it was not to be kept, whatever that would have been good for.
     pub is_uncacheable: bool,
+    /// Whether somebody keeps it besides memory, which has no room for it.
+    pub is_kept: bool,
 }
 
 /// What a response on its way to a client is made from.

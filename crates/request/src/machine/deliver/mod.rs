@@ -95,6 +95,10 @@ impl Machine<'_> {
             head.fields.append(name, value);
         }
         self.add_age(&stored, &found, &mut head);
+        if found.hit && stored.partial && self.lacks_part(&object, &stored.fields) {
+            (found.hit, found.stored) = (false, object.is_indexed());
+            found.reason = Reason::MissPartial;
+        }
         self.add_cache_status(Some((&stored, &found)), found.reason, found.stored, &mut head);
         self.tell_players(&mut head, found.hit || found.collapsed, total);
         let length = total;
@@ -186,6 +190,7 @@ impl Machine<'_> {
                 stats.hits_filling.increment();
             }
             Reason::HitStale | Reason::HitStaleOnError => stats.hits_stale.increment(),
+            Reason::MissPartial => stats.misses.increment(),
             _ => {}
         }
     }
@@ -202,7 +207,8 @@ impl Machine<'_> {
         if self.task.site.semantics.dates_responses {
             super::synth::ensure_date(&mut head, self.task.now);
         }
-        self.add_cache_status(None, reason, false, &mut head);
+        let is_kept = made.is_some_and(|made| made.is_kept);
+        self.add_cache_status(None, reason, is_kept, &mut head);
         let name = &self.task.site.settings.cache.name;
         let version = head.version.max(Version::Http11).number();
         head.fields.append_to_list("Via", format!("{version} {name}").as_bytes());

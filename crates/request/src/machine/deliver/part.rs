@@ -4,6 +4,7 @@ use crate::delivery::ResponseBody;
 use crate::delivery::coded::Coded;
 use crate::machine::{Found, Machine};
 use freshet_base::clock::UnixMillis;
+use freshet_cache::Object;
 use freshet_content::chain::Chain;
 use freshet_fetch::SentPart;
 use freshet_http::conditional::{self, Outcome, Validators};
@@ -123,6 +124,31 @@ impl Machine<'_> {
             Resolved::One(range) => Part::One(range),
             Resolved::Many(ranges) => Part::Many(ranges),
             Resolved::Unsatisfiable => Part::Nothing(416),
+        }
+    }
+
+    /// Whether an origin has to be asked for something of what is wanted of a stored object, of which only other
+    /// parts are here (RFC 9111 §3.4). What is being fetched for others is as good as here.
+    pub(super) fn lacks_part(&self, object: &Object, stored: &Fields) -> bool {
+        let (body, request) = (object.body(), &self.task.request);
+        let Some(total) = body.total().filter(|_| !body.is_complete()) else { return false };
+        let is_elsewhere = body.source().is_some();
+        if is_elsewhere
+            || !self.task.wants_content
+            || self.task.site.semantics.is_strict_with_ranges
+        {
+            return false;
+        }
+        let validators = self.validators(stored);
+        let outcome = conditional::evaluate(&request.fields, &request.method, &validators, 200);
+        let range = request.fields.get("range").and_then(RangeRequest::parse);
+        let lacks = |range: Range<u64>| !body.will_hold(range);
+        match range.map(|range| range.resolve(total)) {
+            _ if outcome != Outcome::Proceed => false,
+            Some(Resolved::One(range)) => lacks(range),
+            Some(Resolved::Many(ranges)) => ranges.into_iter().any(lacks),
+            Some(Resolved::Unsatisfiable) => false,
+            None => lacks(0..total),
         }
     }
 
