@@ -295,7 +295,7 @@ fn who_sends_all_before_it_reads_gets_the_last_response() {
                 // More than buffers of both ends hold.
                 let part = pattern(1 << 20);
                 for _ in 0..20 {
-                    tokio::io::AsyncWriteExt::write_all(&mut client, &part).await.unwrap();
+                    AsyncWriteExt::write_all(&mut client, &part).await.unwrap();
                 }
                 let answer = read_exactly(&mut client, 3, 3).await;
                 drop(client);

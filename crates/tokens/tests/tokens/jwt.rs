@@ -173,7 +173,7 @@ fn a_revoked_token_is_none_beside_one_that_is_good() {
     let jwt =
         Jwt { source: Source { cookie: Some("t".into()), ..parameter("token") }, ..Jwt::default() };
     let file = String::from_utf8(secret.to_vec()).unwrap();
-    let verifier = super::verifier(Scheme::Jwt(jwt), keys("k", &file)).revoking(["old"]);
+    let verifier = verifier(Scheme::Jwt(jwt), keys("k", &file)).revoking(["old"]);
     let token = |id: &str| {
         let claims = format!(r#"{{"jti":"{id}","exp":2147483647}}"#);
         signed(r#"{"alg":"HS256"}"#, &claims, &secret)
