@@ -3,6 +3,7 @@
 use super::document::Document;
 use super::mistake::Mistake;
 use super::origins::{Health, Origin, health_by, upstream};
+use super::settings::Settings;
 use std::collections::BTreeMap;
 
 /// Caches that are asked before the origins are.
@@ -84,6 +85,22 @@ pub(super) fn parents(
     }
 }
 
+/// Warns of nodes of a place that take what another asks of them for its own, in the clear, where its clients come over
+/// TLS: rules and origins that send clients to TLS would send them back to where they are.
+pub fn siblings_not_believed(settings: &Settings) -> Option<Mistake> {
+    let has_tls = settings.listeners.iter().any(|listener| listener.tls);
+    if !has_tls || !settings.forwarded.from.is_empty() {
+        return None;
+    }
+    let sites = settings.served();
+    let siblings = sites.iter().flat_map(|site| &site.parents.siblings);
+    let first = siblings.into_iter().find(|one| one.url.starts_with("http:"))?;
+    let message = "a [[sibling]] is asked in the clear for clients that come over TLS, and takes what it is asked \
+                   for that of a client in the clear";
+    let help = "list the networks of all nodes of the place in forwarded.from, as in cache.peers";
+    Some(Mistake::warning(first.place, message).help(help))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Settings;
@@ -158,5 +175,21 @@ mod tests {
             let wrong = settings(&text).expect_err(&text);
             assert!(wrong.contains(says), "{text}: {wrong}");
         }
+    }
+
+    #[test]
+    fn siblings_are_to_believe_one_another_where_there_is_tls() {
+        let warned = |tls: bool, url: &str, more: &str| {
+            let listen = format!("[[listen]]\naddress = \"127.0.0.1:443\"\ntls = {tls}\n");
+            let sibling = format!("[[sibling]]\nname = \"s\"\nurl = \"{url}\"\n");
+            let origin = "[[origin]]\nname = \"o\"\nurl = \"http://192.0.2.1\"\n";
+            let text = format!("{listen}[cache]\nloop_id = \"s\"\n{sibling}{origin}{more}");
+            let settings = settings(&text).expect("a node starts with it");
+            super::siblings_not_believed(&settings).is_some_and(|mistake| !mistake.is_error())
+        };
+        assert!(warned(true, "http://192.0.2.2", ""));
+        assert!(!warned(false, "http://192.0.2.2", ""));
+        assert!(!warned(true, "https://edge-2.example", ""));
+        assert!(!warned(true, "http://192.0.2.2", "[forwarded]\nfrom = [\"192.0.2.0/24\"]\n"));
     }
 }

@@ -9,10 +9,10 @@ use crate::configured;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::format_bytes;
 use freshet_config::mistake::{Mistake, Place};
-use freshet_config::order;
 use freshet_config::settings::{LogTarget, Settings};
 use freshet_config::stores::Store;
 use freshet_config::values::machine_memory_bytes;
+use freshet_config::{order, parents};
 use freshet_disk::DiskError;
 use freshet_disk::{self as disk, Examined};
 use freshet_net::NetError;
@@ -113,6 +113,7 @@ pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mi
         found.extend(examine_address(&listener.address, listener.place, &is_own));
     }
     found.extend(settings.served().iter().flat_map(|site| order::never_counting(site)));
+    found.extend(parents::siblings_not_believed(settings));
     stores(settings, &mut found);
     lower_memory(settings, &mut found);
     if let LogTarget::File(path) = &settings.log.access
