@@ -4,7 +4,7 @@
 //! `bench/http3/loss` prints the whole table; with every test a part of it is looked at.
 
 use crate::race::{Bottleneck, Race, Sender};
-use freshet_quic::Algorithm;
+use freshet_quic::{Algorithm, Statistics};
 use quinn_proto::congestion::{BbrConfig, CubicConfig, NewRenoConfig};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,6 +96,33 @@ fn what_only_comes_later_is_not_taken_for_lost_for_long() {
             let late = share(&sender, way, 7, 5);
             println!("{name}: {late:.3} beside {in_order:.3} of {way:?}");
             assert!(late > least * in_order, "{name}: {late} beside {in_order} of {way:?}");
+        }
+    }
+}
+
+/// How long it takes until so many bytes have arrived, to 10 ms, and what was counted until then.
+fn takes(sender: &Sender, way: Bottleneck, seed: u64, bytes: u64) -> (Duration, Statistics) {
+    let mut race = Race::new(seed, way);
+    let flow = race.enter(sender);
+    while race.flows[flow].received < bytes {
+        race.run(SECOND / 100);
+        assert!(race.now < 60 * SECOND, "it does not end");
+    }
+    (race.now, race.flows[flow].counted())
+}
+
+#[test]
+fn what_only_comes_later_lets_a_download_begin_as_fast() {
+    for (late, late_ms) in [(10, 5), (10, 20), (100, 20)] {
+        let way = way(4 * RATE, 50, 100, 0);
+        let (in_order, counted) = takes(&CUBIC, way, 1, 5_000_000);
+        println!("{in_order:?} in order: {counted:?}");
+        let way = Bottleneck { late, late_by: Duration::from_millis(late_ms), ..way };
+        for seed in 1..=8 {
+            let (took, counted) = takes(&CUBIC, way, seed, 5_000_000);
+            println!("{took:?} beside {in_order:?} of {way:?}: {counted:?}");
+            assert!(took < in_order * 14 / 10, "{took:?} beside {in_order:?} of {way:?}");
+            assert!(counted.packets_late > 0, "{counted:?} of {way:?}");
         }
     }
 }

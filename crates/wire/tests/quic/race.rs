@@ -6,7 +6,9 @@ use crate::world::{Dice, client_tls, tls};
 use bytes::BytesMut;
 use freshet_quic::packet::{Kind, Protected};
 use freshet_quic::parameters::{Local, Names};
-use freshet_quic::{Accept, Algorithm, Batch, Config, Connection, Ecn, Id, StreamEvent, Version};
+use freshet_quic::{
+    Accept, Algorithm, Batch, Config, Connection, Ecn, Id, Statistics, StreamEvent, Version,
+};
 use quinn_proto::congestion::ControllerFactory;
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::{
@@ -254,6 +256,14 @@ impl Race {
 }
 
 impl Flow {
+    /// What our server has counted; nothing where it is another's.
+    pub(crate) fn counted(&self) -> Statistics {
+        match &self.server {
+            Server::Ours { connection: Some(connection), .. } => connection.statistics(),
+            _ => Statistics::default(),
+        }
+    }
+
     /// When something is to be done without anything arriving.
     fn wakes(&mut self, epoch: Instant) -> Option<Duration> {
         let client = self.client.poll_timeout().map(|at| at.saturating_duration_since(epoch));
