@@ -449,9 +449,16 @@ impl Origin {
 
     /// Host and port for `Host` where a request has none of its own.
     pub fn authority(&self) -> String {
-        if let Some(host) = &self.settings.host_header {
-            return host.clone();
-        }
+        self.settings.host_header.clone().unwrap_or_else(|| self.own_authority())
+    }
+
+    /// Whether it is sent its own address as `Host`, whatever clients name. What it names by that, they do not reach.
+    pub(crate) fn hears_own_address(&self) -> bool {
+        let host = self.settings.host_header.as_ref();
+        host.is_some_and(|host| host.eq_ignore_ascii_case(&self.own_authority()))
+    }
+
+    fn own_authority(&self) -> String {
         let port_default = if self.tls.is_some() { 443 } else { 80 };
         match &self.settings.address {
             OriginAddress::Name { host, port } if *port == port_default => host.clone(),

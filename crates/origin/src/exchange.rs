@@ -5,6 +5,7 @@ use crate::definition::{HttpVersion, Origin, Terms, Waits};
 use crate::error::OriginError;
 use crate::http2::attempt as http2;
 use crate::http2::attempt::Outcome;
+use crate::places;
 use crate::pool::Pool;
 use crate::raw::RawConnection;
 use crate::request_body::BodyProvider;
@@ -130,6 +131,10 @@ pub async fn exchange_within(
             response.body.send_on(upload);
             let base_path = &origin.settings.base_path;
             base_path.in_response(request, &sent.authority, &mut response.head);
+            if origin.hears_own_address() {
+                let own = format!("{}://{}", origin.scheme().as_str(), sent.authority);
+                places::below(&own, &mut response.head.fields);
+            }
             origin.answered();
         }
         Err(error) => origin.failed(error),

@@ -9,22 +9,26 @@ pub(crate) const PLACES: [&str; 2] = ["location", "content-location"];
 /// Has places of the site that was `asked` leave its name out: they are then of whatever port a client came to,
 /// and without it a redirection to `http://host/a` leads clients of `http://host:8080` to another server.
 pub fn of_any_port(asked: &RequestHead, fields: &mut Fields) {
+    below(&format!("{}://{}", asked.scheme.as_str(), asked.authority), fields);
+}
+
+/// Has places at `here`, a scheme and an authority, leave that out.
+pub(crate) fn below(here: &str, fields: &mut Fields) {
     for name in PLACES {
-        let path = fields.get_str(name).and_then(|place| path_at(asked, place)).map(str::to_owned);
+        let path = fields.get_str(name).and_then(|place| path_at(here, place)).map(str::to_owned);
         if let Some(path) = path {
             fields.set(name, path);
         }
     }
 }
 
-/// The path and what follows it of a `place` at the scheme and authority that were `asked`, unless it is elsewhere.
-fn path_at<'a>(asked: &RequestHead, place: &'a str) -> Option<&'a str> {
+/// The path and what follows it of a `place` at the scheme and authority that are `here`, unless it is elsewhere.
+fn path_at<'a>(here: &str, place: &'a str) -> Option<&'a str> {
     let (start, path) = split(place);
-    let here = format!("{}://{}", asked.scheme.as_str(), asked.authority);
     // A path that begins with two slashes would be read as an authority (RFC 3986 §4.2).
     let is_path = path.starts_with('/') && !path.starts_with("//");
     match path {
-        _ if !start.eq_ignore_ascii_case(&here) => None,
+        _ if !start.eq_ignore_ascii_case(here) => None,
         "" => Some("/"),
         _ => Some(path).filter(|_| is_path),
     }

@@ -8,6 +8,7 @@ use freshet_origin::request_body::{BodyFailure, BodyProvider, WholeBody};
 use freshet_origin::{OriginSettings, exchange, pool::Pool};
 use freshet_wire::h1::Framing;
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -361,6 +362,31 @@ async fn host_is_the_requests_the_configured_one_or_the_address() {
         let want = want.map_or_else(|| address.to_string(), Into::into);
         assert!(server.await.unwrap().contains(&format!("Host: {want}\r\n")));
     }
+}
+
+#[tokio::test]
+async fn an_origin_that_hears_its_own_address_leads_clients_by_paths() {
+    let led_to = async |host: fn(SocketAddr) -> String, place: fn(SocketAddr) -> String| {
+        let (address, _server) = serve(move |listener| async move {
+            let at = listener.local_addr().unwrap();
+            let head = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: ";
+            let mut peer = Peer::accept(&listener).await;
+            peer.answer(&format!("{head}{}\r\n\r\n", place(at))).await;
+            peer.closed().await;
+        })
+        .await;
+        let settings = OriginSettings { host_header: Some(host(address)), ..settings(address) };
+        let origin = freshet_origin::Origin::new(settings).unwrap();
+        let pool = Pool::new();
+        let response = get(&pool, &origin).await.unwrap();
+        response.head.fields.get_str("location").unwrap().replace(&address.to_string(), "ORIGIN")
+    };
+    let own = |at: SocketAddr| at.to_string();
+    assert_eq!(led_to(own, |at| format!("http://{at}/login?a")).await, "/login?a");
+    // Another scheme is another server, and a name that somebody chose is one that clients may have.
+    assert_eq!(led_to(own, |at| format!("https://{at}/a")).await, "https://ORIGIN/a");
+    let other = |_| "www.example".to_owned();
+    assert_eq!(led_to(other, |_| "http://www.example/a".into()).await, "http://www.example/a");
 }
 
 #[tokio::test]
