@@ -79,6 +79,23 @@ fn what_a_client_was_let_in_for_is_not_asked_of_nodes_that_would_not_let_this_on
 }
 
 #[test]
+fn maintenance_of_one_node_is_none_of_the_others() {
+    run(async {
+        let origin = Origin::serve(|asked| fresh(asked.target()));
+        let nodes = place_with(&origin, &["a", "b"], "");
+        homed_at(&nodes[1], &nodes[0]).await;
+        for site in nodes[1].node.snapshot().sites.all() {
+            site.maintenance.set(true);
+        }
+        for number in 0..20 {
+            let target = format!("/{number}");
+            assert_eq!(get(&nodes[1], &target).await.status, 503);
+            assert_eq!(get(&nodes[0], &target).await.text(), target);
+        }
+    });
+}
+
+#[test]
 fn fields_are_added_once_and_for_the_client_that_asks() {
     run(async {
         let origin = Origin::serve(|asked| {

@@ -25,11 +25,18 @@ impl Machine<'_> {
     /// Tells a cache that is not let in itself that this is no answer to what its client asks for (RFC 9209 §2.3): it
     /// may have another way.
     pub(super) fn tell_cache_kept_out(&self, head: &mut ResponseHead) {
-        let is_kept_out = matches!(
-            self.task.reason,
-            Reason::CertificateMissing | Reason::CertificateWrong | Reason::HandshakeOfOther
-        );
-        if is_kept_out && self.task.request.fields.contains("cdn-loop") {
+        let Self { task, .. } = self;
+        let is_kept_out = match task.reason {
+            Reason::CertificateMissing | Reason::CertificateWrong | Reason::HandshakeOfOther => {
+                task.request.fields.contains("cdn-loop")
+            }
+            // A node beside this one is not under maintenance if it asks.
+            Reason::Maintenance => {
+                task.site.is_asked_by_sibling(&task.client, &task.request.fields)
+            }
+            _ => false,
+        };
+        if is_kept_out {
             ProxyStatus {
                 proxy: &self.task.site.settings.cache.name,
                 error: Some(ProxyError::HttpRequestDenied),
