@@ -13,7 +13,12 @@ pub(super) const KEYS: &[Key] = &[
         "Most fields of a request; above: 431.",
     ),
     key("limits.target_bytes_max", Kind::Size, "8KiB", "Longest request target; above: 414."),
-    per_site("limits.body_bytes_max", Kind::Size, "1GiB", "Longest request body, 0 for any; above: 413."),
+    per_site(
+        "limits.body_bytes_max",
+        Kind::Size,
+        "1GiB",
+        "Longest request body, 0 for any; above: 413.",
+    ),
     key(
         "limits.request_timeout",
         Kind::Span,

@@ -31,8 +31,11 @@ const POOLS: [(&str, Option<Kind>); 5] = [
     ("sess1", None),
 ];
 
+/// What a counter says of one origin.
+type OfOrigin = fn(&Origin) -> u64;
+
 /// What all origins count together, those included whose policies are gone.
-const OF_ORIGINS: [(&str, fn(&Origin) -> u64); 9] = [
+const OF_ORIGINS: [(&str, OfOrigin); 9] = [
     ("backend_conn", |origin| origin.stats.connects.value()),
     ("backend_reuse", |origin| origin.stats.reuses.value()),
     ("backend_retry", |origin| origin.stats.retries.value()),

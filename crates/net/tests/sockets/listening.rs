@@ -102,7 +102,7 @@ fn take_ipv6_away() -> std::io::Result<()> {
 fn every_address_is_that_of_ipv4_on_a_machine_without_ipv6() {
     let without = std::thread::spawn(|| {
         if let Err(error) = take_ipv6_away() {
-            return crate::skip::skip(&format!("no filter of calls: {error}"));
+            return crate::skip::skip(format!("no filter of calls: {error}"));
         }
         let socket = socket2::Socket::new(socket2::Domain::IPV6, socket2::Type::STREAM, None);
         assert_eq!(socket.unwrap_err().raw_os_error(), Some(libc::EAFNOSUPPORT));
