@@ -205,6 +205,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::ops::Range;
+    use std::slice::from_ref;
 
     const MS: Duration = Duration::from_millis(1);
     const FOREVER: Duration = Duration::from_secs(1 << 20);
@@ -249,12 +250,12 @@ mod tests {
         assert_eq!(came, [(2 * MS, 1), (MS, 1)]);
         // One took nine eighths of a round trip: the next may take ten, whatever overtakes it.
         assert_eq!(known.tolerance(), Tolerance { packets: u64::MAX, eighths: 10 });
-        assert_eq!(acknowledge(&mut known, &[0..11], 50 * MS), []);
-        assert_eq!(acknowledge(&mut known, &[11..12], 55 * MS), [(MS, 1)]);
+        assert_eq!(acknowledge(&mut known, from_ref(&(0..11)), 50 * MS), []);
+        assert_eq!(acknowledge(&mut known, from_ref(&(11..12)), 55 * MS), [(MS, 1)]);
         assert_eq!(known.tolerance().delay(&rtt(40 * MS)), 60 * MS);
         // What never ends is not waited for.
         known.lost(&gone(30..31, 60 * MS), 120 * MS, 5000 * MS);
-        assert_eq!(acknowledge(&mut known, &[30..31], 1060 * MS), [(60 * MS, 1)]);
+        assert_eq!(acknowledge(&mut known, from_ref(&(30..31)), 1060 * MS), [(60 * MS, 1)]);
         assert_eq!(known.tolerance().delay(&rtt(40 * MS)), 80 * MS);
     }
 
@@ -262,7 +263,7 @@ mod tests {
     fn losses_that_are_some_make_it_as_it_was() {
         let mut known = Reordering::default();
         known.lost(&gone(10..11, MS), 40 * MS, 200 * MS);
-        acknowledge(&mut known, &[10..11], 50 * MS);
+        acknowledge(&mut known, from_ref(&(10..11)), 50 * MS);
         let raised = known.tolerance();
         assert_eq!(raised, Tolerance { packets: u64::MAX, eighths: 11 });
         for loss in 1..=u64::from(LOSSES_UNTIL_FORGOTTEN) {
@@ -276,7 +277,7 @@ mod tests {
         }
         assert_eq!(known.tolerance(), Tolerance::FIRST);
         assert!(known.known.is_some());
-        acknowledge(&mut known, &[2000..2001], FOREVER);
+        acknowledge(&mut known, from_ref(&(2000..2001)), FOREVER);
         assert!(known.known.is_none(), "nothing is left to be known");
     }
 
@@ -287,10 +288,10 @@ mod tests {
             let sent = MS * number as u32;
             known.lost(&gone(2 * number..2 * number + 1, sent), sent, FOREVER);
         }
-        let came = acknowledge(&mut known, &[0..20_000], 10_000 * MS);
+        let came = acknowledge(&mut known, from_ref(&(0..20_000)), 10_000 * MS);
         assert_eq!(came.len(), LOST_RUNS_MAX);
         known.lost(&gone(30_000..30_001, MS), MS, 2 * MS);
-        assert_eq!(acknowledge(&mut known, &[30_000..30_001], 2 * MS), []);
+        assert_eq!(acknowledge(&mut known, from_ref(&(30_000..30_001)), 2 * MS), []);
         // One that rests remembers no more than how much the way reorders.
         known.rest();
         assert!(known.tolerance() != Tolerance::FIRST);
