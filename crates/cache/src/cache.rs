@@ -85,8 +85,6 @@ pub struct Cache {
     crowded: AtomicBool,
     /// Whether somebody was told.
     crowded_told: AtomicBool,
-    /// Whether objects that left the index keep their bodies for who holds them.
-    keeps_bodies: AtomicBool,
 }
 
 impl Cache {
@@ -134,7 +132,6 @@ impl Cache {
             refused_room: SharedCounter::default(),
             crowded: AtomicBool::new(false),
             crowded_told: AtomicBool::new(false),
-            keeps_bodies: AtomicBool::new(false),
             settings,
         });
         let weak = Arc::downgrade(&cache);
@@ -165,12 +162,6 @@ impl Cache {
     /// cache does not know what a request may use all the same.
     pub fn fenced_below(&self, now: UnixMillis) -> u64 {
         self.order.fenced_below(now)
-    }
-
-    /// From now on an object that leaves the index keeps its body until nobody holds the object: another process was
-    /// promised it. What is evicted because memory is short does not.
-    pub fn keep_bodies(&self) {
-        self.keeps_bodies.store(true, Relaxed);
     }
 
     /// Whether the fence holds for everything, also for what is yet to come.
@@ -249,9 +240,6 @@ impl Cache {
         }
         self.with_fifo(|fifo| objects.iter().for_each(|object| fifo.remove(object)));
         self.retire_lower(objects);
-        if self.keeps_bodies.load(Relaxed) {
-            return;
-        }
         for object in objects {
             object.release_body(false);
         }

@@ -233,11 +233,6 @@ impl Groups {
         self.first().fence(seq);
     }
 
-    /// See [`Cache::keep_bodies`].
-    pub fn keep_bodies(&self) {
-        self.all.iter().for_each(|cache| cache.keep_bodies());
-    }
-
     /// See [`Cache::trust_until`].
     pub fn trust_until(&self, end: UnixMillis) {
         self.first().trust_until(end);

@@ -384,8 +384,7 @@ impl Node {
         lock(&self.idle).clear();
         if let Some(giving) = self.giving() {
             // What is purged is purged in the process that serves now, and what is still asked here is not to come
-            // from before. What is fetched for that takes the place of what the other is still to be given.
-            self.shared.cache.keep_bodies();
+            // from before.
             self.shared.cache.fence(u64::MAX);
             giving.drains();
             if let Some(disks) = &self.shared.disks {

@@ -48,21 +48,6 @@ fn a_replaced_object_gives_its_memory_back_when_its_readers_have_left() {
 }
 
 #[test]
-fn a_replaced_object_that_was_promised_to_another_keeps_its_body_for_who_holds_it() {
-    let cache = cache(16 * MIB);
-    let old = store(&cache, "/a", 10, 500_000);
-    let before = cache.arena().stats();
-    cache.keep_bodies();
-    let new = miss(get(&cache, "/a", after(20))).0.insert(spec(&cache, head(100), 500_000));
-    assert!(!old.is_indexed() && old.body().held_bytes() >= 500_000);
-    drop(old);
-    assert_eq!(cache.arena().stats().used_bytes, before.used_bytes);
-    // Where memory is short nobody keeps any.
-    cache.reclaim(1);
-    assert!(!new.is_indexed() && new.body().held_bytes() == 0);
-}
-
-#[test]
 fn a_validated_object_that_was_evicted_meanwhile_stays_out() {
     let cache = cache(16 * MIB);
     let object = store(&cache, "/a", 10, 10);
