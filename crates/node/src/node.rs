@@ -383,9 +383,6 @@ impl Node {
         self.draining.store(true, Relaxed);
         lock(&self.idle).clear();
         if let Some(giving) = self.giving() {
-            // What is purged is purged in the process that serves now, and what is still asked here is not to come
-            // from before.
-            self.shared.cache.fence(u64::MAX);
             giving.drains();
             if let Some(disks) = &self.shared.disks {
                 disks.release();

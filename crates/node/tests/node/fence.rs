@@ -5,7 +5,6 @@ use crate::harness::{Setup, TestNode, run};
 use crate::origin::{Origin, fresh, head, response};
 use crate::tiers::numbering;
 use freshet_base::clock::UnixMillis;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -142,37 +141,5 @@ fn trust_ends_by_itself_where_nobody_renews_it() {
         }
         cache.trust_until(now.plus(Duration::from_secs(3600)));
         assert_eq!(get(&node, "/a").await.text(), "2");
-    });
-}
-
-#[test]
-fn a_process_whose_successor_serves_gives_nothing_that_may_have_been_purged_there() {
-    run(async {
-        let origin = numbering();
-        let node = TestNode::before(&origin);
-        let mut clients = [Client::to(&node).await, Client::to(&node).await];
-        for client in &mut clients {
-            assert_eq!(client.get("/a").await.text(), "0");
-        }
-        let (line, _successor) = UnixStream::pair().unwrap();
-        node.node.hand_over(line).unwrap();
-        assert_eq!(clients[0].get("/a").await.text(), "0");
-        // From here on purges are made by the process at the other end.
-        node.node.drain();
-        for (client, fresh) in clients.iter_mut().zip(["1", "2"]) {
-            assert_eq!(client.get("/a").await.text(), fresh);
-        }
-    });
-}
-
-#[test]
-fn a_process_without_successor_serves_to_its_end_what_it_has() {
-    run(async {
-        let origin = numbering();
-        let node = TestNode::before(&origin);
-        let mut client = Client::to(&node).await;
-        assert_eq!(client.get("/a").await.text(), "0");
-        node.node.drain();
-        assert_eq!(client.get("/a").await.text(), "0");
     });
 }
