@@ -96,7 +96,7 @@ fn configure(folder: &Path, authority: &Authority, challenge: &str) {
          directory = \"{}\"\nstate = \"{}\"\nchallenges = [\"{challenge}\"]\n\
          [[listen]]\naddress = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n\
          http3 = false\n[[site]]\nhosts = [\"{NAME}\"]\n[[site.origin]]\nurl = \"http://127.0.0.1:9\"\n\
-         [[site.redirect]]\nto = \"https://{NAME}/new\"\n",
+         [[site.redirect]]\nscheme = \"http\"\nto = \"https://{NAME}/new\"\n",
         authority.directory(),
         folder.join("state").display(),
     );
