@@ -10,6 +10,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
 use freshet_content::heads;
 use freshet_http::coding::{Accepted, Coding};
+use freshet_http::conditional::{Outcome, Validators};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{self, Freshness, Received, Storability, storability};
 use freshet_http::message::{Method, ResponseHead};
@@ -80,6 +81,12 @@ impl Asked {
             // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
             conditional::strip(&mut self.task.request.fields);
             self.plan.stale = None;
+            self.note_closed(self.closing);
+            return Step::Again(self);
+        }
+        if self.confirms_another(&head) {
+            body.discard().await;
+            conditional::strip(&mut self.task.request.fields);
             self.note_closed(self.closing);
             return Step::Again(self);
         }
@@ -185,6 +192,20 @@ impl Asked {
     fn is_from_cache(&self) -> bool {
         let upstreams = &self.task.site.upstreams;
         self.answered.as_ref().is_some_and(|origin| upstreams.is_parent(origin.id))
+    }
+
+    /// Whether a 304 to a client's own condition is about none of what that client has, by its tag.
+    fn confirms_another(&self, head: &ResponseHead) -> bool {
+        let request = &self.task.request;
+        let is_judged = head.status == 304
+            && !self.plan.site.semantics.trusts_any_304
+            && request.fields.contains("if-none-match");
+        let etag = head.fields.get("etag").filter(|_| is_judged);
+        etag.is_some_and(|etag| {
+            let validators = Validators { etag: Some(etag), ..Validators::default() };
+            let outcome = conditional::evaluate(&request.fields, &request.method, &validators, 200);
+            outcome != Outcome::NotModified
+        })
     }
 
     /// Whether an answer that would be kept may be one to the `Range` that was sent along, and to
