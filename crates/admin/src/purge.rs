@@ -124,7 +124,7 @@ pub(crate) async fn purge(
     let place = Place::of(&scope, input.soft, input.sequence.as_deref())?;
     beside(move || {
         let shared = &context.node.shared;
-        place.carry_out(shared, |how| keys.iter().map(|key| shared.purge(key, how)).collect())
+        place.carry_out(shared, |how| shared.purge_each(&keys, how))
     })
     .await?
     .map(Json)
@@ -154,7 +154,7 @@ pub(crate) async fn purge_tag(
     let place = Place::of(&scope, input.soft, input.sequence.as_deref())?;
     beside(move || {
         let (shared, number) = (&context.node.shared, site.tag(input.tag.as_bytes()));
-        place.carry_out(shared, |how| vec![shared.purge_tag(number, how)])
+        place.carry_out(shared, |how| shared.purge_tag(number, how))
     })
     .await?
     .map(Json)
@@ -176,8 +176,8 @@ pub(crate) async fn purge_all(
     beside(move || {
         let shared = &context.node.shared;
         place.carry_out(shared, |how| match site {
-            Some(tag) => vec![shared.purge_tag(tag, how)],
-            None => vec![shared.purge_all(how)],
+            Some(tag) => shared.purge_tag(tag, how),
+            None => shared.purge_all(how),
         })
     })
     .await?
@@ -234,16 +234,14 @@ impl Place {
     fn carry_out(
         self,
         shared: &Shared,
-        purge: impl FnOnce(Purge) -> Vec<freshet_node::Purged>,
+        purge: impl FnOnce(Purge) -> freshet_node::Purged,
     ) -> Result<Purged, Problem> {
         let Self { soft, position } = self;
         let how = if soft { Purge::Soft(UnixMillis::now()) } else { Purge::Hard };
         let begun = Instant::now();
         let carry_out = || {
             let done = purge(how);
-            done.into_iter().fold((0, true), |(objects, is_durable), one| {
-                (objects + one.objects, one.durability.wait() && is_durable)
-            })
+            (done.objects, done.durability.wait())
         };
         let (purged, durable) = match position {
             Some(position) => {

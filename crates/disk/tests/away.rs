@@ -3,34 +3,17 @@
 
 #[path = "../../../tests/skip.rs"]
 mod skip;
+mod support;
 
-use freshet_disk::device::WriteLife;
-use freshet_disk::{Discard, DiskError, DiskSpec, Disks, Seat, Takes, examine};
+use freshet_disk::{DiskError, DiskSpec, Disks, Seat, examine};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use support::{now_us, spec};
 
 const BYTES: u64 = 32 << 20;
 /// Says where a file system should be mounted: the test has started itself where `/etc/fstab` says so.
 const MEANT: &str = "FRESHET_TEST_MEANT_TO_BE_MOUNTED";
-
-fn now_us() -> u64 {
-    std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64
-}
-
-fn spec(path: &Path, bytes: Option<u64>) -> DiskSpec {
-    DiskSpec {
-        path: path.to_owned(),
-        bytes,
-        weight: None,
-        drive_writes: 1000.0,
-        object_bytes: None,
-        keeps: false,
-        discard: Discard::Always,
-        write_life: WriteLife::Long,
-        takes: Takes::default(),
-    }
-}
 
 fn open(specs: Vec<DiskSpec>) -> Result<Vec<&'static str>, DiskError> {
     let seat: Seat = Arc::new(|_: &Path| ());

@@ -1,34 +1,22 @@
 //! Bodies that wait to be written.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod support;
+
 use freshet_disk::budget::Use;
-use freshet_disk::device::WriteLife;
-use freshet_disk::{Description, Discard, DiskSpec, Disks, Seat, Takes, Wish};
+use freshet_disk::{Description, Disks, Seat, Wish};
 use freshet_store::{Arena, Body};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use support::{now_us, spec};
 
 const BODY_BYTES: usize = 24 << 20;
 
-fn now_us() -> u64 {
-    std::time::UNIX_EPOCH.elapsed().unwrap().as_micros() as u64
-}
-
 /// Opens a store in this folder.
 fn open(folder: &Path, seat: &Seat) -> Arc<Disks> {
-    let spec = DiskSpec {
-        path: folder.join("store"),
-        bytes: Some(1 << 30),
-        weight: None,
-        drive_writes: 1000.0,
-        object_bytes: None,
-        keeps: false,
-        discard: Discard::Always,
-        write_life: WriteLife::Long,
-        takes: Takes::default(),
-    };
+    let spec = spec(&folder.join("store"), Some(1 << 30));
     Disks::open(vec![spec], now_us, false, seat).unwrap()
 }
 

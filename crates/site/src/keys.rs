@@ -4,6 +4,7 @@ use crate::sites::SiteRef;
 use freshet_cache::{Key, KeyBuilder, Secret};
 use freshet_channels::without_directives;
 use freshet_http::target;
+use std::borrow::Cow;
 
 /// The key of a resource, by what a request for it says, and by what rules make of its query.
 #[inline]
@@ -13,11 +14,23 @@ pub fn resource<'a>(
     authority: &str,
     target: &str,
 ) -> KeyBuilder<'a> {
-    let rule = site.settings.rules.caching_for(target);
-    let changed = rule.and_then(|rule| rule.query.changed(target));
-    let target = target::key_target(changed.as_deref().unwrap_or(target));
-    let authority = key_authority(authority);
+    let (authority, target) = as_in_key(site, authority, target);
     key.parts([authority.as_bytes(), target.as_bytes()])
+}
+
+/// What the key of a resource has of its authority and target.
+#[inline]
+pub fn as_in_key<'a>(
+    site: &SiteRef,
+    authority: &'a str,
+    target: &'a str,
+) -> (&'a str, Cow<'a, str>) {
+    let rule = site.settings.rules.caching_for(target);
+    let target = match rule.and_then(|rule| rule.query.changed(target)) {
+        Some(changed) => Cow::Owned(target::key_target(&changed).into_owned()),
+        None => target::key_target(target),
+    };
+    (key_authority(authority), target)
 }
 
 /// The part of an authority that tells resources apart: ports that go without saying are left out, whatever the

@@ -36,13 +36,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tokio::task::spawn_local;
 
-/// A fetch ahead that is under way, counted as long as it is.
+/// Something that is under way beside requests, counted as long as it is.
 #[derive(Debug)]
 pub(super) struct Errand(Rc<Cell<u64>>);
 
 impl Errand {
     /// One more, where fewer than `most` are under way.
-    fn begin(under_way: &Rc<Cell<u64>>, most: u64) -> Option<Self> {
+    pub(super) fn begin(under_way: &Rc<Cell<u64>>, most: u64) -> Option<Self> {
         if under_way.get() >= most {
             return None;
         }

@@ -4,6 +4,7 @@
 //! Its home hears of it first, as the others fill themselves from there. An answer waits until all have heard, as far
 //! as that takes no time to speak of: whoever sent the request then finds what it has written, whichever node it asks.
 
+use super::ahead::Errand;
 use super::asked::Asked;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
@@ -12,10 +13,9 @@ use freshet_http::{changed, method};
 use freshet_origin::director::{View as _, stable_hash};
 use freshet_origin::health::Health;
 use freshet_origin::{Origin, OriginId, Terms, Waits, exchange_within};
-use freshet_site::keys::key_of;
+use freshet_site::keys::{as_in_key, key_of};
 use freshet_site::sites::SiteRef;
 use freshet_worker::worker::Worker;
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,15 +63,14 @@ impl Asked {
         let change = |(authority, target): (String, String)| {
             let node = site.node();
             let key = key_of(site, secret, &authority, &target);
-            // As the key has it: they need not know what all names of it are here.
-            let mut parts = key.text().rsplit(|byte| *byte == 0).map(String::from_utf8_lossy);
-            let (target, authority) = (parts.next()?, parts.next()?);
-            let word = changed::word(&node.loop_id, client.scheme, &authority, &target);
+            // They need not know what all names of it are here.
+            let (authority, target) = as_in_key(site, &authority, &target);
+            let word = changed::word(&node.loop_id, client.scheme, authority, &target);
             let home = site.upstreams.home(stable_hash(key.text()));
-            Some(Change { word: Rc::new(word), home })
+            Change { word: Rc::new(word), home }
         };
         let all = method::invalidated(client, head.status, &head.fields);
-        Some(Changes { site: site.clone(), all: all.into_iter().filter_map(change).collect() })
+        Some(Changes { site: site.clone(), all: all.into_iter().map(change).collect() })
     }
 }
 
@@ -115,7 +114,7 @@ fn say(
     sibling: &Arc<Origin>,
     word: &Rc<RequestHead>,
 ) -> Option<oneshot::Receiver<()>> {
-    let Some(place) = Place::take(&worker.words) else {
+    let Some(errand) = Errand::begin(&worker.words, WORDS_MAX) else {
         unheard(worker, sibling, "too many words wait to be heard");
         return None;
     };
@@ -138,7 +137,7 @@ fn say(
             pause *= 2;
         }
         unheard(&worker, &sibling, "it is away");
-        drop(place);
+        drop(errand);
     });
     Some(told)
 }
@@ -171,24 +170,5 @@ fn unheard(worker: &Worker, sibling: &Origin, why: &str) {
     if let Some(held_back) = UNHEARD.admit(UnixMillis::now(), LOG_EVERY) {
         let sibling = sibling.settings.name.as_str();
         tracing::warn!(sibling, held_back, "a sibling may keep what was changed here: {why}");
-    }
-}
-
-/// A place among the words that wait to be heard.
-struct Place(Rc<Cell<u64>>);
-
-impl Place {
-    fn take(words: &Rc<Cell<u64>>) -> Option<Self> {
-        let under_way = words.get();
-        (under_way < WORDS_MAX).then(|| {
-            words.set(under_way + 1);
-            Self(Rc::clone(words))
-        })
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
     }
 }

@@ -1,7 +1,7 @@
 //! Responses that set cookies, and fields that are for caches only.
 
 use crate::client::{Client, get, get_with};
-use crate::harness::{Setup, TestNode, run};
+use crate::harness::{Setup, TestNode, run, store_at};
 use crate::origin::{Origin, response};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn a_stored_cookie_goes_to_nobody_else_once_that_is_taken_back() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let store = store_at(&path, "32MiB");
         let origin = setting(&["Cache-Control: max-age=3600", "ETag: \"x\""]);
         let setup = |how: &str| {
             let cache = format!("[cache]\nset_cookie = \"{how}\"\nname = \"{how}\"\n");
@@ -98,7 +98,7 @@ fn a_cookie_that_is_on_a_disk_goes_to_nobody_else_once_that_is_taken_back() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let store = store_at(&path, "32MiB");
         let origin = setting(&["Cache-Control: max-age=3600"]);
         let setup = |how: &str| {
             Setup::of(&origin).and(&format!("[cache]\nset_cookie = \"{how}\"\n{store}"))

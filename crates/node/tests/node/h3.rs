@@ -4,7 +4,7 @@ use crate::authority::{Authority, secure};
 use crate::client::Client;
 use crate::h3_client::{H3Client, fields_frame, head};
 use crate::harness::{Setup, TestNode, pattern, run, until};
-use crate::origin::{Origin, fresh, response};
+use crate::origin::{Asked, Origin, fresh, response};
 use freshet_net::limits::HANDSHAKES_UNASKED_MAX;
 use freshet_wire::h3::Code;
 use quinn_proto::{AckFrequencyConfig, Dir, TransportConfig, VarInt};
@@ -29,6 +29,14 @@ fn world(origin: Origin) -> World {
 impl World {
     async fn connect(&self) -> H3Client {
         H3Client::connect(self.node.address(), &self.authority).await
+    }
+
+    /// The next request at the origin, while a client goes on.
+    async fn asked_by(&mut self, client: &mut H3Client) -> Asked {
+        tokio::select! {
+            asked = self.origin.next() => asked,
+            () = client.until(|_| false) => unreachable!("it has no end"),
+        }
     }
 }
 
@@ -166,10 +174,7 @@ fn a_drain_lets_requests_finish_and_tells_the_client_to_go() {
         let mut world = world(Origin::scripted());
         let mut client = world.connect().await;
         let stream = client.ask("GET", "/a", &[], None);
-        let asked = tokio::select! {
-            asked = world.origin.next() => asked,
-            () = client.until(|_| false) => unreachable!("it has no end"),
-        };
+        let asked = world.asked_by(&mut client).await;
         world.node.node.drain();
         // GOAWAY is the frame of type 7; settings are before it.
         client.until(|client| client.control().windows(2).any(|pair| pair == [7, 8])).await;
@@ -219,10 +224,7 @@ fn who_comes_while_a_node_drains_is_refused_at_once() {
         let mut world = world(Origin::scripted());
         let mut client = world.connect().await;
         let stream = client.ask("GET", "/a", &[], None);
-        let asked = tokio::select! {
-            asked = world.origin.next() => asked,
-            () = client.until(|_| false) => unreachable!("it has no end"),
-        };
+        let asked = world.asked_by(&mut client).await;
         let address = world.node.address();
         world.node.node.drain();
         client.until(|client| client.control().windows(2).any(|pair| pair == [7, 8])).await;
@@ -244,10 +246,7 @@ fn a_client_that_is_not_done_when_a_drain_ends_is_told_so() {
         let mut world = world(Origin::scripted());
         let mut client = world.connect().await;
         client.ask("GET", "/a", &[], None);
-        let asked = tokio::select! {
-            asked = world.origin.next() => asked,
-            () = client.until(|_| false) => unreachable!("it has no end"),
-        };
+        let asked = world.asked_by(&mut client).await;
         world.node.node.drain();
         client.until(|client| client.control().windows(2).any(|pair| pair == [7, 8])).await;
         assert_eq!(client.lost, None);

@@ -10,7 +10,7 @@ use freshet_node::node::Node;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -172,6 +172,11 @@ impl Drop for TestNode {
         self.node.stop();
         self.node.join();
     }
+}
+
+/// What a configuration says of a store of this size.
+pub(crate) fn store_at(path: &Path, size: &str) -> String {
+    format!("[[store]]\npath = \"{}\"\nsize = \"{size}\"\n", path.display())
 }
 
 /// Bytes that tell their own place: any 8 in a row from a multiple of 8 are that offset and `seed`.

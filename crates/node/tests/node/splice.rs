@@ -1,7 +1,7 @@
 //! Whose bytes a response is made of, where an origin breaks off, or lies, or another one answers.
 
 use crate::client::{Answer, Client, get, get_with};
-use crate::harness::{Setup, TestNode, pattern, run, until};
+use crate::harness::{Setup, TestNode, pattern, run, store_at, until};
 use crate::origin::{Asked, Origin, Reply, Request, head, ranged, response, then_close};
 use crate::vcl::{backend, governed, governed_with};
 use std::ops::Range;
@@ -256,7 +256,7 @@ fn what_a_disk_does_not_give_is_asked_as_the_policy_says() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let store = format!("[[store]]\npath = \"{}\"\nsize = \"16MiB\"\n", path.display());
+        let store = store_at(&path, "16MiB");
         const BYTES: u64 = 3_000_000;
         let one = bystander();
         let whole = pattern(2, 0..BYTES);

@@ -1,7 +1,7 @@
 //! Content on a disk, with little memory before it.
 
 use crate::client::{Answer, Client, get, get_with};
-use crate::harness::{Setup, TestNode, pattern, run, run_within, until};
+use crate::harness::{Setup, TestNode, pattern, run, run_within, store_at, until};
 use crate::origin::{Origin, Request, fresh, head, ranged, response};
 use freshet_cache::{Cache, Object};
 use freshet_store::Standing;
@@ -64,7 +64,7 @@ fn little_memory_before_a_disk_slows_readers_and_fails_none() {
     run_within(Duration::from_secs(180), async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let store = format!("[[store]]\npath = \"{}\"\nsize = \"256MiB\"\n", path.display());
+        let store = store_at(&path, "256MiB");
         let origin = catalogue();
         let setup = Setup { memory: "16MiB", ..Setup::of(&origin).and(&store) };
         let node = Rc::new(setup.start());
@@ -173,7 +173,7 @@ fn what_is_doubted_on_a_disk_is_validated_once_however_often_the_node_restarts()
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let store = store_at(&path, "32MiB");
         let origin = Origin::serve(|asked| {
             let fields = ["ETag: \"1\"", "Cache-Control: max-age=3600"];
             match asked.field("if-none-match") {
@@ -212,7 +212,7 @@ fn what_a_disk_has_is_validated_as_well_while_the_fence_holds_for_everything() {
     run(async {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let store = format!("[[store]]\npath = \"{}\"\nsize = \"32MiB\"\n", path.display());
+        let store = store_at(&path, "32MiB");
         let origin = Origin::serve(|_| fresh(pattern(1, 0..50_000)));
         let node = Setup::of(&origin).and(&store).start();
         assert!(get(&node, "/a").await.cache().contains("stored"));
@@ -345,7 +345,7 @@ fn what_a_validation_said_outlives_the_process() {
             let origin = validated();
             let at = |name: &str| {
                 let path = folder.path().join(name);
-                let store = format!("[[store]]\npath = \"{}\"\nsize = \"48MiB\"\n", path.display());
+                let store = store_at(&path, "48MiB");
                 (path, Setup::of(&origin).and(&store))
             };
             let (path, setup) = at("store");
@@ -419,7 +419,7 @@ fn what_is_over_does_not_come_back_from_a_disk() {
         run(async {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("store");
-            let store = format!("[[store]]\npath = \"{}\"\nsize = \"48MiB\"\n", path.display());
+            let store = store_at(&path, "48MiB");
             let origin = replaced(then);
             let setup = Setup::of(&origin).and(&store);
             let node = stale_on_a_disk(&setup).await;
@@ -448,7 +448,7 @@ fn what_ends_while_it_is_written_is_not_found_by_the_next_process() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| {
             let path = folder.path().join(name);
-            let store = format!("[[store]]\npath = \"{}\"\nsize = \"48MiB\"\n", path.display());
+            let store = store_at(&path, "48MiB");
             (path, store)
         };
         let (path, store) = at("store");

@@ -9,17 +9,15 @@ use std::sync::Arc;
 
 impl Machine<'_> {
     pub(super) async fn purge(&mut self) -> State {
-        let (mut objects, mut is_durable) = (0, true);
-        for key in self.purged_keys() {
-            let purged = self.worker.shared.purge(&key, freshet_cache::Purge::Hard);
-            objects += purged.objects;
-            is_durable &= purged.durability.reached().await;
-        }
+        let keys = self.purged_keys();
+        let keys = keys.iter().map(|key| &**key);
+        let purged = self.worker.shared.purge_each(keys, freshet_cache::Purge::Hard);
+        let is_durable = purged.durability.reached().await;
         self.worker.stats.purges.increment();
         self.task.reason = Reason::Purge;
         let site = self.task.site.clone();
         let policy = &*site.policy;
-        match policy.purge(&mut self.task, objects) {
+        match policy.purge(&mut self.task, purged.objects) {
             Purge::Restart => State::Restart(None),
             // It holds here, but a disk is away, or the process that takes over has not said that
             // it knows: who asked has to be told.

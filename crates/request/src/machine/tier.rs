@@ -11,15 +11,18 @@ impl Machine<'_> {
     /// How long it waits for the fetch of another, where that may wait for this one.
     pub(super) fn circle_patience(&self) -> Option<Duration> {
         let is_in_between = !self.task.site.settings.parents.groups.is_empty();
-        let says_so = || self.task.request.fields.contains("cdn-loop");
-        (is_in_between && says_so()).then_some(CIRCLE_WAIT_MAX)
+        (is_in_between && self.says_it_is_cache()).then_some(CIRCLE_WAIT_MAX)
     }
 
-    /// Whether a cache asks: it says so (RFC 8586), or is known as one.
+    /// Whether who asks says that it is a cache (RFC 8586).
+    fn says_it_is_cache(&self) -> bool {
+        self.task.request.fields.contains("cdn-loop")
+    }
+
+    /// Whether a cache asks: it says so, or is known as one.
     pub(super) fn comes_from_cache(&self) -> bool {
         let Self { task, .. } = self;
-        task.request.fields.contains("cdn-loop")
-            || task.site.is_peer(&task.client, &task.request.fields)
+        self.says_it_is_cache() || task.site.is_peer(&task.client, &task.request.fields)
     }
 
     /// Tells a cache that is not let in itself that this is no answer to what its client asks for (RFC 9209 §2.3): it
@@ -28,7 +31,7 @@ impl Machine<'_> {
         let Self { task, .. } = self;
         let is_kept_out = match task.reason {
             Reason::CertificateMissing | Reason::CertificateWrong | Reason::HandshakeOfOther => {
-                task.request.fields.contains("cdn-loop")
+                self.says_it_is_cache()
             }
             // A node beside this one is not under maintenance if it asks.
             Reason::Maintenance => {

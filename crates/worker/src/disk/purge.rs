@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
 
 /// A purge that was carried out in memory and is being made durable.
+#[derive(Default)]
 #[must_use]
 pub struct Purged {
     /// Objects in memory it met; one where the resource was on a disk only.
@@ -21,6 +22,17 @@ pub struct Purged {
 }
 
 impl Shared {
+    /// Purges resources as [`Shared::purge`] does, as one that goes by several names.
+    pub fn purge_each<'a>(&self, keys: impl IntoIterator<Item = &'a Key>, how: Purge) -> Purged {
+        let mut all = Purged::default();
+        for key in keys {
+            let Purged { objects, durability } = self.purge(key, how);
+            all.objects += objects;
+            all.durability.add(durability);
+        }
+        all
+    }
+
     /// Purges all variants of a resource, in memory and wherever else it is kept.
     pub fn purge(&self, key: &Key, how: Purge) -> Purged {
         let (what, was_kept) = (Purgeable::Key(key), self.keepers.may_have(key));
