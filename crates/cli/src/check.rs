@@ -191,6 +191,9 @@ pub(crate) fn examine(mut settings: Settings, source: &Source, is_offline: bool)
     let running = nodes::running();
     let is_own = |address: &Address| running.iter().any(|node| node.has(address));
     found.extend(preflight::examine(&settings, is_own));
+    let others =
+        running.iter().filter(|node| !node.is_administered_at(settings.admin_listen.as_ref()));
+    found.extend(others.flat_map(|node| node.in_the_way_of(&settings)));
     found.extend(acme::examine(&settings));
     found.extend(traces::examine(&settings));
     found.extend(admin::examine(&settings, is_own));

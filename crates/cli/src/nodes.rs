@@ -3,6 +3,8 @@
 use crate::runtime;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use freshet_config::Settings;
+use freshet_config::mistake::Mistake;
 use freshet_net::address::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, retry_on_intr};
@@ -164,6 +166,25 @@ impl Node {
         let mut all = self.listen.iter().chain(&self.admin);
         all.any(|own| {
             own.parse().is_ok_and(|own: Address| own == *address || is_same_any(&own, address))
+        })
+    }
+
+    /// Whether its admin interface is there: a file with this address is its own.
+    pub(crate) fn is_administered_at(&self, address: Option<&Address>) -> bool {
+        let own: Option<Address> = self.admin.as_ref().and_then(|own| own.parse().ok());
+        own.is_some_and(|own| address.is_some_and(|one| own == *one || is_same_any(&own, one)))
+    }
+
+    /// What it has of what a node of these settings would listen on, unless the two are the same node.
+    pub(crate) fn in_the_way_of<'a>(
+        &'a self,
+        settings: &'a Settings,
+    ) -> impl Iterator<Item = Mistake> + 'a {
+        let taken = settings.listeners.iter().filter(|listener| self.has(&listener.address));
+        taken.map(|listener| {
+            let message = format!("a node listens on {} already", listener.address);
+            let help = format!("that is right if this file is for {}", self.describe());
+            Mistake::warning(listener.place, message).help(help)
         })
     }
 

@@ -20,10 +20,10 @@ pub(crate) struct SettingsArguments {
     /// Policy in VCL; its backends take the place of --origin.
     #[arg(long, value_name = "FILE")]
     pub vcl: Option<PathBuf>,
-    /// Address for HTTP, as :8000, 127.0.0.1:8000 or unix:/path; repeatable.
+    /// Address for HTTP, as :8000, 127.0.0.1:8000 or unix:/path, or `off`; repeatable.
     #[arg(long, value_name = "ADDR")]
     pub listen: Vec<String>,
-    /// Address for HTTPS; repeatable.
+    /// Address for HTTPS, or `off`; repeatable.
     #[arg(long, value_name = "ADDR")]
     pub listen_tls: Vec<String>,
     /// PEM file with a certificate and its chain; repeatable, with --key.
@@ -53,6 +53,13 @@ pub(crate) struct SettingsArguments {
     /// Any key of freshet.toml that is in no list of tables, as cache.grace=10s; repeatable.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+}
+
+/// What takes the place of an address where there is to be none.
+const OFF: &str = "off";
+
+fn is_off(addresses: &[String]) -> bool {
+    addresses.iter().any(|address| address == OFF)
 }
 
 /// The help text of a flag that stands for a key.
@@ -90,7 +97,11 @@ impl SettingsArguments {
             document = document.over(&fleets);
         }
         if document.rows("listen").is_empty() {
-            for row in [&[("address", ":8000")][..], &[("address", ":8443"), ("tls", "true")]] {
+            let usual = [
+                (&self.listen, &[("address", ":8000")][..]),
+                (&self.listen_tls, &[("address", ":8443"), ("tls", "true")]),
+            ];
+            for (_, row) in usual.iter().filter(|(flag, _)| !is_off(flag)) {
                 document.push("listen", row).map_err(|error| anyhow!(error))?;
             }
         }
@@ -106,6 +117,19 @@ impl SettingsArguments {
         Ok(document)
     }
 
+    /// Refuses an `off` that says nothing, or leaves nothing.
+    fn check_off(&self, document: &Document) -> Result<()> {
+        if is_off(&self.listen) && is_off(&self.listen_tls) {
+            bail!("--listen off and --listen-tls off leave nothing to listen on");
+        }
+        for (flag, addresses) in [("--listen", &self.listen), ("--listen-tls", &self.listen_tls)] {
+            if is_off(addresses) && (addresses.len() > 1 || !document.rows("listen").is_empty()) {
+                bail!("{flag} off leaves out the usual address, and here are others");
+            }
+        }
+        Ok(())
+    }
+
     fn add_to(&self, document: &mut Document) -> Result<()> {
         if self.cert.len() != self.key.len() {
             bail!(
@@ -114,6 +138,7 @@ impl SettingsArguments {
                 self.key.len()
             );
         }
+        self.check_off(document)?;
         let refuse = |error: String| anyhow!(error);
         for url in &self.origin {
             document.push("origin", &[("url", url)]).map_err(refuse)?;
@@ -122,7 +147,7 @@ impl SettingsArguments {
             document.set("vcl", text(path)?).map_err(refuse)?;
         }
         for (addresses, tls) in [(&self.listen, "false"), (&self.listen_tls, "true")] {
-            for address in addresses {
+            for address in addresses.iter().filter(|address| *address != OFF) {
                 document.push("listen", &[("address", address), ("tls", tls)]).map_err(refuse)?;
             }
         }
@@ -326,6 +351,7 @@ fn text(path: &Path) -> Result<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use freshet_config::listeners::Listener;
 
     #[test]
     fn what_stands_in_lists_of_tables_is_said_to() {
@@ -334,6 +360,30 @@ mod tests {
             let arguments = SettingsArguments { set, ..SettingsArguments::default() };
             let wrong = arguments.load(&Below::Kept).unwrap_err().to_string();
             assert!(wrong.ends_with("which only a file has: --config FILE"), "{wrong}");
+        }
+    }
+
+    fn listening(listen: &[&str], listen_tls: &[&str]) -> Result<Vec<(String, bool)>> {
+        let [listen, listen_tls] =
+            [listen, listen_tls].map(|all| all.iter().map(|one| one.to_string()).collect());
+        let origin = vec!["http://127.0.0.1:1".to_owned()];
+        let arguments =
+            SettingsArguments { origin, listen, listen_tls, ..SettingsArguments::default() };
+        let (settings, _) = arguments.load(&Below::Kept)?;
+        let of = |listener: &Listener| (listener.address.to_string(), listener.tls);
+        Ok(settings.listeners.iter().map(of).collect())
+    }
+
+    #[test]
+    fn a_usual_address_can_be_left_out() {
+        let [http, https] = [("[::]:8000".to_owned(), false), ("[::]:8443".to_owned(), true)];
+        assert_eq!(listening(&[], &[]).unwrap(), [http.clone(), https.clone()]);
+        assert_eq!(listening(&[], &["off"]).unwrap(), [http]);
+        assert_eq!(listening(&["off"], &[]).unwrap(), [https]);
+        assert_eq!(listening(&[":80"], &["off"]).unwrap(), [("[::]:80".to_owned(), false)]);
+        for (listen, listen_tls) in [(&["off"], &["off"][..]), (&["off"], &["off", ":443"])] {
+            let wrong = listening(listen, listen_tls).unwrap_err().to_string();
+            assert!(wrong.starts_with("--listen"), "{wrong}");
         }
     }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use rustix::process::Signal;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -192,6 +192,13 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         ("[cache]\npurge_from = [\"x\"]\n".to_owned(), 2, "not a network", ""),
     ];
     let file = folder.path().join("freshet.toml");
+    let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let http3 = format!(
+        "[[listen]]\naddress = \"{}\"\ntls = true\nhttp3 = true\n[[certificate]]\ncert = \"{cert}\"\n\
+         key = \"{key}\"\n",
+        datagrams.local_addr().unwrap()
+    );
+    let cases = cases.into_iter().chain([(http3, 2, "there is no HTTP/3", "ss -lunp")]);
     for (text, line, says, cure) in cases {
         // The head has four lines; what a case gives comes behind them.
         let head = "workers = 1\nvcl = \"\"\n[[origin]]\nurl = \"http://127.0.0.1:1\"\n";
@@ -322,7 +329,7 @@ fn a_node_that_runs_is_not_in_the_way_of_its_own_configuration() {
          size = \"64MiB\"\n",
         store.display()
     );
-    fs::write(&file, text).unwrap();
+    fs::write(&file, &text).unwrap();
     let mut serve = freshet();
     serve.arg("serve").arg("--config").arg(&file).env("RUNTIME_DIRECTORY", home.path());
     let mut node = Process::start(&mut serve);
@@ -331,6 +338,16 @@ fn a_node_that_runs_is_not_in_the_way_of_its_own_configuration() {
     check.arg("check").arg(&file).env("RUNTIME_DIRECTORY", home.path());
     let output = run(&mut check);
     assert!(String::from_utf8_lossy(&output.stdout).contains("good\n"), "{output:?}");
+    // For a second one of the same user it may be.
+    let second = home.path().join("second.toml");
+    fs::write(&second, text.replace(&admin.to_string(), "off").replace("/store", "/other"))
+        .unwrap();
+    let mut check = freshet();
+    check.arg("check").arg(&second).env("RUNTIME_DIRECTORY", home.path());
+    let Output { stdout, stderr, status } = run(&mut check);
+    let said = String::from_utf8([stdout, stderr].concat()).unwrap();
+    assert!(status.success() && said.contains("good, 1 warning\n"), "{said}");
+    assert!(said.contains("listens on") && said.contains("if this file is for node"), "{said}");
     // For somebody else's node it is.
     let output = run(freshet().arg("check").arg(&file).env("RUNTIME_DIRECTORY", "/nonexistent"));
     assert!(!output.status.success(), "{output:?}");

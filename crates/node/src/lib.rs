@@ -11,6 +11,7 @@
 //! | what is wrong before anything is taken from the machine | [`preflight`] |
 //! | sites and their policies, of a configuration | [`configured`] |
 //! | what runs on a worker beside connections | `run` |
+//! | what an operator hears without asking | `watch` |
 //! | connections, requests, fetches | `freshet-session`, `freshet-request`, `freshet-fetch` |
 //! | what workers share | `freshet-worker` |
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod node;
 pub mod preflight;
 mod quic_ports;
 mod run;
+mod watch;
 
 // What others use of a node they find here, wherever it is made.
 pub use freshet_channels as channels;

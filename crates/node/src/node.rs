@@ -3,7 +3,7 @@
 use crate::asking::Asking;
 use crate::configured;
 use crate::fixed::Fixed;
-use crate::preflight::{Prepared, no_address, no_log, no_store};
+use crate::preflight::{Prepared, no_address, no_http3, no_log, no_store};
 use crate::quic_ports::{self, Lines};
 use crate::run::{self, Command};
 use freshet_access::certificates::RefusedNames;
@@ -158,7 +158,15 @@ impl Node {
         for (index, ports) in ports.into_iter().enumerate() {
             let (commands, received) = unbounded_channel();
             let (shared, snapshot) = (Arc::clone(&node.shared), node.snapshot());
-            tokio::task::spawn_local(run::run(shared, index, snapshot, ports, received));
+            let certificates = node.certificates.clone();
+            tokio::task::spawn_local(run::run(
+                shared,
+                index,
+                snapshot,
+                ports,
+                certificates,
+                received,
+            ));
             lock(&node.workers).push(Handle { thread: None, commands });
         }
         Ok(node)
@@ -294,7 +302,7 @@ impl Node {
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
                     (Err(error), Http3::Required) => {
-                        return Err(refuse(no_address(&error, listener.place)));
+                        return Err(refuse(no_http3(&error, listener)));
                     }
                     (Err(error), _) => {
                         tracing::warn!(%error, "there is no HTTP/3: the UDP port cannot be had");
@@ -510,7 +518,7 @@ impl Node {
     fn start_worker(&self, index: usize, ports: (Vec<Port>, Vec<QuicPort>)) -> io::Result<Handle> {
         let (commands, received) = unbounded_channel();
         let shared = Arc::clone(&self.shared);
-        let snapshot = self.snapshot();
+        let (snapshot, certificates) = (self.snapshot(), self.certificates.clone());
         let Seat { cpu, .. } = shared.layout.workers[index];
         let (started, outcome) = std::sync::mpsc::sync_channel(1);
         let thread = Builder::new().name(format!("worker-{index}")).spawn(move || {
@@ -522,7 +530,7 @@ impl Node {
                 Err(error) => return drop(started.send(Err(error))),
             };
             let _ = started.send(Ok(()));
-            runtime.block_on(run::run(shared, index, snapshot, ports, received));
+            runtime.block_on(run::run(shared, index, snapshot, ports, certificates, received));
         })?;
         // Who says that the node runs must know that its workers do.
         outcome.recv().map_err(io::Error::other)??;

@@ -8,6 +8,7 @@
 use crate::configured;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::format_bytes;
+use freshet_config::listeners::{Http3, Listener as ListenerSettings};
 use freshet_config::mistake::{Mistake, Place};
 use freshet_config::settings::{LogTarget, Settings};
 use freshet_config::stores::Store;
@@ -18,6 +19,7 @@ use freshet_disk::{self as disk, Examined};
 use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
+use freshet_net::quic::port::UdpPort;
 use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
 use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::ticket_clock::TicketClock;
@@ -111,6 +113,7 @@ pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mi
     let mut found = Vec::new();
     for listener in &settings.listeners {
         found.extend(examine_address(&listener.address, listener.place, &is_own));
+        found.extend(examine_http3(listener, &is_own));
     }
     found.extend(settings.served().iter().flat_map(|site| order::never_counting(site)));
     found.extend(parents::siblings_not_believed(settings));
@@ -134,6 +137,36 @@ pub fn examine_address(
         Err(NetError::LocalBind { kind: io::ErrorKind::AddrInUse, .. }) if is_own(address) => None,
         Err(error) => Some(no_address(&error, place)),
         Ok(()) => None,
+    }
+}
+
+/// What is in the way of HTTP/3: without it a node starts unless it is asked for.
+fn examine_http3(
+    listener: &ListenerSettings,
+    is_own: impl Fn(&Address) -> bool,
+) -> Option<Mistake> {
+    let Address::Tcp(address) = listener.address else { return None };
+    if !listener.tls || listener.http3 == Http3::Off || is_own(&listener.address) {
+        return None;
+    }
+    UdpPort::examine(address).err().map(|error| no_http3(&error, listener))
+}
+
+/// Why a listener has no HTTP/3.
+pub(crate) fn no_http3(error: &NetError, listener: &ListenerSettings) -> Mistake {
+    let message = format!("there is no HTTP/3, as its UDP port cannot be had: {error}");
+    let mistake = match listener.http3 {
+        Http3::Required => Mistake::error(listener.place, message),
+        Http3::Offered | Http3::Off => Mistake::warning(listener.place, message),
+    };
+    match (error, listener.address.port()) {
+        (NetError::LocalBind { kind: io::ErrorKind::AddrInUse, .. }, Some(port)) => {
+            mistake.help(format!(
+                "`ss -lunp sport = :{port}` shows the program that has it; `http3 = false` does \
+                 without"
+            ))
+        }
+        _ => mistake,
     }
 }
 
@@ -329,7 +362,7 @@ fn cure(error: &NetError) -> Option<String> {
 }
 
 /// What is due for a certificate, and what to do, where something is.
-fn renewal(validity: Validity, now_s: i64) -> Option<(String, &'static str)> {
+pub(crate) fn renewal(validity: Validity, now_s: i64) -> Option<(String, &'static str)> {
     let days = |seconds: i64| match seconds / 86_400 {
         0 => "less than a day".to_owned(),
         1 => "1 day".to_owned(),

@@ -1,5 +1,7 @@
 //! A worker at work: what runs beside its connections, and what it is told.
 
+use crate::watch;
+use freshet_net::tls::certificate::CertificateStore;
 use freshet_origin::Origin;
 use freshet_origin::health::Transition;
 use freshet_origin::probe::{self, ProbeFailure, Probed};
@@ -35,6 +37,7 @@ pub(crate) async fn run(
     index: usize,
     snapshot: Snapshot,
     (ports, quic): (Vec<Port>, Vec<QuicPort>),
+    certificates: Option<Arc<CertificateStore>>,
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
     let worker = Worker::new(shared, index, snapshot);
@@ -46,6 +49,7 @@ pub(crate) async fn run(
     }
     spawn_local(tick(Rc::clone(&worker), index == 0));
     if index == 0 {
+        spawn_local(watch::run(Rc::clone(&worker), certificates));
         spawn_local(bans::lurk(Rc::clone(&worker)));
         spawn_local(expiry::run(Rc::clone(&worker)));
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::HashSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Stdio;
 
 #[test]
@@ -233,6 +233,23 @@ fn the_curve_says_what_other_capacities_would_hit() {
     assert_eq!(body("/v1/config")["cache"]["objective"], "requests");
     assert_eq!(status(&node.ask_admin("/v1/curve?capacity=x", &fields)), "400");
     assert_eq!(status(&node.ask_admin("/v1/curve", "")), "401");
+}
+
+#[test]
+fn a_limit_that_bites_is_logged_with_its_key() {
+    let more = ["--set", "limits.connections_max=1"];
+    let mut node = Node::with(Origin::start(), &more);
+    let held = TcpStream::connect(node.clients).unwrap();
+    for _ in 0..3 {
+        // Closed at once.
+        let mut refused = TcpStream::connect(node.clients).unwrap();
+        assert!(matches!(refused.read(&mut [0; 16]), Ok(0) | Err(_)));
+    }
+    let bites = |line: &str| line.contains("limits.connections_max").then(|| line.to_owned());
+    let line = node.process.wait_for(bites);
+    let wanted = ["WARN", "connections were refused", "cure="];
+    assert!(wanted.iter().all(|word| line.contains(*word)), "{line}");
+    drop(held);
 }
 
 #[test]

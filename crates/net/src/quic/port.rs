@@ -58,13 +58,23 @@ impl UdpPort {
             let bound = network.bind(address).and_then(Self::simulated);
             return bound.map_err(|error| NetError::bind(&Address::Tcp(address), &error));
         }
-        let bound = open(address).or_else(|error| {
-            let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-            let no_v6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
-            if no_v6 && address.ip().is_unspecified() { open(any_v4) } else { Err(error) }
-        });
-        let failed = |error: &io::Error| NetError::bind(&Address::Tcp(address), error);
-        bound.and_then(Self::of).map_err(|error| failed(&error))
+        let bound = where_it_may(open, address).and_then(Self::of);
+        bound.map_err(|error| NetError::bind(&Address::Tcp(address), &error))
+    }
+
+    /// Whether [`UdpPort::bind`] would have this address, which stays free: a check says so before a start does.
+    ///
+    /// # Errors
+    /// [`NetError::LocalBind`].
+    pub fn examine(address: SocketAddr) -> Result<(), NetError> {
+        // In a simulated world addresses are nobody else's.
+        #[cfg(feature = "simulation")]
+        if Network::current().is_some() {
+            return Ok(());
+        }
+        let claim = |address: SocketAddr| datagram_socket(address)?.bind(&address.into());
+        let claimed = if address.port() == 0 { Ok(()) } else { where_it_may(claim, address) };
+        claimed.map_err(|error| NetError::bind(&Address::Tcp(address), &error))
     }
 
     /// A port that another process has bound.
@@ -253,14 +263,32 @@ impl AsFd for UdpPort {
 const EIO: i32 = libc::EIO;
 const EINVAL: i32 = libc::EINVAL;
 
+/// Does something at an address: where `[::]` is wanted of a machine without IPv6, at `0.0.0.0`.
+fn where_it_may<T>(
+    what: impl Fn(SocketAddr) -> io::Result<T>,
+    address: SocketAddr,
+) -> io::Result<T> {
+    what(address).or_else(|error| {
+        let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
+        let no_v6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
+        if no_v6 && address.ip().is_unspecified() { what(any_v4) } else { Err(error) }
+    })
+}
+
 fn open(address: SocketAddr) -> io::Result<Socket> {
+    let socket = datagram_socket(address)?;
+    socket.set_reuse_port(true)?;
+    prepare(&socket, address)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+/// A socket for clients of IPv4 too where it is one of IPv6.
+fn datagram_socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    socket.set_reuse_port(true)?;
-    prepare(&socket, address)?;
-    socket.bind(&address.into())?;
     Ok(socket)
 }
 
