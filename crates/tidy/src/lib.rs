@@ -15,7 +15,7 @@
 mod rust;
 mod tree;
 
-pub use rust::{code_of, product_lines};
+pub use rust::{code_of, product, product_lines};
 pub use tree::{SourceFile, crates, files, root};
 
 /// Fails with the list of offending places, or does nothing when there are none.

@@ -2,14 +2,27 @@
 
 use crate::SourceFile;
 
-/// The lines of a Rust file that end up in the product: everything before the trailing
-/// `#[cfg(test)]` module, and nothing of files that are tests, benches or examples.
+/// The lines of a Rust file that end up in the product: everything before its module of tests, and nothing of
+/// files that are tests, benches or examples.
 pub fn product_lines(file: &SourceFile) -> impl Iterator<Item = (usize, &str)> {
     let is_product = file.has_extension("rs")
         && file.path.contains("/src/")
         && !matches!(file.name(), "tests.rs" | "test.rs")
         && !file.path.contains("/src/tests/");
-    file.lines().take_while(move |(_, line)| is_product && line.trim() != "#[cfg(test)]")
+    let count = if is_product { product(&file.text).lines().count() } else { 0 };
+    file.lines().take(count)
+}
+
+/// A file's text before its module of tests. One that is in a file of its own may stand anywhere.
+#[must_use]
+pub fn product(text: &str) -> &str {
+    const TESTS: &str = "\n#[cfg(test)]\n";
+    let is_module = |at: &usize| {
+        let item = text[at + TESTS.len()..].lines().find(|line| !line.starts_with("#["));
+        item.is_some_and(|line| line.starts_with("mod ") && line.contains('{'))
+    };
+    let at = text.match_indices(TESTS).map(|(at, _)| at).find(is_module);
+    at.map_or(text, |at| &text[..=at])
 }
 
 /// The code of one line: what is left without line comments and without what stands in quotes.
@@ -52,8 +65,12 @@ mod tests {
 
     #[test]
     fn the_trailing_test_module_is_not_product() {
-        let text = "fn a() {}\n#[cfg(test)]\nmod tests {}\n".to_owned();
-        let file = SourceFile { path: "crates/x/src/a.rs".to_owned(), text };
-        assert_eq!(product_lines(&file).collect::<Vec<_>>(), [(1, "fn a() {}")]);
+        let file =
+            |text: &str| SourceFile { path: "crates/x/src/a.rs".to_owned(), text: text.to_owned() };
+        let lines = |text: &str| product_lines(&file(text)).count();
+        assert_eq!(lines("fn a() {}\n#[cfg(test)]\nmod tests {\n}\n"), 1);
+        // What stands behind a module in another file, or an item for tests, is.
+        assert_eq!(lines("fn a() {}\n#[cfg(test)]\nmod tests;\nfn b() {}\n"), 4);
+        assert_eq!(lines("fn a() {}\n#[cfg(test)]\nfn c() {}\nfn b() {}\n"), 4);
     }
 }

@@ -5,9 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders that hold what tools made, not what people wrote.
-const SKIPPED_FOLDERS: [&str; 6] =
-    [".git", ".cache", "target", "node_modules", "corpus", "crashes"];
+/// What holds what tools made, not what people wrote: folders, and `.git` as a file in a second working tree.
+const SKIPPED: [&str; 6] = [".git", ".cache", "target", "node_modules", "corpus", "crashes"];
 
 /// Files longer than this are data (locks, fixtures), not something a person reads: 1 MiB.
 const TEXT_BYTES_MAX: u64 = 1 << 20;
@@ -98,7 +97,10 @@ fn walk(folder: &Path, prefix: &str, found: &mut Vec<SourceFile>) {
         let path = if prefix.is_empty() { name.clone() } else { format!("{prefix}/{name}") };
         // Symbolic links are not followed: what they point at is either listed anyway or not ours.
         let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_dir() && !SKIPPED_FOLDERS.contains(&name.as_str()) {
+        if SKIPPED.contains(&name.as_str()) {
+            continue;
+        }
+        if kind.is_dir() {
             walk(&entry.path(), &path, found);
         } else if kind.is_file() && entry.metadata().is_ok_and(|data| data.len() <= TEXT_BYTES_MAX)
         {

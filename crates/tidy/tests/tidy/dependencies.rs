@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-use freshet_tidy::{crates, expect_none, root};
+use freshet_tidy::{SourceFile, crates, expect_none, files, root};
 
 use crate::layers;
 
@@ -32,14 +32,19 @@ fn listed(heading_word: &str) -> BTreeSet<String> {
     names
 }
 
-/// Direct dependencies on other people's crates, from the workspace table and all the manifests.
+const SECTIONS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
+
+/// Libraries that are called otherwise than their packages.
+const CALLED: [(&str, &str); 2] = [("md-5", "md5"), ("rustls-webpki", "webpki")];
+
+/// All that the manifests of the crates name.
+fn named() -> BTreeSet<String> {
+    crates().into_iter().flat_map(|room| layers::dependencies(&room, &SECTIONS)).collect()
+}
+
+/// Direct dependencies on other people's crates.
 fn direct() -> BTreeSet<String> {
-    let workspace: toml::Table = read("Cargo.toml").parse().expect("Cargo.toml is TOML");
-    let table = workspace["workspace"]["dependencies"].as_table().expect("it is a table");
-    let sections = ["dependencies", "dev-dependencies", "build-dependencies"];
-    let in_rooms = crates().into_iter().flat_map(|room| layers::dependencies(&room, &sections));
-    let names: BTreeSet<String> = table.keys().cloned().chain(in_rooms).collect();
-    names.into_iter().filter(|name| !name.starts_with("freshet-")).collect()
+    named().into_iter().filter(|name| !name.starts_with("freshet-")).collect()
 }
 
 fn compare(direct: &BTreeSet<String>, listed: &BTreeSet<String>, section: &str) {
@@ -59,6 +64,52 @@ fn compare(direct: &BTreeSet<String>, listed: &BTreeSet<String>, section: &str) 
 #[test]
 fn every_crate_we_depend_on_is_written_down() {
     compare(&direct(), &listed("Crates"), "Crates");
+}
+
+#[test]
+fn what_the_workspace_has_a_version_for_is_in_a_manifest() {
+    let workspace: toml::Table = read("Cargo.toml").parse().expect("Cargo.toml is TOML");
+    let table = workspace["workspace"]["dependencies"].as_table().expect("it is a table");
+    let named = named();
+    let places: Vec<_> = table.keys().filter(|name| !named.contains(*name)).cloned().collect();
+    expect_none(&places, "a dependency of the workspace that no crate has", "Take it out.");
+}
+
+#[test]
+fn what_a_manifest_names_its_crate_uses() {
+    let all = files();
+    let rust = |file: &&SourceFile| file.has_extension("rs");
+    let mut places = Vec::new();
+    for room in crates() {
+        let own = format!("crates/{room}/");
+        let mut text = String::new();
+        for file in all.iter().filter(rust).filter(|file| file.path.starts_with(&own)) {
+            text.push_str(&file.text);
+        }
+        // Files that it takes from elsewhere.
+        for path in
+            text.clone().split("#[path = \"").skip(1).filter_map(|rest| rest.split('"').next())
+        {
+            let name = path.rsplit('/').next().unwrap_or(path);
+            all.iter()
+                .filter(|file| file.name() == name)
+                .for_each(|file| text.push_str(&file.text));
+        }
+        let is_used = |name: &String| {
+            let called = CALLED.iter().find(|(package, _)| package == name);
+            let called =
+                called.map_or_else(|| name.replace('-', "_"), |(_, called)| (*called).into());
+            text.contains(&called)
+        };
+        let names = layers::dependencies(&room, &SECTIONS);
+        let unused = names.iter().filter(|name| !is_used(name));
+        places.extend(unused.map(|name| format!("crates/{room}: {name}")));
+    }
+    expect_none(
+        &places,
+        "a dependency that its crate does not use",
+        "Take it out of the manifest.",
+    );
 }
 
 #[test]

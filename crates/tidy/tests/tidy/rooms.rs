@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freshet_tidy::{SourceFile, code_of, crates, expect_none, files};
+use freshet_tidy::{SourceFile, code_of, crates, expect_none, files, product};
 
 /// Lines of product code a crate has at most: what one person can know.
 const ROOM_LINES_MAX: usize = 12_000;
@@ -80,17 +80,6 @@ impl Room {
         }
         arrows
     }
-}
-
-/// A file's text before its module of tests.
-fn product(text: &str) -> &str {
-    const TESTS: &str = "\n#[cfg(test)]\n";
-    let is_module = |at: &usize| {
-        let item = text[at + TESTS.len()..].lines().find(|line| !line.starts_with("#["));
-        item.is_some_and(|line| line.starts_with("mod ") && line.ends_with('{'))
-    };
-    let at = text.match_indices(TESTS).map(|(at, _)| at).find(is_module);
-    at.map_or(text, |at| &text[..=at])
 }
 
 /// The places of modules that a file has for tests only.
