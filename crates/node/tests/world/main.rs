@@ -48,11 +48,13 @@ fn what_clients_get_is_what_origins_allow() {
         Some(seed) => (seed, 1),
         None => (number("WORLD_FIRST").unwrap_or(0), number("WORLD_SEEDS").unwrap_or(SEEDS)),
     };
-    let (mut requests, mut lasted) = (0, 0);
+    let (mut requests, mut lasted, mut wrong) = (0, 0, 0);
     for seed in first..first + count {
         let outcome = run(seed, SIZE);
-        if let Some(wrong) = &outcome.wrong {
-            panic!("{}\nseed {seed}: {wrong}", end_of(&outcome));
+        // The worlds behind a bad one are of interest as well.
+        if let Some(what) = &outcome.wrong {
+            println!("{}\nseed {seed}: {what}", end_of(&outcome));
+            wrong += 1;
         }
         if count == 1 {
             println!("{}", end_of(&outcome));
@@ -60,8 +62,9 @@ fn what_clients_get_is_what_origins_allow() {
         requests += outcome.requests;
         lasted += outcome.lasted.as_secs();
     }
+    println!("{count} worlds, {wrong} wrong, {requests} requests, {lasted} s of virtual time");
     assert!(requests >= count * SIZE.clients * SIZE.requests / 2, "{requests} requests");
-    println!("{count} worlds, {requests} requests, {lasted} s of virtual time");
+    assert_eq!(wrong, 0, "worlds went wrong; each says its seed above");
 }
 
 #[test]
