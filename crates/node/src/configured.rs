@@ -13,13 +13,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Makes the sites of a configuration. What did not change since `before` stays, with health and connections. A
-/// site that cannot be made stays as it was before, where it was, and the log says so.
+/// site that cannot be made stays as it was before, with what hosts of it no other has now, and the log says so.
 ///
 /// # Errors
 /// What names the sites and what is wrong with each.
 pub fn draft(settings: Settings, before: Option<&Snapshot>) -> Result<Draft, Vec<Mistake>> {
     let classes: Vec<_> = settings.store_classes().collect();
     let mut sites = Vec::with_capacity(settings.served().len());
+    let mut stayed = Vec::new();
     let mut mistakes = Vec::new();
     let geo = crate::geo::open(&settings).unwrap_or_else(|wrong| {
         mistakes.extend(wrong);
@@ -32,7 +33,7 @@ pub fn draft(settings: Settings, before: Option<&Snapshot>) -> Result<Draft, Vec
             (Err(mistake), _) if wanted.name.is_empty() => mistakes.push(mistake),
             (Err(mistake), Some(known)) => {
                 tracing::error!(site = wanted.name, "stays as it was: {mistake}");
-                sites.push(Arc::clone(known));
+                stayed.push(Arc::clone(known));
             }
             (Err(mistake), None) => {
                 let message = format!("site `{}`: {}", wanted.name, mistake.message);
@@ -44,6 +45,9 @@ pub fn draft(settings: Settings, before: Option<&Snapshot>) -> Result<Draft, Vec
         return Err(mistakes);
     }
     let h1_limits = head_limits(&settings.limits);
+    // Before the others, which have the hosts that both name.
+    stayed.extend(sites);
+    let sites = stayed;
     Ok(Draft { geo, ..Draft::of(settings, sites, h1_limits, semantics::PLAIN) })
 }
 

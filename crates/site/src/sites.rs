@@ -76,7 +76,7 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// A table of these. One without hosts is for every host.
+    /// A table of these. One without hosts is for every host; of several that name a host the last has it.
     pub fn new(all: Vec<Arc<Site>>) -> Self {
         let mut out = Self { all, ..Self::default() };
         let asks =
@@ -103,7 +103,7 @@ impl Sites {
         out
     }
 
-    /// All of them, in the order of the file.
+    /// All of them, in the order of the file, but for those that a reload left as they were, which come first.
     pub fn all(&self) -> &[Arc<Site>] {
         &self.all
     }

@@ -318,17 +318,20 @@ fn a_policy_with_a_mistake_leaves_its_site_as_it_was_and_the_others_are_renewed(
         let path = folder.path().join("a.vcl");
         let good = format!("vcl 4.1;\n{}", crate::vcl::backend("only", &one));
         std::fs::write(&path, &good).unwrap();
-        let text = |name: &str| {
+        let text_with = |name: &str, hosts: [&str; 2]| {
+            let [a, b] = hosts;
             let mut setup = Setup::of(&two).and(&format!(
-                "[[site]]\nname = \"a\"\nhosts = [\"a.example\"]\nvcl = \"{}\"\n\
-                 [site.cache]\ngrace = \"{name}\"\n[[site]]\nname = \"b\"\nhosts = [\"b.example\"]\n\
-                 [site.cache]\ngrace = \"{name}\"\n[[site.origin]]\nurl = \"{}\"\n",
-                path.display(),
-                two.url()
+                "[[site]]\nname = \"b\"\nhosts = [{b}]\n[site.cache]\ngrace = \"{name}\"\n\
+                 [[site.origin]]\nurl = \"{}\"\n\
+                 [[site]]\nname = \"a\"\nhosts = [{a}]\nvcl = \"{}\"\n[site.cache]\ngrace = \"{name}\"\n",
+                two.url(),
+                path.display()
             ));
             setup.origins = String::new();
             setup.settings()
         };
+        let usual = ["\"a.example\", \"c.example\"", "\"b.example\""];
+        let text = |name: &str| text_with(name, usual);
         let mut setup = Setup::of(&two);
         setup.origins = String::new();
         let inherited = &mut freshet_net::handover::Inherited::default();
@@ -341,6 +344,11 @@ fn a_policy_with_a_mistake_leaves_its_site_as_it_was_and_the_others_are_renewed(
             node.node.snapshot().sites.named(name).unwrap().settings.cache.grace.as_secs()
         };
         assert_eq!((grace("a"), grace("b")), (1, 2));
+        // What another site is for now is not served by the one that stayed.
+        let moved = ["\"a.example\"", "\"b.example\", \"c.example\""];
+        node.node.reload(text_with("3s", moved)).unwrap();
+        assert_eq!(ask(&node, "c.example", "/x", &[]).await.text(), "two /x");
+        assert_eq!(ask(&node, "a.example", "/x", &[]).await.text(), "one /x");
         // At a start there is nothing to go on with.
         let error = freshet_node::node::Node::start(text("1s"), inherited).err().unwrap();
         assert!(error.to_string().contains("site `a`"), "{error}");
