@@ -18,19 +18,32 @@ const COUNTERS: [Row<SiteSums, u64>; 5] = [
     ("hit_body_bytes", "Of these, from the cache.", |sums| sums.hit_body_bytes),
 ];
 
-/// Sites that have metrics of their own, in the order of the file; the others are one, `other`.
+/// Sites that have metrics of their own, in the order of the file.
 const SITES_MAX: usize = 1_000;
+/// What the others are called together.
+const OTHERS: &str = "other";
 
 pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let snapshot = node.snapshot();
     let mut all: Vec<(&str, SiteSums)> = Vec::new();
-    for site in snapshot.sites.all().iter().filter(|site| !site.name.as_str().is_empty()) {
-        if all.len() <= SITES_MAX {
-            let name = if all.len() < SITES_MAX { site.name.as_str() } else { "other" };
-            all.push((name, SiteSums::default()));
+    let named = snapshot.sites.all().iter().map(|site| site.name.as_str());
+    let named: Vec<&str> = named.filter(|name| !name.is_empty()).collect();
+    let mut others = SiteSums::default();
+    for (index, name) in named.iter().enumerate() {
+        let add = |sums: &mut SiteSums| {
+            node.shared.stats.iter().for_each(|worker| worker.sites.add_to(name, sums));
+        };
+        // Where there are others, one of their name is one of them.
+        if index < SITES_MAX && (named.len() <= SITES_MAX || *name != OTHERS) {
+            let mut sums = SiteSums::default();
+            add(&mut sums);
+            all.push((name, sums));
+        } else {
+            add(&mut others);
         }
-        let (_, sums) = all.last_mut().expect("one was put there");
-        node.shared.stats.iter().for_each(|worker| worker.sites.add_to(site.name.as_str(), sums));
+    }
+    if all.len() < named.len() {
+        all.push((OTHERS, others));
     }
     if all.is_empty() {
         return Ok(());
