@@ -179,7 +179,7 @@ fn figures(stats: &Value, columns: usize) -> String {
             format!(
                 "{} of requests, {} of body bytes",
                 percent(hits.hits, hits.requests),
-                percent(hits.hit_body_bytes, hits.body_bytes)
+                percent(hits.spared_body_bytes(), hits.body_bytes)
             ),
         ),
         (

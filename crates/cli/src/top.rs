@@ -89,7 +89,7 @@ fn view(before: &Value, after: &Value) -> String {
             format!(
                 "{} of requests, {} of bytes",
                 percent(hits.hits, hits.requests),
-                percent(hits.hit_body_bytes, hits.body_bytes)
+                percent(hits.spared_body_bytes(), hits.body_bytes)
             ),
         ),
         ("to clients", gigabits(more("body_bytes") + more("head_bytes"))),
@@ -186,8 +186,7 @@ mod tests {
     fn stats(time_ms: u64, requests: u64, buckets: Value) -> Value {
         json!({
             "version": "0.1.0", "uptime_s": 61.0, "time_ms": time_ms, "connections": 3,
-            "counters": {"requests": requests, "hits": requests, "body_bytes": requests * 1_000_000,
-                         "hit_body_bytes": requests * 1_000_000},
+            "counters": {"requests": requests, "hits": requests, "body_bytes": requests * 1_000_000},
             "cache": {"objects": 5, "bytes": 5_000_000},
             "hit_first_byte": {"buckets": buckets}, "reasons_of": 4,
             "reasons": [{"code": "hit", "sentence": "A fresh stored response was used.", "count": 3}],

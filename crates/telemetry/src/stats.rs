@@ -277,8 +277,8 @@ pub struct HitCounts {
     pub hits: u64,
     /// Requests of all kinds.
     pub requests: u64,
-    /// Body bytes that hits were answered with.
-    pub hit_body_bytes: u64,
+    /// Body bytes that came from origins.
+    pub origin_body_bytes: u64,
     /// Body bytes of all answers.
     pub body_bytes: u64,
 }
@@ -290,7 +290,7 @@ impl HitCounts {
             // Those of objects still being filled are among `hits`.
             hits: counter("hits") + counter("hits_stale"),
             requests: counter("requests"),
-            hit_body_bytes: counter("hit_body_bytes"),
+            origin_body_bytes: counter("origin_body_bytes"),
             body_bytes: counter("body_bytes"),
         }
     }
@@ -301,7 +301,7 @@ impl HitCounts {
         Self {
             hits: self.hits.saturating_sub(before.hits),
             requests: self.requests.saturating_sub(before.requests),
-            hit_body_bytes: self.hit_body_bytes.saturating_sub(before.hit_body_bytes),
+            origin_body_bytes: self.origin_body_bytes.saturating_sub(before.origin_body_bytes),
             body_bytes: self.body_bytes.saturating_sub(before.body_bytes),
         }
     }
@@ -311,9 +311,15 @@ impl HitCounts {
         ratio(self.hits, self.requests)
     }
 
-    /// The share of body bytes that hits were answered with, 0 to 1; `None` without bytes.
+    /// Body bytes that clients were sent and no origin: those of hits, of bodies that an origin confirmed or many
+    /// had from one fetch. None where origins sent more, as for clients that left.
+    pub fn spared_body_bytes(self) -> u64 {
+        self.body_bytes.saturating_sub(self.origin_body_bytes)
+    }
+
+    /// The share of these, 0 to 1; `None` without bytes.
     pub fn byte_ratio(self) -> Option<f64> {
-        ratio(self.hit_body_bytes, self.body_bytes)
+        ratio(self.spared_body_bytes(), self.body_bytes)
     }
 }
 
