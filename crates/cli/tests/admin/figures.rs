@@ -237,8 +237,9 @@ fn the_curve_says_what_other_capacities_would_hit() {
 
 #[test]
 fn a_limit_that_bites_is_logged_with_its_key() {
-    let more = ["--set", "limits.connections_max=1"];
-    let mut node = Node::with(Origin::start(), &more);
+    let origin = Origin::start();
+    let url = format!("http://{}", origin.address);
+    let mut node = Node::with(origin, &["--origin", &url, "--set", "limits.connections_max=1"]);
     let held = TcpStream::connect(node.clients).unwrap();
     for _ in 0..3 {
         // Closed at once.
