@@ -1,12 +1,13 @@
 //! Several sites on one node: who is served what, and that nobody gets another's.
 
 use crate::client::{Answer, Client};
-use crate::harness::{Setup, TestNode, run, until};
+use crate::harness::{Setup, TestNode, run, store_at, until};
 use crate::origin::{Origin, fresh, response};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Purge;
 use freshet_node::Purged;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// A node with these sites, each a name, its hosts and what else it says.
 fn sites(origins: &[&Origin], sites: &[(&str, &str, &str)]) -> Setup {
@@ -88,6 +89,46 @@ fn two_sites_of_one_host_name_behind_them_share_nothing() {
             assert_eq!((part.status, part.text().as_str()), (206, "two"));
         }
         assert_eq!((one.count(), two.count()), (1, 1));
+    });
+}
+
+#[test]
+fn two_sites_share_nothing_on_a_disk_either() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_at(&folder.path().join("store"), "32MiB");
+        let (one, two) = (named("one"), named("two"));
+        let list = [("a", "\"a.example\"", ""), ("b", "\"b.example\"", "")];
+        let setup = sites(&[&one, &two], &list).and(&store);
+        let both = [("a.example", "one"), ("b.example", "two")];
+        let node = setup.start();
+        for (host, name) in both {
+            assert_eq!(ask(&node, host, "/x", &[]).await.text(), format!("{name} /x"));
+        }
+        let kept = |node: &TestNode| {
+            for disk in node.node.shared.disks.as_ref().unwrap().disks() {
+                disk.drain().wait(Duration::from_secs(60)).result.unwrap();
+            }
+        };
+        kept(&node);
+        drop(node);
+        let node = setup.start();
+        for (host, name) in both {
+            let part = ask(&node, host, "/x", &["Range: bytes=0-2"]).await;
+            assert_eq!((part.status, part.text().as_str()), (206, name));
+            assert_eq!(ask(&node, host, "/x", &[]).await.text(), format!("{name} /x"));
+        }
+        assert_eq!((one.count(), two.count()), (1, 1));
+        // All that one of them keeps can go, and stays gone behind a restart.
+        let a = node.node.snapshot().sites.named("a").unwrap().name.clone();
+        node.node.shared.purge_tag(a.tag_of_all().unwrap(), Purge::Hard);
+        kept(&node);
+        drop(node);
+        let node = setup.start();
+        for (host, name) in both {
+            assert_eq!(ask(&node, host, "/x", &[]).await.text(), format!("{name} /x"));
+        }
+        assert_eq!((one.count(), two.count()), (2, 1));
     });
 }
 
