@@ -20,6 +20,13 @@ pub(super) const KEYS: &[Key] = &[
          Responses over TCP say so with `Alt-Svc`. Not on a Unix socket, nor behind `proxy_protocol`.",
     ),
     key(
+        "listen[].http3_port",
+        Kind::Count { min: 0, max: u16::MAX as u64 },
+        "0",
+        "The UDP port that `Alt-Svc` names, where clients come by another than the listener's: through a \
+         load balancer, a Service of Kubernetes or a published port of a container. 0: the listener's own.",
+    ),
+    key(
         "listen[].early_data",
         Kind::Bool,
         "false",

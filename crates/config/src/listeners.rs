@@ -20,6 +20,8 @@ pub struct Listener {
     pub tls: bool,
     /// HTTP/3 on the UDP port of the same number.
     pub http3: Http3,
+    /// The UDP port that responses over TCP name; `None` is the one of the same number.
+    pub http3_port: Option<u16>,
     /// Whether that takes data of clients whose handshake is not over.
     pub early_data: bool,
     /// Who decides how much is sent to its clients.
@@ -83,6 +85,11 @@ pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listen
                        `proxy_protocol`";
         wrong.push(Mistake::error(row.at("listen[].http3"), message));
     }
+    if row.has("listen[].http3_port") && http3 == Http3::Off {
+        let message = "`http3_port` is for listeners with HTTP/3";
+        wrong.push(Mistake::error(row.at("listen[].http3_port"), message));
+    }
+    let http3_port = u16::try_from(row.value("listen[].http3_port").number()).ok();
     let early_data = row.value("listen[].early_data").bool();
     if early_data && http3 == Http3::Off {
         let message = "early data is for listeners with HTTP/3";
@@ -106,6 +113,7 @@ pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listen
         address,
         tls,
         http3,
+        http3_port: http3_port.filter(|port| *port > 0),
         early_data,
         congestion,
         proxy_protocol,
@@ -122,5 +130,30 @@ pub(super) fn certificate(row: &Row<'_>) -> Certificate {
         ocsp: optional(row.value("certificate[].ocsp").text()).map(Into::into),
         place: row.at("certificate[].cert"),
         key_place: row.at("certificate[].key"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::Document;
+    use super::super::settings::Settings;
+    use super::*;
+
+    fn first(listen: &str) -> Result<Listener, Vec<Mistake>> {
+        let text =
+            format!("[[listen]]\naddress = \":443\"\n{listen}[[origin]]\nurl = \"http://a\"\n");
+        let settings = Settings::from_document(&Document::parse(&text).unwrap())?;
+        Ok(settings.listeners.into_iter().next().unwrap())
+    }
+
+    #[test]
+    fn the_port_of_http_3_that_is_told_is_that_of_a_listener_with_it() {
+        let certificate = "[[certificate]]\ncert = \"a\"\nkey = \"b\"\n";
+        let port = |listen: &str| first(&format!("tls = true\n{listen}{certificate}"));
+        assert_eq!(port("").unwrap().http3_port, None);
+        assert_eq!(port("http3_port = 0\n").unwrap().http3_port, None);
+        assert_eq!(port("http3_port = 8443\n").unwrap().http3_port, Some(8443));
+        assert!(port("http3 = false\nhttp3_port = 8443\n").is_err());
+        assert!(first("http3_port = 8443\n").is_err());
     }
 }

@@ -14,7 +14,7 @@ use freshet_base::counter::SharedCounter;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Cache, CacheError, Groups, Secret};
 use freshet_channels::{Channels, Films, Sessions};
-use freshet_config::listeners::{Algorithm, Http3, Listener as ListenerSettings};
+use freshet_config::listeners::{Http3, Listener as ListenerSettings};
 use freshet_config::settings::memory_ahead_bytes;
 use freshet_config::{Mistake, Settings};
 use freshet_disk::Disks;
@@ -297,8 +297,7 @@ impl Node {
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
                 let tls = http3_config(store, auth, (tickets("quic"), listener.early_data))?;
-                let congestion = listener.congestion;
-                let opened = open_http3(&name, congestion, &tls, inherited, &mut ports, &mut quic);
+                let opened = open_http3(listener, &name, &tls, inherited, &mut ports, &mut quic);
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
                     (Err(error), Http3::Required) => {
@@ -603,8 +602,8 @@ fn open(
 
 /// Binds the UDP ports beside a listener's TCP ports, which say so from then on.
 fn open_http3(
+    listener: &ListenerSettings,
     name: &Arc<str>,
-    congestion: Algorithm,
     tls: &Arc<ServerConfig>,
     inherited: &mut Inherited,
     ports: &mut [Vec<Port>],
@@ -621,9 +620,9 @@ fn open_http3(
     for port in quic.iter_mut().flatten().filter(of_listener) {
         port.verifies_clients = verifies;
         port.early.clone_from(&early);
-        port.congestion = congestion;
+        port.congestion = listener.congestion;
     }
-    let alt_svc = quic_ports::advertisement(address.port());
+    let alt_svc = quic_ports::advertisement(listener.http3_port.unwrap_or(address.port()));
     own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));
     Ok(served)
 }

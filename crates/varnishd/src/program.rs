@@ -234,6 +234,7 @@ fn settings(state: &State) -> Result<Settings, String> {
             address: endpoint.address.clone(),
             tls: false,
             http3: Http3::Off,
+            http3_port: None,
             early_data: false,
             congestion: Algorithm::Cubic,
             proxy_protocol: endpoint.proxy,

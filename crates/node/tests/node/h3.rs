@@ -87,6 +87,18 @@ fn responses_over_tcp_say_where_http_3_is() {
 }
 
 #[test]
+fn responses_name_the_port_that_clients_come_by() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let authority = Authority::new();
+        let node = Setup::of(&origin).encrypted(&authority, "http3_port = 443\n").start();
+        let stream = secure(node.address(), &authority.client(&["http/1.1"]), "example.test").await;
+        let answer = Client::over(stream.unwrap()).get("/a").await;
+        assert_eq!(answer.field("alt-svc"), Some("h3=\":443\"; ma=86400"));
+    });
+}
+
+#[test]
 fn heads_ranges_and_conditions_are_those_of_any_protocol() {
     run(async {
         let world = world(Origin::serve(|_| {

@@ -38,6 +38,9 @@ address = ":8080"
 address = ":8443"
 tls = true
 http3 = {{ .Values.tls.http3 }}
+{{- if .Values.tls.http3 }}
+http3_port = {{ .Values.service.https }}
+{{- end }}
 
 [[certificate]]
 cert = "/etc/freshet-tls/tls.crt"
