@@ -22,6 +22,7 @@ pub mod cipher;
 mod congestion;
 mod connection;
 mod cubic;
+mod datagram_size;
 pub mod ecn;
 pub mod error;
 pub mod frame;

@@ -1,12 +1,10 @@
 //! The way to a client: where it is, whether that is known, and how large a datagram it takes.
 
+use super::datagram_size::DatagramSize;
 use super::ecn::Marking;
-use super::limits::{AMPLIFICATION_FACTOR, CHALLENGES_MAX, DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN};
+use super::limits::{AMPLIFICATION_FACTOR, CHALLENGES_MAX};
 use super::route::Route;
 use std::time::Duration;
-
-/// Losses of a probe before a size is given up.
-const PROBES_PER_SIZE: u8 = 3;
 
 /// What a client is asked to send back, to show that it is there.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +35,7 @@ pub(super) struct Path {
     responses: Vec<[u8; 8]>,
     /// Whether something about the way itself was said since that was asked.
     has_said: bool,
-    datagram_bytes: usize,
-    probes_left: u8,
-    is_probing: bool,
+    pub(super) datagram_size: DatagramSize,
     pub(super) marking: Marking,
 }
 
@@ -54,9 +50,7 @@ impl Path {
             is_challenge_due: false,
             responses: Vec::new(),
             has_said: false,
-            datagram_bytes: DATAGRAM_BYTES_MIN,
-            probes_left: PROBES_PER_SIZE,
-            is_probing: false,
+            datagram_size: DatagramSize::new(),
             marking: Marking::new(),
         }
     }
@@ -81,44 +75,13 @@ impl Path {
 
     /// Bytes of a full datagram.
     pub(super) fn datagram_bytes(&self) -> usize {
-        self.datagram_bytes
-    }
-
-    /// The size of a datagram that asks whether larger ones arrive; `peer_max` is what the client
-    /// takes. It is on its way then.
-    pub(super) fn take_probe(&mut self, peer_max: usize) -> Option<usize> {
-        let size = DATAGRAM_BYTES_MAX.min(peer_max);
-        let is_due = !self.is_probing && self.probes_left > 0 && size > self.datagram_bytes;
-        is_due.then(|| {
-            self.is_probing = true;
-            size
-        })
-    }
-
-    /// A datagram of that size arrived. One that was sent on another way says nothing of this.
-    pub(super) fn probe_arrived(&mut self, bytes: usize) {
-        if std::mem::take(&mut self.is_probing) {
-            self.datagram_bytes = self.datagram_bytes.max(bytes);
-        }
-    }
-
-    /// It did not.
-    pub(super) fn probe_lost(&mut self) {
-        if std::mem::take(&mut self.is_probing) {
-            self.probes_left = self.probes_left.saturating_sub(1);
-        }
-    }
-
-    /// The client is here again; what became of a probe meanwhile was told of another way.
-    pub(super) fn come_back(&mut self) {
-        self.is_probing = false;
+        self.datagram_size.bytes()
     }
 
     /// Nothing arrives any more: perhaps because of the size, or of the marks.
     pub(super) fn shrink(&mut self) {
         self.marking = Marking::Failed;
-        self.datagram_bytes = DATAGRAM_BYTES_MIN;
-        self.probes_left = 0;
+        self.datagram_size.doubt();
     }
 
     /// Bytes are to be sent back; false when there are too many already.
@@ -205,33 +168,5 @@ mod tests {
         assert_eq!(path.room(), 600);
         path.is_validated = true;
         assert_eq!(path.room(), u64::MAX);
-    }
-
-    #[test]
-    fn a_larger_datagram_is_asked_for_a_few_times() {
-        let mut path = Path::new(route(), true);
-        for _ in 0..PROBES_PER_SIZE {
-            assert_eq!(path.take_probe(65_527), Some(DATAGRAM_BYTES_MAX));
-            assert_eq!(path.take_probe(65_527), None);
-            path.probe_lost();
-        }
-        assert_eq!(path.take_probe(65_527), None);
-        let mut path = Path::new(route(), true);
-        assert_eq!(path.take_probe(1200), None);
-        assert_eq!(path.take_probe(1300), Some(1300));
-        path.probe_arrived(1300);
-        assert_eq!((path.datagram_bytes(), path.take_probe(1300)), (1300, None));
-    }
-
-    #[test]
-    fn what_was_asked_of_another_way_says_nothing_of_this() {
-        let mut path = Path::new(route(), true);
-        path.probe_arrived(DATAGRAM_BYTES_MAX);
-        (0..PROBES_PER_SIZE).for_each(|_| path.probe_lost());
-        assert_eq!(path.datagram_bytes(), DATAGRAM_BYTES_MIN);
-        assert_eq!(path.take_probe(65_527), Some(DATAGRAM_BYTES_MAX));
-        // What became of that one was told while the client was elsewhere.
-        path.come_back();
-        assert_eq!(path.take_probe(65_527), Some(DATAGRAM_BYTES_MAX));
     }
 }

@@ -22,11 +22,11 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if !is_ready {
             return false;
         }
-        let Some(size) = self.path.take_probe(self.peer.datagram_bytes_max) else { return false };
+        let number = self.space(Level::OneRtt).sent.next_number();
+        let size = self.path.datagram_size.take_probe(self.peer.datagram_bytes_max, number, now);
+        let Some(size) = size else { return false };
         let out = &mut batch.draft;
-        let space = self.space(Level::OneRtt);
-        let number = space.sent.next_number();
-        let number_bytes = number_bytes(number, space.sent.largest_acked);
+        let number_bytes = number_bytes(number, self.space(Level::OneRtt).sent.largest_acked);
         let phase = self.one_rtt.as_ref().is_some_and(|keys| keys.phase());
         let own = self.own_ids.first();
         let head = (Level::OneRtt.kind(), self.version);

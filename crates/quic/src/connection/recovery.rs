@@ -82,7 +82,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 batch.bytes += gone.bytes;
             }
             if gone.how.is_probe {
-                path.probe_arrived(gone.bytes as usize);
+                path.datagram_size.arrived(gone.last);
             }
             for carried in carried {
                 match carried {
@@ -184,7 +184,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let mut has_collapsed = false;
         let mut lost = Vec::new();
         let is_measured = self.rtt.is_known();
-        let mut probe_lost = false;
+        let mut probe_lost = None;
         let (space, congestion) = (self.spaces.of(level), &mut self.congestion);
         let reordering = &mut self.reordering;
         let loss_at = space.sent.detect_lost(now, delay, tolerance.packets, |gone, carried| {
@@ -192,7 +192,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             packets += gone.packets;
             lost.extend(carried);
             if gone.how.is_probe {
-                probe_lost = true;
+                probe_lost = Some(gone.last);
                 return;
             }
             if !gone.how.is_eliciting {
@@ -212,8 +212,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         space.loss_at = loss_at;
         self.statistics.packets_lost += packets;
         self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes);
-        if probe_lost {
-            self.path.probe_lost();
+        if let Some(number) = probe_lost {
+            self.path.datagram_size.lost(number);
         }
         if has_collapsed {
             self.congestion.collapsed();

@@ -101,7 +101,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
     fn go_back(&mut self, former: Former) -> Result<(), Error> {
         let Former { path, known, client: _ } = former;
         self.path = path;
-        self.path.come_back();
+        self.path.datagram_size.come_back();
         if let Some((congestion, rtt)) = known {
             (self.congestion, self.rtt) = (congestion, rtt);
             self.reordering = Reordering::default();
