@@ -72,6 +72,12 @@ pub const UDP_READ_BYTES_MAX: usize = 64 * 1024;
 /// else: some 5 ms at 10 Gbit/s.
 pub const UDP_BUFFER_BYTES: usize = 8 << 20;
 
+/// Pause before datagrams are sent again that a device had no room for.
+pub const SEND_PAUSE: Duration = Duration::from_millis(1);
+
+/// Such pauses before the datagrams are given up: by then most clients have taken them for lost.
+pub const SEND_PAUSES_MAX: u32 = 200;
+
 /// Handshakes of QUIC that are open on one worker before clients have to show where they are first:
 /// more than come together by chance, and some 4 MB of memory.
 pub const HANDSHAKES_UNASKED_MAX: usize = 100;

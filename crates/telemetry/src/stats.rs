@@ -253,6 +253,10 @@ counters! {
     quic_passed,
     /// Datagrams of QUIC that were of no connection and could begin none.
     quic_dropped,
+    /// Times the kernel had no room for datagrams of QUIC, which waited.
+    quic_send_waits,
+    /// Datagrams of QUIC that the kernel did not take.
+    quic_unsent,
     /// Packets of QUIC sent with a mark that routers may change (ECN).
     quic_ecn_sent,
     /// Packets of these that routers marked as congested, as clients say.

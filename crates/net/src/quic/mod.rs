@@ -12,4 +12,5 @@ pub mod relay;
 pub mod sorting;
 pub mod steering;
 pub mod token;
+mod unsent;
 mod watched;

@@ -1,6 +1,7 @@
 //! A worker's UDP socket: datagrams in batches, in both directions.
 
 use super::control::{CONTROL_BYTES, Said, Told};
+use super::unsent::{Full, Unsent};
 use super::watched::Watched;
 use crate::address::Address;
 use crate::error::NetError;
@@ -11,13 +12,13 @@ use crate::socket::canonical;
 use freshet_quic::{Ecn, Route};
 use rustix::io::Errno;
 use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Socket, Type};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 /// A UDP socket. It may be made on any thread; the runtime that first polls it keeps it.
 #[derive(Debug)]
@@ -27,11 +28,26 @@ pub struct UdpPort {
     local: SocketAddr,
     /// Whether the kernel cuts a batch into datagrams.
     cuts: Cell<bool>,
-    /// Datagrams the kernel did not take.
-    refused: Cell<u64>,
+    /// What was refused since that was asked last.
+    refused: Cell<Refusals>,
+    /// A batch that waits for room, and who is to send it then.
+    unsent: RefCell<Option<Unsent>>,
+    flusher: RefCell<Option<Waker>>,
+    /// What the kernel is to say next, so that a test sees what follows.
+    #[cfg(test)]
+    refuses: RefCell<Vec<c_int>>,
     /// Where they come from, and go to, in a simulated world.
     #[cfg(feature = "simulation")]
     simulated: Option<Datagrams>,
+}
+
+/// What the kernel did not take.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Refusals {
+    /// Times it had no room, so that datagrams waited.
+    pub waits: u64,
+    /// Datagrams that were lost.
+    pub lost: u64,
 }
 
 /// Datagrams that came.
@@ -98,7 +114,11 @@ impl UdpPort {
             socket,
             local,
             cuts: Cell::new(true),
-            refused: Cell::new(0),
+            refused: Cell::default(),
+            unsent: RefCell::default(),
+            flusher: RefCell::default(),
+            #[cfg(test)]
+            refuses: RefCell::default(),
             #[cfg(feature = "simulation")]
             simulated: None,
         })
@@ -111,7 +131,11 @@ impl UdpPort {
             socket: no_socket().try_clone_to_owned()?.into(),
             local: datagrams.local_address(),
             cuts: Cell::new(true),
-            refused: Cell::new(0),
+            refused: Cell::default(),
+            unsent: RefCell::default(),
+            flusher: RefCell::default(),
+            #[cfg(test)]
+            refuses: RefCell::default(),
             simulated: Some(datagrams),
         })
     }
@@ -135,9 +159,43 @@ impl UdpPort {
         self.socket.recv_buffer_size().map_or(0, |bytes| bytes / 2)
     }
 
-    /// Datagrams the kernel did not take.
-    pub fn refused(&self) -> u64 {
-        self.refused.get()
+    /// What the kernel did not take since this was asked last.
+    pub fn take_refused(&self) -> Refusals {
+        self.refused.take()
+    }
+
+    /// Whether datagrams wait for room. What is sent meanwhile is lost, so who has more than an answer
+    /// to somebody unknown asks first.
+    pub fn is_full(&self) -> bool {
+        self.unsent.borrow().is_some()
+    }
+
+    /// Sends what waits for room; ready when nothing waits any more.
+    pub fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut flusher = self.flusher.borrow_mut();
+        if !flusher.as_ref().is_some_and(|flusher| flusher.will_wake(cx.waker())) {
+            *flusher = Some(cx.waker().clone());
+        }
+        drop(flusher);
+        let mut unsent = self.unsent.borrow_mut();
+        loop {
+            let Some(batch) = &mut *unsent else { return Poll::Pending };
+            let is_left = if ready!(batch.poll_room(cx)) {
+                let Unsent { route, ecn, segment_bytes, .. } = *batch;
+                match self.give((route, ecn), &batch.bytes, segment_bytes) {
+                    Ok(()) => 0,
+                    Err((gone, full)) => {
+                        batch.wait(gone, full, &self.socket);
+                        continue;
+                    }
+                }
+            } else {
+                batch.bytes.len().div_ceil(batch.segment_bytes)
+            };
+            self.note_lost(is_left);
+            *unsent = None;
+            return Poll::Ready(());
+        }
     }
 
     /// Receives datagrams of one sender, all of the same size but the last, into `buffer`, which
@@ -170,39 +228,87 @@ impl UdpPort {
         }
     }
 
-    /// Sends datagrams of `segment_bytes`, the last of which may be shorter, marked as `ecn`. What the
-    /// kernel does not take now is lost, as on any way.
+    /// Sends datagrams of `segment_bytes`, the last of which may be shorter, marked as `ecn`. What the kernel
+    /// has no room for waits, see [`poll_flush`](Self::poll_flush); what it does not take otherwise is
+    /// lost, as on any way.
     pub fn send(&self, route: Route, ecn: Ecn, bytes: &[u8], segment_bytes: usize) {
+        let segment_bytes = segment_bytes.max(1);
         #[cfg(feature = "simulation")]
         if let Some(datagrams) = &self.simulated {
-            let all = bytes.chunks(segment_bytes.max(1));
+            let all = bytes.chunks(segment_bytes);
             return all.for_each(|datagram| datagrams.send(route.remote, datagram));
         }
+        if self.is_full() {
+            return self.note_lost(bytes.len().div_ceil(segment_bytes));
+        }
+        if let Err((gone, full)) = self.give((route, ecn), bytes, segment_bytes) {
+            let left = bytes.get(gone..).unwrap_or_default();
+            let unsent = Unsent::new((route, ecn), left, segment_bytes, (full, &self.socket));
+            *self.unsent.borrow_mut() = Some(unsent);
+            self.refused
+                .set(Refusals { waits: self.refused.get().waits + 1, ..self.refused.get() });
+            if let Some(flusher) = &*self.flusher.borrow() {
+                flusher.wake_by_ref();
+            }
+        }
+    }
+
+    /// Gives datagrams to the kernel. An error says how many bytes it has taken, or will never take, and
+    /// why it has no room for the others.
+    fn give(
+        &self,
+        (route, ecn): (Route, Ecn),
+        bytes: &[u8],
+        segment_bytes: usize,
+    ) -> Result<(), (usize, Full)> {
         let to = SockAddr::from(route.remote);
         let mut has_failed = false;
         if self.cuts.get() && bytes.len() > segment_bytes {
             let mut told = self.told(route, ecn);
             told.segment_bytes(u16::try_from(segment_bytes).unwrap_or(u16::MAX));
-            match send(&self.socket, &to, bytes, &told) {
-                Ok(()) => return,
+            match self.send_message(&to, bytes, &told) {
+                Ok(()) => return Ok(()),
                 // The interface cannot, which may only be known now; or it is something else.
                 Err(error) if matches!(error.raw_os_error(), Some(EIO | EINVAL)) => {
                     has_failed = true;
                 }
-                Err(_) => return self.note_refused(bytes.len().div_ceil(segment_bytes)),
+                Err(error) => {
+                    let all = bytes.len().div_ceil(segment_bytes);
+                    return Full::of(&error).map_or_else(
+                        || {
+                            self.note_lost(all);
+                            Ok(())
+                        },
+                        |full| Err((0, full)),
+                    );
+                }
             }
         }
         let told = self.told(route, ecn);
-        for datagram in bytes.chunks(segment_bytes.max(1)) {
-            match send(&self.socket, &to, datagram, &told) {
+        for (index, datagram) in bytes.chunks(segment_bytes).enumerate() {
+            match self.send_message(&to, datagram, &told) {
                 Ok(()) if std::mem::take(&mut has_failed) => {
                     tracing::info!(address = %self.local, "datagrams are sent one by one");
                     self.cuts.set(false);
                 }
                 Ok(()) => {}
-                Err(_) => self.note_refused(1),
+                Err(error) => match Full::of(&error) {
+                    Some(full) => return Err((index * segment_bytes, full)),
+                    None => self.note_lost(1),
+                },
             }
         }
+        Ok(())
+    }
+
+    fn send_message(&self, to: &SockAddr, bytes: &[u8], told: &Told) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(errno) = self.refuses.borrow_mut().pop() {
+            return Err(io::Error::from_raw_os_error(errno));
+        }
+        let slices = [IoSlice::new(bytes)];
+        let message = MsgHdr::new().with_addr(to).with_buffers(&slices);
+        self.socket.sendmsg(&message.with_control(told.as_bytes()), 0).map(|_| ())
     }
 
     fn told(&self, route: Route, ecn: Ecn) -> Told {
@@ -249,8 +355,9 @@ impl UdpPort {
         Ok(from.as_socket().map(received))
     }
 
-    fn note_refused(&self, count: usize) {
-        self.refused.set(self.refused.get() + count as u64);
+    fn note_lost(&self, count: usize) {
+        let refused = self.refused.get();
+        self.refused.set(Refusals { lost: refused.lost + count as u64, ..refused });
     }
 }
 
@@ -337,15 +444,10 @@ fn largest(address: SockAddr) -> SockAddr {
     unsafe { SockAddr::new(storage, len) }
 }
 
-fn send(socket: &Socket, to: &SockAddr, bytes: &[u8], told: &Told) -> io::Result<()> {
-    let slices = [IoSlice::new(bytes)];
-    let message = MsgHdr::new().with_addr(to).with_buffers(&slices);
-    socket.sendmsg(&message.with_control(told.as_bytes()), 0).map(|_| ())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::SEND_PAUSES_MAX;
     use std::future::poll_fn;
     use std::net::UdpSocket;
 
@@ -364,7 +466,42 @@ mod tests {
             );
             assert!(datagram[..count].iter().all(|byte| *byte == number));
         }
-        assert_eq!(server.refused(), 0);
+        assert_eq!(server.take_refused(), Refusals::default());
+    }
+
+    #[tokio::test]
+    async fn what_the_kernel_has_no_room_for_waits_and_arrives() {
+        for errno in [libc::EAGAIN, libc::ENOBUFS] {
+            for cuts in [true, false] {
+                let server = UdpPort::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+                server.cuts.set(cuts);
+                let client = UdpSocket::bind("127.0.0.1:0").unwrap();
+                let to = client.local_addr().unwrap().into();
+                // Refusals once by `send`, and once when it is tried again.
+                *server.refuses.borrow_mut() = vec![errno, errno];
+                server.send(to, Ecn::NotEct, &[[1; 1000], [2; 1000], [3; 1000]].concat(), 1000);
+                assert!(server.is_full());
+                // Nothing more is kept meanwhile.
+                server.send(to, Ecn::NotEct, &[9; 1500], 1000);
+                poll_fn(|cx| server.poll_flush(cx)).await;
+                assert!(!server.is_full());
+                assert_eq!(server.take_refused(), Refusals { waits: 1, lost: 2 });
+                let mut datagram = [0; 2000];
+                for number in 1..=3 {
+                    assert_eq!(client.recv_from(&mut datagram).unwrap().0, 1000);
+                    assert!(datagram[..1000].iter().all(|byte| *byte == number));
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_device_that_never_has_room_is_given_up() {
+        let server = UdpPort::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        *server.refuses.borrow_mut() = vec![libc::ENOBUFS; 1 + SEND_PAUSES_MAX as usize];
+        server.send(server.local_address().into(), Ecn::NotEct, &[1; 2500], 1000);
+        poll_fn(|cx| server.poll_flush(cx)).await;
+        assert_eq!(server.take_refused(), Refusals { waits: 1, lost: 3 });
     }
 
     #[tokio::test]
@@ -412,7 +549,7 @@ mod tests {
             let local = Some([192, 0, 2, 77].into());
             let remote = SocketAddr::from(([127, 0, 0, 1], port));
             server.send(Route { remote, local }, Ecn::Ect0, &[7; 2500], 1000);
-            assert!(server.refused() == 3 && server.cuts.get());
+            assert!(server.take_refused().lost == 3 && server.cuts.get());
         }
     }
 }

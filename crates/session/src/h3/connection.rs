@@ -12,6 +12,7 @@ use freshet_access::client::Client;
 use freshet_config::limits::Limits;
 use freshet_http::message::Method;
 use freshet_limits::Held;
+use freshet_net::limits::SEND_PAUSE;
 use freshet_quic::{self as quic, Batch, Ecn, Id, Marks, Route};
 use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
 use freshet_wire::h3::{Code, Connection, Event, Local};
@@ -44,6 +45,8 @@ pub(super) struct Handle {
     task: RefCell<Option<Waker>>,
     number: u64,
     ids: [Id; 2],
+    /// Whether it waits for room in the socket.
+    is_waiting: Cell<bool>,
     /// Counts the connection, until it is closed.
     open: Cell<Option<Open>>,
 }
@@ -65,6 +68,7 @@ impl Handle {
             task: RefCell::default(),
             number,
             ids,
+            is_waiting: Cell::default(),
             open: Cell::new(Some(open)),
         })
     }
@@ -73,6 +77,19 @@ impl Handle {
     pub(super) fn begun(&self) -> impl Iterator<Item = Id> + use<> {
         let is_open = !self.state.borrow().connection.quic.is_established();
         self.ids.into_iter().filter(move |_| is_open)
+    }
+
+    /// Has it wait for room in the socket; whether it did not before.
+    pub(super) fn await_room(&self) -> bool {
+        !self.is_waiting.replace(true)
+    }
+
+    /// There is room again.
+    pub(super) fn go_on(&self) {
+        self.is_waiting.set(false);
+        if let Some(task) = self.task.borrow_mut().take() {
+            task.wake();
+        }
     }
 
     /// A datagram came.
@@ -188,6 +205,10 @@ impl Session {
             let kept = self.kept.due(&state.connection);
             let end = self.ends_at(&state.connection);
             at = kept.into_iter().chain(end).fold(at.min(limit), Duration::min);
+        }
+        if self.handle.is_waiting.get() {
+            // What is due cannot be sent, however often it is tried.
+            at = at.max(now + SEND_PAUSE);
         }
         // Each acknowledgement moves on what is waited for. A timer that goes off too early has it look
         // again, once, which is less work than to move the timer on each time.
@@ -362,6 +383,10 @@ impl Session {
         drop(sorting);
         BATCH.with_borrow_mut(|batch| {
             for _ in 0..BATCHES_PER_TURN {
+                if self.port.udp.is_full() {
+                    self.port.await_room(&self.handle);
+                    return false;
+                }
                 feed(state);
                 if state.connection.is_full()
                     && state.connection.queued_of_all() > 0

@@ -12,8 +12,8 @@ mod shift;
 use crate::accept::Open;
 use connection::Handle;
 use freshet_base::clock::UnixMillis;
-use freshet_net::limits::UDP_READ_BYTES_MAX;
-use freshet_net::quic::port::{Received, UdpPort};
+use freshet_net::limits::{ACCEPT_PAUSE, UDP_READ_BYTES_MAX};
+use freshet_net::quic::port::{Received, Refusals, UdpPort};
 use freshet_net::quic::relay::Relay;
 use freshet_net::quic::sorting::{Secrets, Sorted, Sorting};
 use freshet_net::quic::steering::Steering;
@@ -37,7 +37,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::mpsc::{Receiver, Sender, UnboundedReceiver};
 use tokio::task::spawn_local;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 /// Reads of a port before its connections have their turn.
 const READS_PER_TURN: usize = 16;
@@ -103,6 +103,8 @@ struct Port {
     congestion: Algorithm,
     sorting: RefCell<Sorting<u64>>,
     connections: RefCell<HashMap<u64, Rc<Handle>>>,
+    /// Connections that wait for room in the socket.
+    waiting: RefCell<Vec<Rc<Handle>>>,
     workers: Arc<[Sender<Passed>]>,
     shift: RefCell<Shift>,
     /// Times are since then.
@@ -130,6 +132,7 @@ pub async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
         congestion,
         sorting: RefCell::new(sorting),
         connections: RefCell::default(),
+        waiting: RefCell::default(),
         workers,
         shift: RefCell::new(Shift::new(elder, heirs)),
         epoch: Instant::now(),
@@ -144,17 +147,20 @@ pub async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
         let turn = poll_fn(|cx| {
             is_draining = is_draining || drained.as_mut().poll(cx).is_ready();
             let told = port.poll_shift(cx, is_draining);
+            let flushed = port.poll_flush(cx);
             let read = port.poll_read(cx, &mut buffer);
             let passed = port.poll_passed(cx, &mut passed);
-            match (read, passed, told) {
-                (Poll::Ready(Err(error)), _, _) => Poll::Ready(Err(error)),
-                (Poll::Pending, Poll::Pending, Poll::Pending) => Poll::Pending,
+            let others = [passed, told, flushed].iter().any(Poll::is_ready);
+            match (read, others) {
+                (Poll::Ready(Err(error)), _) => Poll::Ready(Err(error)),
+                (Poll::Pending, false) => Poll::Pending,
                 _ => Poll::Ready(Ok(())),
             }
         });
         if let Err(error) = turn.await {
+            // As want of memory, which passes. The port stays, and so does what is said of it.
             tracing::error!(%error, address = %port.udp.local_address(), "a UDP port failed");
-            return;
+            sleep(ACCEPT_PAUSE).await;
         }
         // Those that were woken have their turn.
         tokio::task::yield_now().await;
@@ -187,6 +193,27 @@ impl Port {
             self.shift.borrow_mut().give(&begun);
         }
         polled
+    }
+
+    /// Sends what there was no room for, and has those go on who wait for that.
+    fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = self.udp.poll_flush(cx);
+        let refused = self.udp.take_refused();
+        if refused != Refusals::default() {
+            self.worker.stats.quic_send_waits.add(refused.waits);
+            self.worker.stats.quic_unsent.add(refused.lost);
+        }
+        if polled.is_ready() {
+            self.waiting.take().iter().for_each(|handle| handle.go_on());
+        }
+        polled
+    }
+
+    /// Has a connection go on when there is room in the socket.
+    fn await_room(&self, handle: &Rc<Handle>) {
+        if handle.await_room() {
+            self.waiting.borrow_mut().push(Rc::clone(handle));
+        }
     }
 
     /// Takes the datagrams that are there.
