@@ -10,6 +10,27 @@ pub struct Error {
     pub reason: &'static str,
 }
 
+/// What an error is about, for who counts them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Class {
+    /// The handshake: messages of TLS, parameters, versions, gaps.
+    Handshake,
+    /// Bytes that are no frame.
+    Frames,
+    /// Streams, and how much may be sent on them.
+    Streams,
+    /// Connection ids.
+    Ids,
+    /// Keys: their updates, and packets that they do not open.
+    Keys,
+    /// Many frames that bring nothing.
+    Idle,
+    /// Acknowledgements of what cannot have arrived, or many of them.
+    Acks,
+    /// Other rules.
+    Rules,
+}
+
 /// The codes (RFC 9000 §20.1).
 pub mod code {
     /// Nothing went wrong.
@@ -51,6 +72,34 @@ pub mod code {
 }
 
 impl Error {
+    /// A client makes work and nothing else.
+    pub(super) const IDLE: Self = Self::violation("too many frames bring nothing");
+    /// It says that it has what it has not, to be sent more than the way takes (RFC 9000 §21.4).
+    pub(super) const NEVER_SENT: Self =
+        Self::violation("a packet is acknowledged that was never sent");
+    /// See [`ACKS_PER_PACKET_MAX`](super::limits::ACKS_PER_PACKET_MAX).
+    pub(super) const MANY_ACKS: Self = Self::violation("a packet has many ACK frames");
+
+    /// What it is about.
+    pub fn class(self) -> Class {
+        match self.code {
+            _ if self == Self::IDLE => Class::Idle,
+            _ if self == Self::NEVER_SENT || self == Self::MANY_ACKS => Class::Acks,
+            code::TRANSPORT_PARAMETER_ERROR
+            | code::CRYPTO_BUFFER_EXCEEDED
+            | code::VERSION_NEGOTIATION_ERROR
+            | code::CRYPTO_ERROR.. => Class::Handshake,
+            code::FRAME_ENCODING_ERROR => Class::Frames,
+            code::FLOW_CONTROL_ERROR
+            | code::STREAM_LIMIT_ERROR
+            | code::STREAM_STATE_ERROR
+            | code::FINAL_SIZE_ERROR => Class::Streams,
+            code::CONNECTION_ID_LIMIT_ERROR => Class::Ids,
+            code::KEY_UPDATE_ERROR | code::AEAD_LIMIT_REACHED => Class::Keys,
+            _ => Class::Rules,
+        }
+    }
+
     pub(super) const fn new(code: u64, reason: &'static str) -> Self {
         Self { code, reason }
     }
@@ -61,5 +110,21 @@ impl Error {
 
     pub(super) const fn encoding(reason: &'static str) -> Self {
         Self::new(code::FRAME_ENCODING_ERROR, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_by_what_they_are_about() {
+        let of = |code| Error::new(code, "").class();
+        for code in [code::TRANSPORT_PARAMETER_ERROR, code::CRYPTO_ERROR + 0x78] {
+            assert_eq!(of(code), Class::Handshake);
+        }
+        assert_eq!(of(code::FINAL_SIZE_ERROR), Class::Streams);
+        assert_eq!(of(code::PROTOCOL_VIOLATION), Class::Rules);
+        assert_eq!((Error::IDLE.class(), Error::NEVER_SENT.class()), (Class::Idle, Class::Acks));
     }
 }

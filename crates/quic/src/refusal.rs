@@ -1,6 +1,7 @@
 //! What a client is told that may not have a connection (RFC 9000 §5.2.2). Who is told nothing tries for as long as it thinks
 //! that the way is slow.
 
+#[cfg(doc)]
 use super::error::code;
 use super::frame::write_close;
 use super::id::Id;
@@ -19,26 +20,28 @@ pub struct Refused {
     pub receiver: Id,
     /// Who sent it.
     pub client: Id,
+    /// Why it begins nothing, one of [`code`].
+    pub code: u64,
 }
 
 impl Refused {
     /// Of a first packet; `None` of others.
-    pub fn of(packet: &Protected) -> Option<Self> {
+    pub fn of(packet: &Protected, code: u64) -> Option<Self> {
         let version = packet.version.filter(|_| packet.kind == Kind::Initial)?;
-        Some(Self { version, receiver: packet.receiver, client: packet.sender })
+        Some(Self { version, receiver: packet.receiver, client: packet.sender, code })
     }
 
     /// The datagram that says so: far shorter than what it answers. `None` where the ciphers refuse.
     pub fn answer(&self, provider: &CryptoProvider) -> Option<Vec<u8>> {
         const NUMBER_BYTES: usize = 1;
-        let Self { version, receiver, client } = self;
+        let Self { version, receiver, client, code } = self;
         let keys = initial_keys(provider, *version, receiver.as_bytes(), Side::Server)?;
         let mut out = Vec::new();
         let head = (Kind::Initial, *version);
         let length_at = write_head(head, (client, receiver), false, NUMBER_BYTES, &mut out)?;
         out.push(0);
         let payload_at = out.len();
-        write_close(false, code::CONNECTION_REFUSED, "", &mut out);
+        write_close(false, *code, "", &mut out);
         out.resize(out.len() + TAG_BYTES, 0);
         let length = out.len() - payload_at + NUMBER_BYTES;
         write_length(length_at, length, &mut out);
@@ -50,6 +53,7 @@ impl Refused {
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::code;
     use super::super::frame::Frame;
     use super::super::keys::{open_head, open_payload};
     use super::super::varint::Reader;
@@ -60,7 +64,8 @@ mod tests {
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         for version in [Version::V1, Version::V2] {
             let receiver = Id::new(&[8; 8]).unwrap();
-            let refused = Refused { version, receiver, client: Id::new(&[5; 3]).unwrap() };
+            let client = Id::new(&[5; 3]).unwrap();
+            let refused = Refused { version, receiver, client, code: code::CONNECTION_REFUSED };
             let mut answer = refused.answer(&provider).unwrap();
             assert!(answer.len() < 100);
             let packet = Protected::read(&answer).unwrap();

@@ -253,10 +253,35 @@ counters! {
     quic_passed,
     /// Datagrams of QUIC that were of no connection and could begin none.
     quic_dropped,
+    /// Clients of QUIC that were asked to come again, to show where they are, as many handshakes were open.
+    quic_retries,
+    /// Clients of QUIC that were told that nothing is known of their connection.
+    quic_resets,
+    /// Clients of QUIC that were told which versions there are.
+    quic_versions_told,
+    /// Clients of QUIC that were told that there is no connection for them: too many are open, their token is
+    /// not good, or the node ends.
+    quic_refused,
     /// Times the kernel had no room for datagrams of QUIC, which waited.
     quic_send_waits,
     /// Datagrams of QUIC that the kernel did not take.
     quic_unsent,
+    /// QUIC connections ended for their handshake: TLS, parameters, versions, gaps.
+    quic_errors_handshake,
+    /// QUIC connections ended for bytes that are no frame.
+    quic_errors_frames,
+    /// QUIC connections ended for streams that may not be, or more on them than is allowed.
+    quic_errors_streams,
+    /// QUIC connections ended for connection ids.
+    quic_errors_ids,
+    /// QUIC connections ended for updates of keys, or many packets that were forged.
+    quic_errors_keys,
+    /// QUIC connections ended for many frames that bring nothing: pings, challenges of paths, ids.
+    quic_errors_idle,
+    /// QUIC connections ended for acknowledgements of what was never sent.
+    quic_errors_acks,
+    /// QUIC connections ended for breaking other rules.
+    quic_errors_rules,
     /// Packets of QUIC sent with a mark that routers may change (ECN).
     quic_ecn_sent,
     /// Packets of these that routers marked as congested, as clients say.

@@ -5,14 +5,18 @@ use super::token::TokenKey;
 use crate::limits::{
     BEGUN_BEFORE_MAX, HANDSHAKES_OPEN_MAX, HANDSHAKES_UNASKED_MAX, RESETS_PER_SECOND_MAX,
 };
+use crate::socket::canonical;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand;
+use freshet_quic::error::code;
 use freshet_quic::limits::DATAGRAM_BYTES_MIN;
 use freshet_quic::packet::{Invariant, Kind, Protected, write_version_negotiation};
 use freshet_quic::parameters::Names;
 use freshet_quic::retry::write_retry;
 use freshet_quic::{Accept, Id, Refused, Route, Version};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,11 +73,22 @@ pub enum Sorted<K> {
     /// Perhaps that of a connection of the process before, which knows.
     Before,
     /// Nobody's; this is the answer to its sender.
-    Answer(Vec<u8>),
+    Answer(Answer, Vec<u8>),
     /// That of one that would begin with it, if there might be new ones.
     Refused(Refused),
     /// Nobody's.
     Dropped,
+}
+
+/// What is said to the sender of a datagram that is nobody's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// That it has to come again, to show where it is (RFC 9000 §8.1.2).
+    Retry,
+    /// That nothing is known of its connection (RFC 9000 §10.3).
+    Reset,
+    /// Which versions there are (RFC 9000 §6).
+    Versions,
 }
 
 /// The connections of a worker, by their ids.
@@ -85,6 +100,8 @@ pub struct Sorting<K> {
     ids: HashMap<Id, K>,
     /// Handshakes that are not over.
     handshakes: usize,
+    /// These by the networks of their clients.
+    of_networks: HashMap<IpAddr, usize>,
     /// What the process before has, while it is there.
     before: Option<Before>,
     /// Answers to nobody's datagrams that may still be sent, and when that was counted.
@@ -104,7 +121,15 @@ impl<K: Copy> Sorting<K> {
     /// With no connections.
     pub fn new(steering: Steering, secrets: Arc<Secrets>) -> Self {
         let answers = (RESETS_PER_SECOND_MAX, Duration::ZERO);
-        Self { steering, secrets, ids: HashMap::new(), handshakes: 0, before: None, answers }
+        Self {
+            steering,
+            secrets,
+            ids: HashMap::new(),
+            handshakes: 0,
+            of_networks: HashMap::new(),
+            before: None,
+            answers,
+        }
     }
 
     /// There is a process before, whose ids tell so many workers apart.
@@ -160,7 +185,7 @@ impl<K: Copy> Sorting<K> {
             None => self.reset(invariant.receiver, datagram.len(), now),
             Some(number) if Version::of(number).is_some() => match is_accepting {
                 true => self.first(route, datagram, now),
-                false => self.refused(datagram, now),
+                false => self.refused(datagram, code::CONNECTION_REFUSED, now),
             },
             Some(0) => Sorted::Dropped,
             Some(_) if datagram.len() < DATAGRAM_BYTES_MIN => Sorted::Dropped,
@@ -168,7 +193,7 @@ impl<K: Copy> Sorting<K> {
                 let mut out = Vec::new();
                 let ids = (invariant.receiver, invariant.sender);
                 write_version_negotiation(ids, random::<1>()[0], &mut out);
-                Sorted::Answer(out)
+                Sorted::Answer(Answer::Versions, out)
             }
         }
     }
@@ -178,19 +203,25 @@ impl<K: Copy> Sorting<K> {
         let Some(packet) = Protected::read(datagram) else { return Sorted::Dropped };
         let Some(version) = packet.version else { return Sorted::Dropped };
         let from = route.remote;
-        if !begins(&packet, datagram) || self.handshakes >= HANDSHAKES_OPEN_MAX {
+        if !begins(&packet, datagram) {
             return Sorted::Dropped;
+        }
+        if self.is_full_for(from) {
+            return self.refused(datagram, code::CONNECTION_REFUSED, now);
         }
         let own = self.steering.draw_id();
         let token = datagram.get(packet.token.clone()).unwrap_or(&[]);
         let original = self.secrets.retry.open((from, version), &packet.receiver, token, now);
+        if original.is_none() && TokenKey::is_of_retry(token) {
+            return self.refused(datagram, code::INVALID_TOKEN, now);
+        }
         if original.is_none() && self.handshakes >= HANDSHAKES_UNASKED_MAX {
             // The client has to show that it is where it says before more is done for it.
             let token = self.secrets.retry.seal((from, version), &own, &packet.receiver, now);
             let mut out = Vec::new();
             let ids = (&packet.sender, &own, &packet.receiver);
             let is_written = write_retry(version, ids, &token, random::<1>()[0], &mut out);
-            return if is_written { Sorted::Answer(out) } else { Sorted::Dropped };
+            return if is_written { Sorted::Answer(Answer::Retry, out) } else { Sorted::Dropped };
         }
         Sorted::First(Box::new(Accept {
             version,
@@ -208,10 +239,10 @@ impl<K: Copy> Sorting<K> {
         }))
     }
 
-    /// A packet that would begin a connection, if there might be new ones.
-    fn refused(&mut self, datagram: &[u8], now: Duration) -> Sorted<K> {
+    /// A packet that would begin a connection, but for what the code says.
+    fn refused(&mut self, datagram: &[u8], code: u64, now: Duration) -> Sorted<K> {
         let refused = Protected::read(datagram).filter(|packet| begins(packet, datagram));
-        match refused.as_ref().and_then(Refused::of) {
+        match refused.and_then(|packet| Refused::of(&packet, code)) {
             Some(refused) if self.may_answer(now) => Sorted::Refused(refused),
             _ => Sorted::Dropped,
         }
@@ -245,7 +276,7 @@ impl<K: Copy> Sorting<K> {
             *first = *first & 0x3f | 0x40;
         }
         out.extend_from_slice(&self.secrets.reset_token(&id));
-        Sorted::Answer(out)
+        Sorted::Answer(Answer::Reset, out)
     }
 
     /// Datagrams for `id` are this connection's.
@@ -265,14 +296,27 @@ impl<K: Copy> Sorting<K> {
         (id, self.secrets.reset_token(&id))
     }
 
-    /// A handshake began.
-    pub fn handshake_began(&mut self) {
+    /// A handshake with a client began.
+    pub fn handshake_began(&mut self, client: SocketAddr) {
         self.handshakes += 1;
+        *self.of_networks.entry(network(client)).or_default() += 1;
     }
 
     /// One is over, or given up.
-    pub fn handshake_ended(&mut self) {
+    pub fn handshake_ended(&mut self, client: SocketAddr) {
         self.handshakes = self.handshakes.saturating_sub(1);
+        if let Entry::Occupied(mut of_network) = self.of_networks.entry(network(client)) {
+            *of_network.get_mut() -= 1;
+            if *of_network.get() == 0 {
+                of_network.remove();
+            }
+        }
+    }
+
+    /// Whether no more handshakes may begin with a client.
+    fn is_full_for(&self, client: SocketAddr) -> bool {
+        let of_network = self.of_networks.get(&network(client)).copied().unwrap_or_default();
+        of_network >= HANDSHAKES_OPEN_MAX.saturating_sub(self.handshakes)
     }
 
     /// How many ids are known.
@@ -309,6 +353,14 @@ fn begins(packet: &Protected, datagram: &[u8]) -> bool {
         && packet.receiver.as_bytes().len() >= 8
 }
 
+/// Whom a client counts for: its address, of IPv6 the first 64 bits.
+fn network(client: SocketAddr) -> IpAddr {
+    match canonical(client).ip() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
@@ -318,7 +370,7 @@ fn random<const N: usize>() -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::SocketAddr;
+    use std::net::Ipv4Addr;
 
     const NOW: Duration = Duration::from_secs(10);
 
@@ -400,7 +452,9 @@ mod tests {
     #[test]
     fn other_versions_are_told_ours() {
         let datagram = initial(0xff00_001d, &[8; 9], &[], 1200);
-        let Sorted::Answer(answer) = sorting().sort(client(), &datagram, true, NOW) else {
+        let Sorted::Answer(Answer::Versions, answer) =
+            sorting().sort(client(), &datagram, true, NOW)
+        else {
             panic!("there is an answer");
         };
         let read = Invariant::read(&answer).unwrap();
@@ -418,9 +472,10 @@ mod tests {
     fn where_handshakes_are_many_a_client_has_to_come_again() {
         for (version, other_version) in [(V1, V2), (V2, V1)] {
             let mut sorting = sorting();
-            (0..HANDSHAKES_UNASKED_MAX).for_each(|_| sorting.handshake_began());
+            open(&mut sorting, HANDSHAKES_UNASKED_MAX);
             let datagram = initial(version, &[8; 8], &[], 1200);
-            let Sorted::Answer(retry) = sorting.sort(client(), &datagram, true, NOW) else {
+            let Sorted::Answer(Answer::Retry, retry) = sorting.sort(client(), &datagram, true, NOW)
+            else {
                 panic!("it is asked to come again");
             };
             let packet = Protected::read(&retry).unwrap();
@@ -434,20 +489,52 @@ mod tests {
             assert_eq!(Some(accept.version), Version::of(version));
             assert_eq!(accept.names.original, Id::new(&[8; 8]).unwrap());
             assert_eq!(accept.names.retry, Some(packet.sender));
-            // In another version it has not come again.
+            // In another version, and from elsewhere, it has not, and will not another time.
             let otherwise = initial(other_version, packet.sender.as_bytes(), token, 1200);
-            let sorted = sorting.sort(client(), &otherwise, true, NOW);
-            assert!(matches!(sorted, Sorted::Answer(_)));
-            refuses_others(&mut sorting, &again);
+            let other = "192.0.2.8:5000".parse::<SocketAddr>().unwrap().into();
+            for (route, datagram) in [(client(), &otherwise), (other, &again)] {
+                let Sorted::Refused(refused) = sorting.sort(route, datagram, true, NOW) else {
+                    panic!("it is told so");
+                };
+                assert_eq!(refused.code, code::INVALID_TOKEN);
+            }
+            // A token of other servers says nothing.
+            let foreign = initial(version, &[8; 8], &[7; 40], 1200);
+            let sorted = sorting.sort(client(), &foreign, true, NOW);
+            assert!(matches!(sorted, Sorted::Answer(Answer::Retry, _)));
+            open(&mut sorting, HANDSHAKES_OPEN_MAX - HANDSHAKES_UNASKED_MAX);
+            let sorted = sorting.sort(client(), &again, true, NOW);
+            assert!(matches!(sorted, Sorted::Refused(_)), "{sorted:?}");
         }
     }
 
-    fn refuses_others(sorting: &mut Sorting<u32>, again: &[u8]) {
-        // Another client does not get in with it.
-        let other = "192.0.2.8:5000".parse::<SocketAddr>().unwrap().into();
-        assert!(matches!(sorting.sort(other, again, true, NOW), Sorted::Answer(_)));
-        (0..HANDSHAKES_OPEN_MAX).for_each(|_| sorting.handshake_began());
-        assert!(matches!(sorting.sort(client(), again, true, NOW), Sorted::Dropped));
+    /// Handshakes of clients that are each of a network of its own.
+    fn open(sorting: &mut Sorting<u32>, count: usize) {
+        for number in 0..count {
+            let address = Ipv4Addr::from_bits(0x0a00_0000 + number as u32);
+            sorting.handshake_began(SocketAddr::from((address, 4000)));
+        }
+    }
+
+    #[test]
+    fn one_network_keeps_no_other_out() {
+        for (one, same, other) in [
+            ("192.0.2.9:5000", "[::ffff:192.0.2.9]:5001", "192.0.2.8:5000"),
+            ("[2001:db8::1]:5000", "[2001:db8::2:1]:5000", "[2001:db8:0:1::1]:5000"),
+        ] {
+            let mut sorting = sorting();
+            let [one, same, other] = [one, same, other].map(|client| client.parse().unwrap());
+            (0..HANDSHAKES_OPEN_MAX / 2).for_each(|_| sorting.handshake_began(one));
+            let datagram = initial(V1, &[8; 8], &[], 1200);
+            let mut sort = |client: SocketAddr| sorting.sort(client.into(), &datagram, true, NOW);
+            assert!(matches!(sort(same), Sorted::Refused(_)));
+            assert!(matches!(sort(other), Sorted::Answer(Answer::Retry, _)));
+            sorting.handshake_ended(same);
+            let sorted = sorting.sort(same.into(), &datagram, true, NOW);
+            assert!(matches!(sorted, Sorted::Answer(Answer::Retry, _)));
+            (1..HANDSHAKES_OPEN_MAX / 2).for_each(|_| sorting.handshake_ended(one));
+            assert!(sorting.of_networks.is_empty());
+        }
     }
 
     #[test]
@@ -459,7 +546,7 @@ mod tests {
         let sort = |sorting: &mut Sorting<u32>, datagram: &[u8]| {
             sorting.sort(client(), datagram, true, NOW)
         };
-        assert!(matches!(sort(&mut sorting, &short), Sorted::Answer(_)));
+        assert!(matches!(sort(&mut sorting, &short), Sorted::Answer(..)));
         sorting.follow(1);
         assert!(matches!(sort(&mut sorting, &begun), Sorted::First(_)));
         sorting.begun_before([Id::new(&[8; 8]).unwrap()]);
@@ -470,7 +557,7 @@ mod tests {
         sorting.add(Id::new(&[9; 8]).unwrap(), 3);
         assert!(matches!(sort(&mut sorting, &short), Sorted::Of(3)));
         let other = initial(5, &[8; 8], &[], 1200);
-        assert!(matches!(sort(&mut sorting, &other), Sorted::Answer(_)));
+        assert!(matches!(sort(&mut sorting, &other), Sorted::Answer(..)));
         sorting.follow_nobody();
         assert!(matches!(sort(&mut sorting, &handshake), Sorted::Dropped));
         assert!(matches!(sort(&mut sorting, &begun), Sorted::First(_)));
@@ -504,13 +591,13 @@ mod tests {
         let mut sorting = sorting();
         let id = sorting.steering.draw_id();
         let short = [&[0x40], id.as_bytes(), &[0; 30]].concat();
-        let Sorted::Answer(reset) = sorting.sort(client(), &short, true, NOW) else {
+        let Sorted::Answer(Answer::Reset, reset) = sorting.sort(client(), &short, true, NOW) else {
             panic!("there is an answer");
         };
         assert!(reset.len() < short.len() && reset[0] & 0xc0 == 0x40);
         assert!(reset.ends_with(&sorting.secrets.reset_token(&id)));
         let answered = (0..10_000)
-            .filter(|_| matches!(sorting.sort(client(), &short, true, NOW), Sorted::Answer(_)))
+            .filter(|_| matches!(sorting.sort(client(), &short, true, NOW), Sorted::Answer(..)))
             .count();
         assert_eq!(answered, RESETS_PER_SECOND_MAX as usize - 1);
     }

@@ -1,6 +1,6 @@
 //! Tokens of Retry packets: they show that a client is where it says (RFC 9000 §8.1.2).
 //!
-//! Form: a random nonce of 12 bytes, then AES-256-GCM-SIV of the time and the id of the client's very
+//! Form: a byte that says what it is, a random nonce of 12 bytes, then AES-256-GCM-SIV of the time and the id of the client's very
 //! first packet, with the client's address, its version and the id it was told to use as associated data.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// How long a token is good for: a client comes again at once.
 const LIFETIME: Duration = Duration::from_secs(15);
+
+/// What such tokens begin with.
+const RETRY: u8 = 0x52;
 
 /// Where a client is, and the version that it speaks.
 pub type Client = (SocketAddr, Version);
@@ -36,13 +39,19 @@ impl TokenKey {
         self.0
             .seal_in_place_append_tag(nonce_value, bound, &mut sealed)
             .expect("a token is short enough");
-        [&nonce[..], &sealed].concat()
+        [&[RETRY], &nonce[..], &sealed].concat()
+    }
+
+    /// Whether a token is one of a Retry packet, whoever sent that and whatever became of it since. Its client
+    /// cannot be asked to come again once more (RFC 9000 §8.1.3).
+    pub fn is_of_retry(token: &[u8]) -> bool {
+        token.first() == Some(&RETRY)
     }
 
     /// The id of the client's very first packet; `None` when the token is not one of ours, of another
     /// client or version, for another id, or too old.
     pub fn open(&self, client: Client, own: &Id, token: &[u8], now: Duration) -> Option<Id> {
-        let (nonce, sealed) = token.split_first_chunk::<NONCE_LEN>()?;
+        let (nonce, sealed) = token.strip_prefix(&[RETRY])?.split_first_chunk::<NONCE_LEN>()?;
         let mut sealed = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
         let bound = Aad::from(bound(client, own));

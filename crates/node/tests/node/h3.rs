@@ -403,11 +403,8 @@ fn handshakes_that_never_end_keep_no_client_out() {
         let open = HANDSHAKES_UNASKED_MAX as u64;
         let address = world.node.address();
         // What only looks like a first packet holds nothing.
-        let mut datagram = [0; 1200];
-        datagram[..16].copy_from_slice(&[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
-        datagram[16..18].copy_from_slice(&(0x4000_u16 | 1182).to_be_bytes());
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.send_to(&datagram, address).unwrap();
+        socket.send_to(&nothing_inside(), address).unwrap();
         world.node.counted("quic_dropped", 1).await;
         assert_eq!(world.node.count("connections_accepted"), 0);
         // More than may be open before clients have to show where they are: the rest is asked to.
@@ -416,7 +413,61 @@ fn handshakes_that_never_end_keep_no_client_out() {
         let mut client = world.connect().await;
         assert_eq!(client.get("/a").await.body, b"x");
         assert_eq!(world.node.count("connections_accepted"), open + 1);
+        assert_eq!(world.node.count("quic_retries"), 51);
         assert_eq!(world.node.count("tls_handshakes"), 1);
+    });
+}
+
+/// What only looks like a first packet.
+fn nothing_inside() -> [u8; 1200] {
+    let mut datagram = [0; 1200];
+    datagram[..16].copy_from_slice(&[0xc0, 0, 0, 0, 1, 8, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0]);
+    datagram[16..18].copy_from_slice(&(0x4000_u16 | 1182).to_be_bytes());
+    datagram
+}
+
+#[test]
+fn who_comes_beyond_the_limit_is_refused_before_anything_is_computed() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let authority = Authority::new();
+        let mut setup = setup(&origin, &authority).and("[limits]\nconnections_max = 1\n");
+        setup.workers = 1;
+        let world = World { origin, node: setup.start(), authority };
+        let mut one = world.connect().await;
+        assert_eq!(one.get("/a").await.body, b"x");
+        let (to, tls) = (world.node.address(), world.authority.client(&["h3"]));
+        let mut two = H3Client::start_early([127, 0, 0, 1], to, tls).await;
+        two.until(|client| client.lost.is_some()).await;
+        assert!(two.lost.unwrap().contains("refused"));
+        // Nobody looks into it.
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(&nothing_inside(), to).unwrap();
+        world.node.counted("connections_refused", 2).await;
+        assert_eq!(world.node.count("quic_dropped"), 0);
+        assert_eq!(
+            (world.node.count("connections_accepted"), one.get("/a").await.status),
+            (1, 200)
+        );
+    });
+}
+
+#[test]
+fn what_quic_answers_and_ends_by_itself_is_counted() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh("x")));
+        let to = world.node.address();
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(&[[0x40; 40], [7; 40]].concat(), to).unwrap();
+        world.node.counted("quic_resets", 1).await;
+        let mut datagram = nothing_inside();
+        datagram[4] = 5;
+        socket.send_to(&datagram, to).unwrap();
+        world.node.counted("quic_versions_told", 1).await;
+        let mut other =
+            H3Client::start_early([127, 0, 0, 1], to, world.authority.client(&["h4"])).await;
+        other.until(|client| client.lost.is_some()).await;
+        world.node.counted("quic_errors_handshake", 1).await;
     });
 }
 

@@ -61,14 +61,14 @@ impl<P: AsRef<[u8]>> Connection<P> {
             if matches!(frame, Frame::Ack(_)) {
                 acks += 1;
                 if acks > ACKS_PER_PACKET_MAX {
-                    return Err(Error::violation("a packet has many ACK frames"));
+                    return Err(Error::MANY_ACKS);
                 }
             }
             let is_useful = self.frame(level, frame, packet, route, now)?;
             if is_useful {
                 self.calm.forgive(1);
             } else if !self.calm.owe(now) {
-                return Err(Error::violation("too many frames bring nothing"));
+                return Err(Error::IDLE);
             }
             // Nothing behind the end counts.
             if self.closed.is_some() {

@@ -47,7 +47,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         ack: &Ack<'_>,
         now: Duration,
     ) -> Result<bool, Error> {
-        let never_sent = || Error::violation("a packet is acknowledged that was never sent");
+        let never_sent = || Error::NEVER_SENT;
         let Space { sent, received, crypto_out, .. } = self.spaces.of(level);
         let (streams, path, congestion) = (&mut self.streams, &mut self.path, &mut self.congestion);
         let (asking, peer) = (&mut self.asking, &mut self.peer);

@@ -13,12 +13,14 @@ use freshet_config::limits::Limits;
 use freshet_http::message::Method;
 use freshet_limits::Held;
 use freshet_net::limits::SEND_PAUSE;
-use freshet_quic::{self as quic, Batch, Ecn, Id, Marks, Route};
+use freshet_quic::error::Class;
+use freshet_quic::{self as quic, Batch, Closed, Ecn, Id, Marks, Route};
 use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
 use freshet_wire::h3::{Code, Connection, Event, Local};
 use freshet_worker::farewell::Part;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -45,6 +47,8 @@ pub(super) struct Handle {
     task: RefCell<Option<Waker>>,
     number: u64,
     ids: [Id; 2],
+    /// Where the client was when it began.
+    from: SocketAddr,
     /// Whether it waits for room in the socket.
     is_waiting: Cell<bool>,
     /// Counts the connection, until it is closed.
@@ -55,7 +59,7 @@ impl Handle {
     pub(super) fn begin(
         port: &Port,
         quic: quic::Connection<Piece>,
-        number: u64,
+        (number, from): (u64, SocketAddr),
         ids: [Id; 2],
         open: Open,
     ) -> Rc<Self> {
@@ -68,6 +72,7 @@ impl Handle {
             task: RefCell::default(),
             number,
             ids,
+            from,
             is_waiting: Cell::default(),
             open: Cell::new(Some(open)),
         })
@@ -301,7 +306,7 @@ impl Session {
     fn end_handshake(&mut self) {
         if std::mem::take(&mut self.is_shaking_hands) {
             let mut sorting = self.port.sorting.borrow_mut();
-            sorting.handshake_ended();
+            sorting.handshake_ended(self.handle.from);
             if !self.client.as_ref().is_some_and(|client| client.presence.is_proved()) {
                 self.port.worker.stats.tls_failed.increment();
             }
@@ -443,8 +448,19 @@ impl Session {
             state.break_all();
             state.connection.quic.forget_streams();
             (self.kept, self.held, self.farewell) = (Kept::default(), None, None);
-            if state.connection.has_failed() {
-                self.port.worker.stats.h3_errors.increment();
+            let stats = &self.port.worker.stats;
+            stats.h3_errors.add(u64::from(state.connection.has_failed()));
+            if let Some(Closed::ByError(error)) = state.connection.quic.closed() {
+                match error.class() {
+                    Class::Handshake => stats.quic_errors_handshake.increment(),
+                    Class::Frames => stats.quic_errors_frames.increment(),
+                    Class::Streams => stats.quic_errors_streams.increment(),
+                    Class::Ids => stats.quic_errors_ids.increment(),
+                    Class::Keys => stats.quic_errors_keys.increment(),
+                    Class::Idle => stats.quic_errors_idle.increment(),
+                    Class::Acks => stats.quic_errors_acks.increment(),
+                    Class::Rules => stats.quic_errors_rules.increment(),
+                }
             }
             if let Some(client) = &self.client {
                 client.note_closed();

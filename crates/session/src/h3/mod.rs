@@ -15,10 +15,11 @@ use freshet_base::clock::UnixMillis;
 use freshet_net::limits::{ACCEPT_PAUSE, UDP_READ_BYTES_MAX};
 use freshet_net::quic::port::{Received, Refusals, UdpPort};
 use freshet_net::quic::relay::Relay;
-use freshet_net::quic::sorting::{Secrets, Sorted, Sorting};
+use freshet_net::quic::sorting::{Answer, Secrets, Sorted, Sorting};
 use freshet_net::quic::steering::Steering;
 use freshet_net::socket::canonical;
 use freshet_net::tls::early::EarlySessions;
+use freshet_quic::error::code;
 use freshet_quic::parameters::Local;
 use freshet_quic::{Accept, Algorithm, Config, Ecn, Id, Refused, Route};
 use freshet_wire::h1::Limits;
@@ -278,7 +279,13 @@ impl Port {
                 }
             }
             Sorted::First(accept) => self.accept(&accept, (route, ecn), datagram, now),
-            Sorted::Answer(answer) => {
+            Sorted::Answer(what, answer) => {
+                let stats = &self.worker.stats;
+                match what {
+                    Answer::Retry => stats.quic_retries.increment(),
+                    Answer::Reset => stats.quic_resets.increment(),
+                    Answer::Versions => stats.quic_versions_told.increment(),
+                }
                 self.udp.send(route, Ecn::NotEct, &answer, answer.len());
             }
             Sorted::Elsewhere(worker) => {
@@ -313,6 +320,16 @@ impl Port {
     ) {
         let worker = &self.worker;
         let snapshot = worker.snapshot();
+        // Before anything is computed for it: a handshake costs more than all else that a client may have.
+        if worker.shared.connections.load(Relaxed) >= snapshot.settings.limits.connections_max {
+            worker.stats.connections_refused.increment();
+            if self.sorting.borrow_mut().may_answer(self.epoch_unix + now) {
+                let Accept { version, receiver, client, .. } = *accept;
+                let code = code::CONNECTION_REFUSED;
+                self.refuse(route, &Refused { version, receiver, client, code });
+            }
+            return;
+        }
         let local = local(&snapshot.h1_limits, &snapshot.settings.limits);
         let tls = match &self.early {
             Some(sessions) => {
@@ -332,23 +349,14 @@ impl Port {
         }
         worker.stats.connections_accepted.increment();
         let open = Open::new(worker);
-        let most = snapshot.settings.limits.connections_max;
-        if worker.shared.connections.load(Relaxed) > most {
-            worker.stats.connections_refused.increment();
-            if self.sorting.borrow_mut().may_answer(self.epoch_unix + now) {
-                let Accept { version, receiver, client, .. } = *accept;
-                self.refuse(route, &Refused { version, receiver, client });
-            }
-            return;
-        }
         let number = self.last.get() + 1;
         self.last.set(number);
         let ids = [accept.receiver, accept.names.own];
         let mut sorting = self.sorting.borrow_mut();
         ids.iter().for_each(|id| sorting.add(*id, number));
-        sorting.handshake_began();
+        sorting.handshake_began(route.remote);
         drop(sorting);
-        let handle = Handle::begin(self, quic, number, ids, open);
+        let handle = Handle::begin(self, quic, (number, route.remote), ids, open);
         self.connections.borrow_mut().insert(number, Rc::clone(&handle));
         spawn_local(connection::serve(Rc::clone(self), handle));
     }
@@ -361,6 +369,7 @@ impl Port {
             && !shift.has_heir()
             && let Some(answer) = refused.answer(self.tls.crypto_provider())
         {
+            self.worker.stats.quic_refused.increment();
             self.udp.send(route, Ecn::NotEct, &answer, answer.len());
         }
     }
