@@ -22,6 +22,7 @@ use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
+use freshet_net::quic::sorting::Secrets;
 use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::client_auth::{AsksClients, ClientAuth};
 use freshet_net::tls::early::EarlySessions;
@@ -179,7 +180,7 @@ impl Node {
         inherited: &mut Inherited,
         scribe: Option<Arc<dyn Scribe>>,
     ) -> Result<(Arc<Self>, Vec<(Vec<Port>, Vec<QuicPort>)>), NodeError> {
-        let Prepared { draft, certificates, format, warnings } = prepared;
+        let Prepared { draft, certificates, format, warnings, state } = prepared;
         warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
         let settings = Arc::clone(&draft.settings);
         let refuse = |mistake| NodeError::Config(vec![mistake]);
@@ -283,6 +284,7 @@ impl Node {
         let mut ports: Vec<Vec<Port>> = (0..workers).map(|_| Vec::new()).collect();
         let mut quic: Vec<Vec<QuicPort>> = (0..workers).map(|_| Vec::new()).collect();
         let mut quic_served = Vec::new();
+        let secrets = quic_ports::secrets(state.as_deref());
         for (index, listener) in settings.listeners.iter().enumerate() {
             let name = listener.name.clone().unwrap_or_else(|| format!("a{index}")).into();
             let tls = match &listener.client_auth {
@@ -297,7 +299,8 @@ impl Node {
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
                 let tls = http3_config(store, auth, (tickets("quic"), listener.early_data))?;
-                let opened = open_http3(listener, &name, &tls, inherited, &mut ports, &mut quic);
+                let opened =
+                    open_http3(listener, &name, &tls, (inherited, &secrets), &mut ports, &mut quic);
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
                     (Err(error), Http3::Required) => {
@@ -347,7 +350,7 @@ impl Node {
             waiting.push("redirect");
         }
         let prepared = Prepared::new(settings, Some(&before)).map_err(NodeError::Config)?;
-        let Prepared { draft: next, certificates, format, warnings } = prepared;
+        let Prepared { draft: next, certificates, format, warnings, .. } = prepared;
         // All that can fail comes before the first change.
         let log = Opened::open(&next.settings.log.access)
             .map_err(|error| NodeError::Config(vec![no_log(&next.settings, &error)]))?;
@@ -605,7 +608,7 @@ fn open_http3(
     listener: &ListenerSettings,
     name: &Arc<str>,
     tls: &Arc<ServerConfig>,
-    inherited: &mut Inherited,
+    taken: (&mut Inherited, &Arc<Secrets>),
     ports: &mut [Vec<Port>],
     quic: &mut [Vec<QuicPort>],
 ) -> Result<Vec<quic_ports::Served>, NetError> {
@@ -615,7 +618,7 @@ fn open_http3(
     let Some(Address::Tcp(address)) = address else { return Ok(Vec::new()) };
     let verifies = own.iter().any(|port| port.verifies_clients);
     let early = (tls.max_early_data_size > 0).then(EarlySessions::new);
-    let served = quic_ports::open(name, address, tls, inherited, quic)?;
+    let served = quic_ports::open(name, address, tls, taken, quic)?;
     let of_listener = |port: &&mut QuicPort| Arc::ptr_eq(&port.name, name);
     for port in quic.iter_mut().flatten().filter(of_listener) {
         port.verifies_clients = verifies;

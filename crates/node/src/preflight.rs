@@ -46,6 +46,8 @@ pub struct Prepared {
     pub format: Format,
     /// What may not be meant.
     pub warnings: Vec<Mistake>,
+    /// A folder that outlives the process, where it has one.
+    pub state: Option<PathBuf>,
 }
 
 impl Prepared {
@@ -100,7 +102,9 @@ impl Read {
         let Self { certificates, format, mut found } = self;
         found.extend(crate::geo::examine(&draft.settings, &draft.geo));
         match format.filter(|_| !found.iter().any(Mistake::is_error)) {
-            Some(format) => Ok(Prepared { draft, certificates, format, warnings: found }),
+            Some(format) => {
+                Ok(Prepared { draft, certificates, format, warnings: found, state: None })
+            }
             None => Err(found),
         }
     }

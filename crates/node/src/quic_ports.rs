@@ -1,24 +1,29 @@
 //! UDP ports of HTTP/3 beside the TCP ports of a listener.
 
+use freshet_base::private;
 use freshet_net::NetError;
 use freshet_net::handover::{Inherited, pass_on_udp};
 use freshet_net::limits::UDP_BUFFER_BYTES;
 use freshet_net::quic::port::UdpPort;
 use freshet_net::quic::relay::{Heard, Relay, Word};
-use freshet_net::quic::sorting::Secrets;
+use freshet_net::quic::sorting::{SECRET_BYTES, Secrets};
 use freshet_net::quic::steering::{self, Steering};
 use freshet_quic::Algorithm;
 use freshet_session::QuicPort;
 use rustls::ServerConfig;
+use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use tokio::sync::mpsc::{UnboundedSender, channel, unbounded_channel};
 
 /// Datagrams that may wait for a worker that they did not reach by themselves.
 const PASSED_MAX: usize = 256;
+/// Where secrets are kept, in the folder that outlives the process.
+const SECRETS_FILE: &str = "quic.key";
 /// How long clients may remember that there is HTTP/3, in seconds: a day. Turned off, they find out by
 /// asking in vain once.
 const ADVERTISED_S: u32 = 86_400;
@@ -53,7 +58,7 @@ pub(crate) fn open(
     name: &Arc<str>,
     address: SocketAddr,
     tls: &Arc<ServerConfig>,
-    inherited: &mut Inherited,
+    (inherited, own): (&mut Inherited, &Arc<Secrets>),
     workers: &mut [Vec<QuicPort>],
 ) -> Result<Vec<Served>, NetError> {
     let mut ports = inherited.take_udp(address);
@@ -62,7 +67,7 @@ pub(crate) fn open(
         Heard::Secrets(bytes) => Some(Secrets::from_bytes(&bytes)),
         _ => None,
     });
-    let secrets = Arc::new(secrets.unwrap_or_else(Secrets::random));
+    let secrets = secrets.map_or_else(|| Arc::clone(own), Arc::new);
     let before = ports.iter().filter(|(_, line)| line.is_some()).count();
     while ports.len() < workers.len() {
         match UdpPort::bind(address) {
@@ -133,6 +138,36 @@ pub(crate) fn pass_on(command: &mut Command, served: &[Served]) -> io::Result<Li
     Ok(Lines(lines))
 }
 
+/// The secrets of this process where it takes over from none. Those in the folder that outlives it, if there is
+/// one, so that clients of a process that was killed believe that nothing is known of their connections
+/// (RFC 9000 §10.3), and need not wait until they notice.
+pub(crate) fn secrets(state: Option<&Path>) -> Arc<Secrets> {
+    let kept = state.map(|folder| kept_secrets(&folder.join(SECRETS_FILE)));
+    Arc::new(match kept {
+        Some(Ok(secrets)) => secrets,
+        Some(Err(error)) => {
+            tracing::warn!(%error, file = SECRETS_FILE, "secrets of HTTP/3 are not kept");
+            Secrets::random()
+        }
+        None => Secrets::random(),
+    })
+}
+
+/// Reads them, or draws and keeps them where none are whole.
+fn kept_secrets(file: &Path) -> io::Result<Secrets> {
+    match fs::read(file) {
+        Ok(bytes) if bytes.len() == SECRET_BYTES => {
+            let bytes = bytes.first_chunk().ok_or(io::ErrorKind::InvalidData)?;
+            return Ok(Secrets::from_bytes(bytes));
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let secrets = Secrets::random();
+    private::replace(file, secrets.as_bytes())?;
+    Ok(secrets)
+}
+
 /// What responses over TCP say of it (RFC 7838 §3).
 pub(crate) fn advertisement(port: u16) -> Arc<str> {
     format!("h3=\":{port}\"; ma={ADVERTISED_S}").into()
@@ -147,5 +182,28 @@ fn look_at_buffers(port: &UdpPort) {
             "the kernel keeps few datagrams for HTTP/3: \
              sysctl -w net.core.rmem_max={UDP_BUFFER_BYTES} net.core.wmem_max={UDP_BUFFER_BYTES}"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn secrets_are_those_of_the_process_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(SECRETS_FILE);
+        let first = *secrets(Some(folder.path())).as_bytes();
+        assert_eq!(*secrets(Some(folder.path())).as_bytes(), first);
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_ne!(*secrets(None).as_bytes(), first);
+        // What a disk left of them is none.
+        fs::write(&file, [1; SECRET_BYTES - 1]).unwrap();
+        let next = *secrets(Some(folder.path())).as_bytes();
+        assert_ne!(next, first);
+        assert_eq!(*secrets(Some(folder.path())).as_bytes(), next);
+        // Without a folder they are this process's.
+        assert_ne!(*secrets(Some(&folder.path().join("away"))).as_bytes(), next);
     }
 }
