@@ -79,9 +79,11 @@ impl Unsent {
     /// It was tried: so many bytes of it are gone, and there is no room for more.
     pub(super) fn wait(&mut self, gone: usize, full: Full, socket: &Socket) {
         self.bytes.drain(..gone.min(self.bytes.len()));
-        if full == Full::Device || matches!(self.room, Room::Pause(_)) {
-            self.room = Room::of(full, socket);
-        }
+        // A socket that has just said that it has room, and takes nothing, does not say so again.
+        self.room = match (full, &self.room) {
+            (Full::Socket, Room::Pause(_)) => Room::of(full, socket),
+            _ => Room::of(Full::Device, socket),
+        };
     }
 }
 
