@@ -133,7 +133,9 @@ fn open(path: &Path, bytes: Option<u64>) -> Result<FileDevice> {
     let found = FileDevice::open(path);
     let device = match (found, bytes) {
         (Ok(device), _) if device.bytes() > 0 => Ok(device),
-        (_, Some(bytes)) => FileDevice::create(path, bytes),
+        (_, Some(bytes)) => {
+            FileDevice::create(path, bytes).map_err(|error| DiskError::of_making(error, bytes))
+        }
         (found, None) => found.map_err(DiskError::DeviceOpen),
     };
     device.with_context(|| path.display().to_string())

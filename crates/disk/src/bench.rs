@@ -1,20 +1,20 @@
 //! Measuring a disk through the store: what `freshet store bench` does.
 
-use super::block::Block;
 use super::codec::mix;
-use super::device::Device;
 use super::geometry::FormatOptions;
 use super::index::{Index, LINE_SLOTS};
 use super::intake::Description;
-use super::limits::READ_BATCH;
 use super::read::{ReadError, Stored};
 use super::recovery::{self, Opened};
-use super::ring::Ring;
 use super::slot::head_kind;
 use super::superblock::Uuid;
 use super::volume::{Common, Volume};
 use super::writer::Writer;
 use crate::error::DiskError;
+use freshet_device::Device;
+use freshet_device::block::Block;
+use freshet_device::limits::READ_BATCH;
+use freshet_device::ring::Ring;
 use freshet_store::Arena;
 use freshet_store::Body;
 use freshet_store::StoreError;

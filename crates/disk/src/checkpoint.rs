@@ -4,10 +4,8 @@
 //! so a checkpoint is whole or the one before is still there. It is written a part of 1 MiB at a time,
 //! between other writes, so that none of these waits for all of it.
 
-use super::block::Block;
 use super::budget::Account;
 use super::codec::{Put, Reader, round_up};
-use super::device::Device;
 use super::erasure::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
 use super::index::{Index, LINE_SLOTS};
@@ -17,6 +15,8 @@ use super::purges::{Floors, Mark, Soft, Target};
 use super::superblock::Uuid;
 use super::table::SegmentTable;
 use crate::error::DiskError;
+use freshet_device::Device;
+use freshet_device::block::Block;
 use std::ops::Range;
 
 const MAGIC: u64 = 0x5450_4b43_5352_4602;

@@ -8,9 +8,9 @@
 //! A drive may take its time for that, so it is told a part at a time, and the next part while that is
 //! written which it was told of before.
 
-use super::device::{Completion, IoError};
 use super::limits::{DISCARD_BYTES, IO_TIMEOUT};
 use super::volume::Volume;
+use freshet_device::{Completion, IoError};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 

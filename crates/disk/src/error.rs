@@ -1,6 +1,6 @@
 //! What can go wrong with a disk, named by who caused it.
 
-use crate::device::IoError;
+use freshet_device::IoError;
 use freshet_store::StoreError;
 use thiserror::Error;
 
@@ -127,6 +127,11 @@ pub enum DiskError {
 }
 
 impl DiskError {
+    /// Why a file of so many bytes could not be made.
+    pub fn of_making(error: IoError, bytes: u64) -> Self {
+        if error.is_full() { Self::DeviceNoSpace { bytes } } else { Self::DeviceOpen(error) }
+    }
+
     /// Whether it is about what a drive holds or does, and not about what was asked for: a node that
     /// has others goes on without that one.
     pub fn is_of_one_drive(&self) -> bool {

@@ -1,12 +1,12 @@
 //! How a disk is, and what says so.
 
 use super::codec::mix;
-use super::device::IoError;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT};
-use super::pace::{Pace, ReadTimes, Second};
+use super::pace::{Pace, Second};
 use super::volume::Volume;
 use super::writer::Writer;
 use crate::error::DiskError;
+use freshet_device::{IoError, ReadTimes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};

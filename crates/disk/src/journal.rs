@@ -5,15 +5,15 @@
 //! share a block, and a block is written only after the one before is durable: so a gap before the
 //! newest block means that the medium lost something, not that the power went.
 
-use super::block::Block;
 use super::codec::{Put, Reader};
-use super::device::{Device, IoError};
 use super::erasure::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, NOTE_BYTES_MAX};
 use super::notes::Note;
 use super::purges::{Mark, Soft, Target};
 use super::superblock::Uuid;
+use freshet_device::block::Block;
+use freshet_device::{Device, IoError};
 use std::collections::VecDeque;
 
 const MAGIC: u64 = 0x4c4e_524a_5352_4601;
@@ -263,7 +263,7 @@ pub(crate) fn read(device: &dyn Device, id: Uuid, geometry: &Geometry) -> Result
 mod tests {
     use super::*;
     use crate::geometry::FormatOptions;
-    use crate::simulation::{Faults, SimulatedDevice};
+    use freshet_device::simulation::{Faults, SimulatedDevice};
 
     #[test]
     fn events_come_back_in_order_over_many_turns_of_the_ring() {

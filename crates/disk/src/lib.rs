@@ -6,12 +6,11 @@
 //! content when it works again.
 //!
 //! It never knows what the bytes mean: no keys but their hashes, no freshness, no clock of the wall that it
-//! was not told. Neighbours: `freshet_store` has the memory a record is read into and the bodies that are
+//! was not told. Neighbours: `freshet_device` is what it reads and writes; `freshet_store` has the memory a record is read into and the bodies that are
 //! written; the node says what is kept, and asks.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`device`] | a device of blocks; [`mod@file`] and [`simulation`] are devices |
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
 //! | `record`, `segment`, `table` | what the log is made of |
 //! | `index`, `slot`, `growth`, `snapshot` | where records are, and were at one moment |
@@ -21,28 +20,20 @@
 //! | `erase`, `erasure` | overwriting what was purged, and reading back that it is gone |
 //! | `read`, `part`, `volume` | what all may ask of a disk |
 //! | [`recovery`] | making and opening a volume |
-//! | [`ring`] | the kernel's queue for I/O, one for each thread |
 //! | [`tactic`] | what is let in and kept; `freshet_cache` tries what that would be worth |
 //! | `drive`, `health`, `pace`, `set`, [`budget`] | disks that come and go, placement, endurance |
-//! | `place`, `attached` | what is at the path of a disk, in a simulated world one of its drives |
-//! | `mounts` | whether the file system is there that it should be on |
-#![deny(unsafe_op_in_unsafe_fn)]
+#![forbid(unsafe_code)]
 
-#[cfg(feature = "simulation")]
-pub mod attached;
 pub mod bench;
-pub mod block;
 pub mod budget;
 mod checkpoint;
 mod checkpointing;
 mod codec;
-pub mod device;
 mod discard;
 mod drive;
 mod erase;
 mod erasure;
 pub mod error;
-pub mod file;
 pub mod geometry;
 mod growth;
 mod health;
@@ -50,21 +41,17 @@ mod index;
 mod intake;
 mod journal;
 pub mod limits;
-mod mounts;
 pub mod notes;
 mod pace;
 mod part;
-mod place;
 pub mod purges;
 mod read;
 mod reclaim;
 mod record;
 pub mod recovery;
 mod renewal;
-pub mod ring;
 mod segment;
 mod set;
-pub mod simulation;
 mod slot;
 mod snapshot;
 mod stream;
@@ -81,9 +68,11 @@ pub use checkpoint::Written;
 pub use drive::{Discard, Disk, DiskCounts, DiskSpec, DiskStats};
 pub use erasure::{Erased, Progress};
 pub use error::DiskError;
+#[cfg(feature = "simulation")]
+pub use freshet_device::attached;
+pub use freshet_device::{self as device, ReadTimes, block, file, ring, simulation};
 pub use health::Health;
 pub use intake::Description;
-pub use pace::ReadTimes;
 pub use part::PartRead;
 pub use read::{ReadError, Stored};
 pub use set::{Disks, ErasureTurn, Examined, Pending, Seat, common_set, examine};

@@ -1,10 +1,8 @@
 //! Every size and bound of the disk store, with its reason.
 
-use std::time::Duration;
+pub use freshet_device::limits::{BLOCK_BYTES, IO_TIMEOUT};
 
-/// Offsets, lengths and memory of disk I/O are multiples of this: the sector of every drive sold
-/// today, and the page.
-pub const BLOCK_BYTES: u64 = 4096;
+use std::time::Duration;
 
 /// The version of the format this program writes. It reads this one and those before, and makes a
 /// device one of version 3 when it opens it to write. Since 2, the payload of an object may begin
@@ -145,10 +143,6 @@ pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(30 * 60);
 /// The same in sealed segments.
 pub const CHECKPOINT_SEGMENTS: u32 = 2048;
 
-/// The longest time one I/O may take before its disk counts as hanging. Drives retry for seconds
-/// before they report an error; clients are served from elsewhere long before this.
-pub const IO_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// How long a read of a suspect disk is waited for by who can have the bytes from elsewhere.
 pub const HEDGE_AFTER: Duration = Duration::from_millis(50);
 
@@ -158,13 +152,3 @@ pub const SUSPECT_READS_MAX: usize = 32;
 
 /// Variants of one resource that one disk can tell apart in its index.
 pub const VARIANTS_MAX: u8 = 5;
-
-/// Reads queued before the kernel is told of them, where that many more are under way: fewer
-/// system calls when a disk is busy, no delay when it is not.
-pub const READ_BATCH: usize = 8;
-
-/// Entries of a ring.
-pub const RING_ENTRIES: u32 = 512;
-
-/// Threads of the fallback without io_uring, for each disk.
-pub const POOL_THREADS: usize = 16;

@@ -14,6 +14,7 @@
 //! Of a second the mean is watched rather than a quantile: two sums per disk, and slow reads outweigh the
 //! others in it. Reads that do not end at all are noticed by [`super::health`].
 
+use freshet_device::ReadTimes;
 use std::time::{Duration, Instant};
 
 /// How many times longer than usual, and than beside it, reads take on a slow disk.
@@ -49,31 +50,6 @@ const RELAPSE: Duration = Duration::from_secs(600);
 const PROBES: u32 = 3;
 /// The most that are wanted.
 const GOOD_SECONDS_MAX: u32 = 320;
-
-/// Reads that have ended.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct ReadTimes {
-    /// How many.
-    pub count: u64,
-    /// How long they took together, in microseconds.
-    pub total_us: u64,
-}
-
-impl ReadTimes {
-    /// What came since `earlier`.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Self {
-        Self {
-            count: self.count.wrapping_sub(earlier.count),
-            total_us: self.total_us.wrapping_sub(earlier.total_us),
-        }
-    }
-
-    /// How long one took on the average, in microseconds.
-    pub fn mean_us(self) -> Option<f64> {
-        (self.count > 0).then(|| self.total_us as f64 / self.count as f64)
-    }
-}
 
 /// A second of a disk.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,12 +1,12 @@
 //! Reading a part of an object whose head was read.
 
-use super::block::{Block, Buffer};
 use super::codec::round_up;
-use super::device::{Completion, Io, Op};
 use super::limits::{BLOCK_BYTES, CHECK_BYTES, RECORD_BYTES_MAX};
 use super::read::{ReadError, Stored};
 use super::record::{Kind, RecordHead, chunk_hash, payload_offset, sums_of};
 use super::slot::Slot;
+use freshet_device::block::{Block, Buffer};
+use freshet_device::{Completion, Io, Op};
 use freshet_store::Arena;
 use freshet_store::{Lease, PieceMut};
 use std::ops::Range;

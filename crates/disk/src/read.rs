@@ -3,14 +3,14 @@
 //! Every byte is checked before anyone sees it. What does not fit its checksum, its object or its
 //! segment is taken out of the index and is a miss.
 
-use super::block::{Block, Buffer};
 use super::codec::round_up;
-use super::device::{Completion, Io, IoError, Op, Outcome};
 use super::limits::{BLOCK_BYTES, HEAD_READ_BYTES};
 use super::purges::{Soft, Verdict};
 use super::record::{Bad, Kind, RecordHead, chunk_hash, key_hash};
 use super::slot::Slot;
 use super::volume::Volume;
+use freshet_device::block::{Block, Buffer};
+use freshet_device::{Completion, Io, IoError, Op, Outcome};
 use freshet_store::Arena;
 use freshet_store::{Lease, PieceMut};
 use std::sync::Arc;

@@ -2,7 +2,6 @@
 
 use super::budget::Use;
 use super::codec::round_up;
-use super::device::IoError;
 use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, RECORD_BYTES_MAX, WRITE_BYTES};
 use super::purges::Verdict;
@@ -14,11 +13,12 @@ use super::tactic::{Held, kept};
 use super::volume::Volume;
 use super::writer::{Stream, Writer};
 use crate::error::DiskError;
+use freshet_device::IoError;
 use std::sync::Arc;
 
 /// Reads the footer of a sealed segment; `None` where there is none of this opening.
 pub(crate) fn read_footer(
-    volume_device: &dyn super::device::Device,
+    volume_device: &dyn freshet_device::Device,
     geometry: &Geometry,
     segment: u32,
     seq: u64,

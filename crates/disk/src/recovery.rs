@@ -13,7 +13,6 @@
 use super::budget::Account;
 use super::checkpoint::{self, Loaded, Written};
 use super::codec::round_up;
-use super::device::{Device, IoError};
 use super::erasure::Progress;
 use super::geometry::{FormatOptions, Geometry};
 use super::index::{Index, Inserted, LINE_SLOTS};
@@ -30,6 +29,7 @@ use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use super::volume::{Books, Common, Volume};
 use super::writer::Writer;
 use crate::error::DiskError;
+use freshet_device::{Device, IoError};
 use std::sync::Arc;
 
 /// What a scan reads at once: heads of many small records, or of one large one.
@@ -94,7 +94,10 @@ pub fn format(
         ..Default::default()
     };
     checkpoint::write_empty(device, superblock.device, &geometry, header, &table)?;
-    device.write(geometry.checkpoint_at[1], super::block::Block::new(BLOCK_BYTES as usize))?;
+    device.write(
+        geometry.checkpoint_at[1],
+        freshet_device::block::Block::new(BLOCK_BYTES as usize),
+    )?;
     superblock.write(device)?;
     Ok(superblock)
 }
@@ -421,7 +424,7 @@ pub(super) struct Window<'a> {
     at: u64,
     end: u64,
     start: u64,
-    bytes: Option<super::block::Block>,
+    bytes: Option<freshet_device::block::Block>,
 }
 
 impl<'a> Window<'a> {

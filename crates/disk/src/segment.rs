@@ -6,11 +6,11 @@
 //! end   footer, once sealed: an entry for each record, then 64 bytes that say where it begins
 //! ```
 
-use super::block::Block;
 use super::codec::{Put, Reader, round_up};
 use super::geometry::Geometry;
 use super::limits::BLOCK_BYTES;
 use super::superblock::Uuid;
+use freshet_device::block::Block;
 
 const HEADER_MAGIC: u64 = 0x4745_5348_5352_4601;
 const FOOTER_MAGIC: u64 = 0x544f_4f46_5352_4601;

@@ -2,27 +2,27 @@
 
 use super::budget::{Seen, Use};
 use super::codec::mix;
-use super::device::{Completion, Device, IoError};
 use super::drive::{Disk, DiskSpec, in_place};
 use super::erase::Asked;
-use super::file::{self, FileDevice};
 use super::geometry::FormatOptions;
 use super::health::Levels;
 use super::intake::Description;
 use super::limits::{BLOCK_BYTES, DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
-use super::mounts;
 use super::notes::{Note, Notes};
-use super::place;
 use super::purges::{Mark, Soft, Target};
 use super::record::key_hash;
 use super::recovery::{self, Opened};
-use super::ring::Ring;
 use super::stream::ObjectStream;
 use super::superblock::{Superblock, Uuid, contents};
 use super::tactic::Chosen;
 use super::takes::Wish;
 use super::volume::{Common, Volume};
 use crate::error::DiskError;
+use freshet_device::file::{self, FileDevice};
+use freshet_device::mounts;
+use freshet_device::place;
+use freshet_device::ring::Ring;
+use freshet_device::{Completion, Device, IoError};
 use freshet_store::{Body, Standing};
 use rustix::fs::Access;
 use rustix::io::Errno;
@@ -156,7 +156,7 @@ impl Disks {
             let disk = Arc::clone(disk);
             disk.show(opened.as_ref());
             #[cfg(feature = "simulation")]
-            if let Some(runtime) = super::attached::runtime() {
+            if let Some(runtime) = freshet_device::attached::runtime() {
                 (runtime.spawn)(Box::pin(disk.run(opened)));
                 continue;
             }
@@ -434,7 +434,7 @@ const TAKEN_MAX: Duration = Duration::from_secs(3);
 /// Opens disks side by side.
 fn open_all(disks: &[Arc<Disk>], takes_over: bool, seat: &Seat) -> Vec<Option<Opened>> {
     #[cfg(feature = "simulation")]
-    if super::attached::runtime().is_some() {
+    if freshet_device::attached::runtime().is_some() {
         return disks.iter().map(|disk| disk.open().ok()).collect();
     }
     std::thread::scope(|scope| {
@@ -545,6 +545,12 @@ fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
     if is_in_bounds { Ok(bytes) } else { Err(DiskError::ConfigDeviceBytes { bytes }) }
 }
 
+/// Makes a file of this length, where that is in bounds.
+fn make(path: &Path, bytes: u64) -> Result<FileDevice, DiskError> {
+    let bytes = bytes_to_make(bytes)?;
+    FileDevice::create(path, bytes).map_err(|error| DiskError::of_making(error, bytes))
+}
+
 /// The length of a store, where it is another than that of the file that would be made now.
 fn differs(spec: &DiskSpec, superblock: &Superblock) -> Option<u64> {
     let (wanted, has) = (spec.bytes?, superblock.geometry.device_bytes);
@@ -587,11 +593,9 @@ fn look_at(spec: &DiskSpec) -> Result<Found, DiskError> {
         }
         (Some(bytes), Ok(empty)) => {
             drop(empty);
-            Box::new(FileDevice::create(&spec.path, bytes_to_make(bytes)?)?)
+            Box::new(make(&spec.path, bytes)?)
         }
-        (Some(bytes), Err(IoError::Failed(2))) => {
-            Box::new(FileDevice::create(&spec.path, bytes_to_make(bytes)?)?)
-        }
+        (Some(bytes), Err(IoError::Failed(2))) => Box::new(make(&spec.path, bytes)?),
         (None, Ok(_)) => return Err(DiskError::ConfigDeviceBytes { bytes: 0 }),
         // The process that is about to be replaced has it: its set is this one's too.
         (_, Err(IoError::Taken)) => {

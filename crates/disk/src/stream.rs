@@ -1,10 +1,10 @@
 //! Writing an object while its bytes arrive.
 
-use super::block::Block;
 use super::budget::Use;
 use super::drive::{Disk, Job};
 use super::intake::{Description, chunk_bytes_max, object_id};
 use super::volume::Volume;
+use freshet_device::block::Block;
 use std::sync::Arc;
 
 /// An object that is written while its bytes arrive. Dropping it leaves what was written to be

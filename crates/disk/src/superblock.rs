@@ -1,11 +1,11 @@
 //! The first and the last block of a device: whose it is, and how it is divided.
 
-use super::block::Block;
 use super::codec::{Put, Reader};
-use super::device::Device;
 use super::geometry::Geometry;
 use super::limits::{BLOCK_BYTES, FORMAT_VERSION};
 use crate::error::DiskError;
+use freshet_device::Device;
+use freshet_device::block::Block;
 use std::fmt;
 
 const MAGIC: &[u8; 8] = b"FRESHDSK";

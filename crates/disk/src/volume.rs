@@ -4,10 +4,8 @@
 //! [`super::writer::Writer`]. Locks: `books` guards every change of the index, with the tables that
 //! have to agree with it. It is held for memory operations only, never over I/O.
 
-use super::block::{Block, Buffer};
 use super::budget::Account;
 use super::checkpoint::Written;
-use super::device::{Completion, Device, Finish, IoError};
 use super::erasure::Progress;
 use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
 use super::index::{Found, Index, Inserted};
@@ -24,6 +22,8 @@ use super::tactic::{Chosen, Tactic};
 use crate::error::DiskError;
 use arc_swap::{ArcSwap, Guard};
 use freshet_base::counter::SharedCounter;
+use freshet_device::block::{Block, Buffer};
+use freshet_device::{Completion, Device, Finish, IoError};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{

@@ -4,11 +4,9 @@
 //! findable when its last byte and all before it were written. Two streams, each with a segment of
 //! its own, keep what is new apart from what was kept because it is used.
 
-use super::block::{Block, Buffer};
 use super::budget::Budget;
 use super::checkpointing::Checkpoint;
 use super::codec::round_up;
-use super::device::{Completion, Io, IoError, Op};
 use super::discard::Discards;
 use super::growth::Growth;
 use super::journal::Event;
@@ -19,6 +17,8 @@ use super::slot::{KIND_CHUNK, head_kind};
 use super::table::{FREE_WANTED, SegmentInfo, SegmentState};
 use super::volume::Volume;
 use crate::error::DiskError;
+use freshet_device::block::{Block, Buffer};
+use freshet_device::{Completion, Io, IoError, Op};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

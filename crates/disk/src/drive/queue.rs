@@ -2,11 +2,11 @@
 
 use super::Disk;
 use super::waiting::pass;
-use crate::block::Block;
-use crate::device::{Completion, Finish};
 use crate::erase::Asked;
 use crate::intake::Description;
 use crate::limits::{PURGE_DELAY, QUEUE_BYTES_MAX};
+use freshet_device::block::Block;
+use freshet_device::{Completion, Finish};
 use freshet_store::{Body, BodyReader, Standing};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

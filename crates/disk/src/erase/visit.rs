@@ -4,9 +4,7 @@
 //! write to the segment between two steps, when its turn in the log comes: that is seen by its opening,
 //! and the visit begins again.
 
-use crate::block::Block;
 use crate::codec::round_up;
-use crate::device::Device;
 use crate::erasure::Erased;
 use crate::error::DiskError;
 use crate::limits::{BLOCK_BYTES, ERASE_STEP_BYTES, WRITE_BYTES};
@@ -18,6 +16,8 @@ use crate::slot::Slot;
 use crate::table::SegmentState;
 use crate::volume::Volume;
 use crate::writer::{Stream, Writer};
+use freshet_device::Device;
+use freshet_device::block::Block;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::codec::mix;
 use crate::erase::Order;
 use crate::geometry::FormatOptions;
 use crate::purges::{Soft, Target};
-use crate::simulation::Faults;
+use freshet_device::simulation::Faults;
 use std::sync::Arc;
 
 /// What a life came to.

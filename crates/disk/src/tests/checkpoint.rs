@@ -2,9 +2,9 @@
 
 use super::engine::SMALL;
 use super::world::World;
-use crate::block::Block;
-use crate::device::Device;
 use crate::geometry::FormatOptions;
+use freshet_device::Device;
+use freshet_device::block::Block;
 
 #[test]
 fn no_write_waits_for_more_than_a_part_of_a_checkpoint() {

@@ -1,13 +1,13 @@
 //! What the engine does while nothing is wrong, and after it was stopped.
 
 use super::world::World;
-use crate::device::Device;
 use crate::error::DiskError;
 use crate::geometry::FormatOptions;
 use crate::purges::{Soft, Target};
 use crate::recovery;
-use crate::simulation::Faults;
 use crate::superblock::Superblock;
+use freshet_device::Device;
+use freshet_device::simulation::Faults;
 
 pub(super) const SMALL: FormatOptions = FormatOptions {
     object_bytes: Some(8 << 10),
@@ -447,14 +447,14 @@ fn what_is_no_store_is_named_and_left_alone() {
     // A longer device, cut off.
     let mut longer = good;
     longer.geometry.device_bytes = 9 << 20;
-    let short = crate::simulation::SimulatedDevice::new(9 << 20, 1, Default::default());
+    let short = freshet_device::simulation::SimulatedDevice::new(9 << 20, 1, Default::default());
     longer.write(&short).expect("the drive works");
     let block = short.prefix(8 << 20);
     let result = Superblock::read(&block);
     assert!(matches!(result, Err(DiskError::DeviceTruncated { .. })), "{result:?}");
     // Another program's.
-    let foreign = crate::simulation::SimulatedDevice::new(8 << 20, 1, Default::default());
-    let mut bytes = crate::block::Block::new(4096);
+    let foreign = freshet_device::simulation::SimulatedDevice::new(8 << 20, 1, Default::default());
+    let mut bytes = freshet_device::block::Block::new(4096);
     bytes[0x438] = 0x53;
     bytes[0x439] = 0xef;
     (&foreign as &dyn Device).write(0, bytes).expect("the drive works");

@@ -2,15 +2,15 @@
 
 use super::engine::SMALL;
 use super::world::{World, content, key};
-use crate::device::Device;
 use crate::erase::{Asked, Order};
 use crate::erasure::{Erased, Progress};
 use crate::geometry::FormatOptions;
 use crate::intake::object_id;
 use crate::limits::FORMAT_VERSION_ERASED;
 use crate::purges::Target;
-use crate::simulation::Faults;
 use crate::superblock::Superblock;
+use freshet_device::Device;
+use freshet_device::simulation::Faults;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 

@@ -2,11 +2,11 @@
 
 use super::engine::SMALL;
 use super::world::World;
-use crate::device::IoError;
 use crate::error::DiskError;
 use crate::health::{Health, Levels, Watch, try_out};
 use crate::pace::Pace;
-use crate::simulation::Faults;
+use freshet_device::IoError;
+use freshet_device::simulation::Faults;
 use std::time::{Duration, Instant};
 
 /// A world of 100 objects, all written.

@@ -4,7 +4,6 @@
 //! keeps, for each resource, which contents were inserted and which purges were confirmed.
 
 use crate::codec::mix;
-use crate::device::Device;
 use crate::error::DiskError;
 use crate::geometry::FormatOptions;
 use crate::intake::{chunk_bytes_max, object_id, object_of};
@@ -12,9 +11,10 @@ use crate::notes::Note;
 use crate::purges::{Mark, Soft, Target};
 use crate::record::key_hash;
 use crate::recovery::{self, Opened, Report};
-use crate::simulation::{Faults, SimulatedDevice};
 use crate::superblock::Uuid;
 use crate::{Common, Description, ReadError, Stored};
+use freshet_device::Device;
+use freshet_device::simulation::{Faults, SimulatedDevice};
 use freshet_store::Arena;
 use freshet_store::Body;
 use std::future::Future;

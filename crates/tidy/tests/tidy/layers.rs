@@ -7,8 +7,8 @@ const FLOORS: [&[&str]; 20] = [
     &["base"],
     &["http", "report", "fleet", "package", "limits", "geo", "documents"],
     &["quic", "store", "tokens", "policy", "radio"],
-    &["wire", "disk"],
-    &["net"],
+    &["wire", "device"],
+    &["net", "disk"],
     &["origin", "cache", "vcl", "media", "load"],
     &["config", "acme"],
     &["content", "route", "telemetry"],
@@ -28,7 +28,7 @@ const FLOORS: [&[&str]; 20] = [
 
 /// What each room may use. Narrower than the floors where a room has no business below: the sans-I/O
 /// rooms never see a socket, the index never sees a connection, an origin never sees an object.
-const ALLOWED: [(&str, &[&str]); 46] = [
+const ALLOWED: [(&str, &[&str]); 47] = [
     ("base", &[]),
     ("report", &[]),
     ("fleet", &["base"]),
@@ -40,7 +40,8 @@ const ALLOWED: [(&str, &[&str]); 46] = [
     ("quic", &["base", "http"]),
     ("wire", &["base", "http", "quic"]),
     ("store", &["http"]),
-    ("disk", &["base", "store"]),
+    ("device", &["base", "store"]),
+    ("disk", &["base", "store", "device"]),
     ("net", &["base", "http", "quic", "wire"]),
     ("cache", &["base", "http", "store", "disk"]),
     ("origin", &["base", "http", "wire", "net"]),

@@ -4,7 +4,7 @@ use freshet_tidy::{SourceFile, code_of, crates, expect_none, files};
 
 /// Rooms that may write `unsafe`: sockets and passed descriptors, mapped memory, and the kernel's queue for
 /// disks with the blocks it reads into.
-const MAY_BE_UNSAFE: [&str; 3] = ["net", "store", "disk"];
+const MAY_BE_UNSAFE: [&str; 3] = ["net", "store", "device"];
 
 /// How far above the block its reason may stand: a comment of some lines and a statement that is
 /// broken over a few.

@@ -3,13 +3,13 @@
 use super::hollow::{DENSE, HollowDrive};
 use super::traffic::{Plan, now_ms};
 use crate::budget::{Budget, Use};
-use crate::device::Completion;
 use crate::limits::{CHECKPOINT_EVERY, FLUSH_EVERY, WRITE_DELAY};
 use crate::purges::Mark;
 use crate::recovery::{self, Opened};
 use crate::superblock::Uuid;
 use crate::tests::world::{finish, key};
 use crate::{Common, Description};
+use freshet_device::Completion;
 use freshet_store::Body;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

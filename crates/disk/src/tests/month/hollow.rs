@@ -1,10 +1,10 @@
 //! A drive that keeps nothing of zeroes: one of gigabytes fits into memory where bodies are zeroes, and
 //! what describes them is all that is there.
 
-use crate::block::Buffer;
-use crate::device::{Completion, Device, Io, IoError, Op, Outcome};
 use crate::limits::BLOCK_BYTES;
-use crate::pace::ReadTimes;
+use freshet_device::ReadTimes;
+use freshet_device::block::Buffer;
+use freshet_device::{Completion, Device, Io, IoError, Op, Outcome};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};

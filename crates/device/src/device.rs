@@ -5,7 +5,6 @@
 //! detaches from it and frees nothing the kernel may still write to.
 
 use super::block::{Block, Buffer};
-use super::pace::ReadTimes;
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
@@ -118,6 +117,31 @@ pub struct Outcome {
     pub result: Result<(), IoError>,
     /// The buffer; none where the wait was given up.
     pub buffer: Buffer,
+}
+
+/// Reads that have ended.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct ReadTimes {
+    /// How many.
+    pub count: u64,
+    /// How long they took together, in microseconds.
+    pub total_us: u64,
+}
+
+impl ReadTimes {
+    /// What came since `earlier`.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            count: self.count.wrapping_sub(earlier.count),
+            total_us: self.total_us.wrapping_sub(earlier.total_us),
+        }
+    }
+
+    /// How long one took on the average, in microseconds.
+    pub fn mean_us(self) -> Option<f64> {
+        (self.count > 0).then(|| self.total_us as f64 / self.count as f64)
+    }
 }
 
 /// A device of blocks.

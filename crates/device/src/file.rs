@@ -1,11 +1,9 @@
 //! A block device or a file, without the page cache.
 
 use super::block::Buffer;
-use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, WriteLife};
+use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, ReadTimes, WriteLife};
 use super::limits::{BLOCK_BYTES, POOL_THREADS};
-use super::pace::ReadTimes;
 use super::ring::Ring;
-use crate::error::DiskError;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatVfs};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -130,12 +128,9 @@ impl FileDevice {
     ///
     /// # Errors
     /// As [`FileDevice::open`]; no space.
-    pub fn create(path: &Path, bytes: u64) -> Result<Self, DiskError> {
-        Self::reserve(path, bytes).map_err(|error| match error {
-            error if error.is_full() => DiskError::DeviceNoSpace { bytes },
-            error => DiskError::DeviceOpen(error),
-        })?;
-        Self::open(path).map_err(DiskError::DeviceOpen)
+    pub fn create(path: &Path, bytes: u64) -> Result<Self, IoError> {
+        Self::reserve(path, bytes)?;
+        Self::open(path)
     }
 
     fn reserve(path: &Path, bytes: u64) -> Result<(), IoError> {
@@ -198,7 +193,7 @@ impl FileDevice {
 }
 
 /// What a file system has left for programs that are not root's.
-pub(super) fn free_bytes(space: &StatVfs) -> u64 {
+pub fn free_bytes(space: &StatVfs) -> u64 {
     space.f_bavail.saturating_mul(space.f_frsize)
 }
 

@@ -4,8 +4,7 @@
 //! faults; a handle that was closed stays so, as a file does, while the drive is opened anew. Reads take
 //! time here, and no thread waits: what would be one is a task of the world.
 
-use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
-use super::pace::ReadTimes;
+use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, ReadTimes};
 use super::simulation::SimulatedDevice;
 use freshet_base::simulation;
 use std::cell::RefCell;
@@ -80,12 +79,12 @@ impl Drop for Drives {
 }
 
 /// What this thread's world runs things with, where it has one.
-pub(super) fn runtime() -> Option<Runtime> {
+pub fn runtime() -> Option<Runtime> {
     WORLD.with_borrow(|world| world.as_ref().map(|world| world.runtime))
 }
 
 /// Opens what is at a path of this thread's world, where it has one.
-pub(super) fn open(path: &Path) -> Option<Result<Handle, IoError>> {
+pub fn open(path: &Path) -> Option<Result<Handle, IoError>> {
     const ENOENT: i32 = 2;
     WORLD.with_borrow(|world| {
         let found = world.as_ref()?.drives.get(path).cloned();
@@ -95,7 +94,7 @@ pub(super) fn open(path: &Path) -> Option<Result<Handle, IoError>> {
 
 /// A drive that is open.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub struct Handle {
     drive: Arc<Drive>,
     is_closed: AtomicBool,
     /// Reads that are done and not told yet.

@@ -94,7 +94,7 @@ impl Buffer {
     }
 
     /// The block, where it is one; an empty one otherwise.
-    pub(crate) fn into_block(self) -> Block {
+    pub fn into_block(self) -> Block {
         match self {
             Self::Block(block) => block,
             Self::None | Self::Piece(_) => Block::new(0),

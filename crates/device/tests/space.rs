@@ -7,9 +7,8 @@ mod skip;
 #[path = "../../../tests/small_disk.rs"]
 mod small_disk;
 
-use freshet_disk::DiskError;
-use freshet_disk::device::Device;
-use freshet_disk::file::FileDevice;
+use freshet_device::file::FileDevice;
+use freshet_device::{Device, IoError};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -50,7 +49,7 @@ fn what_does_not_fit_leaves_others_their_space() {
     let before = left(folder);
     let path = folder.join("store");
     let (least, made) = least_left(folder, || FileDevice::create(&path, WANTED_BYTES));
-    assert_eq!(made.err(), Some(DiskError::DeviceNoSpace { bytes: WANTED_BYTES }));
+    assert_eq!(made.err(), Some(IoError::NO_SPACE));
     assert_eq!((least, left(folder)), (before, before), "a store that is made");
 
     let sparse = File::options().write(true).create(true).truncate(true).open(&path);

@@ -8,7 +8,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// As [`FileDevice::open`].
-pub(super) fn open(path: &Path) -> Result<Box<dyn Device>, IoError> {
+pub fn open(path: &Path) -> Result<Box<dyn Device>, IoError> {
     #[cfg(feature = "simulation")]
     if let Some(found) = super::attached::open(path) {
         return found.map(|handle| Box::new(handle) as Box<dyn Device>);
@@ -17,7 +17,7 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Device>, IoError> {
 }
 
 /// The length of what is there, also where another process has it.
-pub(super) fn bytes(path: &Path) -> Option<u64> {
+pub fn bytes(path: &Path) -> Option<u64> {
     #[cfg(feature = "simulation")]
     if let Some(found) = super::attached::open(path) {
         return found.ok().map(|handle| handle.bytes());

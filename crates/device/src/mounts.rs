@@ -15,7 +15,7 @@ const PLACE_OF_MOUNTED: usize = 4;
 
 /// Where the file system should be mounted, and is not, that a path is meant to be on; `None` also where that
 /// cannot be known.
-pub(super) fn missing(path: &Path) -> Option<PathBuf> {
+pub fn missing(path: &Path) -> Option<PathBuf> {
     #[cfg(feature = "simulation")]
     if super::attached::runtime().is_some() {
         return None;

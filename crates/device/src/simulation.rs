@@ -5,8 +5,7 @@
 //! the same calls give the same faults, so every failure found can be replayed.
 
 use super::block::{Block, Buffer};
-use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome};
-use super::pace::ReadTimes;
+use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, ReadTimes};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -74,10 +73,17 @@ struct State {
     read_times: ReadTimes,
 }
 
+/// A number of which each bit follows from all bits of another.
+fn mixed(mut number: u64) -> u64 {
+    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
 impl State {
     fn random(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        super::codec::mix(self.random)
+        mixed(self.random)
     }
 
     fn happens(&mut self, per_65536: u16) -> bool {
@@ -142,7 +148,7 @@ impl SimulatedDevice {
     pub fn new(bytes: u64, seed: u64, faults: Faults) -> Self {
         let len = usize::try_from(bytes).unwrap_or(0);
         let state = State {
-            random: super::codec::mix(seed),
+            random: mixed(seed),
             faults,
             now: vec![0; len],
             before: vec![0; len],
