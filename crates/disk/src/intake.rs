@@ -89,6 +89,7 @@ impl Description {
             object,
             key: self.key,
             variant: self.variant,
+            variant_kind: 0,
             born: self.born,
             expires_ms: self.expires_ms,
             total,
@@ -118,13 +119,17 @@ fn leases(body: &Arc<Body>, start: u64, end: u64) -> Option<Vec<Lease>> {
 }
 
 impl Writer {
-    /// Writes an object whose bytes are all in memory, and returns its number. It can be found when it
-    /// was written; see [`Writer::submit`].
+    /// Writes an object whose bytes are all in memory, and returns its number and the kind under which the index
+    /// will have it. It can be found when it was written; see [`Writer::submit`].
     ///
     /// # Errors
     /// [`DiskError::NotWhole`] where bytes are missing, [`DiskError::RecordTooLong`] where its
     /// description does not fit, or the device failed.
-    pub fn store(&mut self, description: Description, body: &Arc<Body>) -> Result<u64, DiskError> {
+    pub fn store(
+        &mut self,
+        description: Description,
+        body: &Arc<Body>,
+    ) -> Result<(u64, u8), DiskError> {
         let total = body.total().filter(|_| body.is_complete()).ok_or(DiskError::NotWhole)?;
         let geometry = *self.volume.geometry();
         let object = object_id(&self.volume.common, description.key);
@@ -137,13 +142,13 @@ impl Writer {
             let parts = leases(body, start, end).ok_or(DiskError::NotWhole)?;
             let parts: Vec<&[u8]> = parts.iter().map(|lease| &**lease).collect();
             if is_last {
-                self.store_head(description, object, (total, chunk), &parts)?;
-                break;
+                let kind = self.store_head(description, object, (total, chunk), &parts)?;
+                return Ok(((object >> 64) as u64, kind));
             }
             self.store_chunk(description.key, object, number, chunk, &parts)?;
             start = end;
         }
-        Ok((object >> 64) as u64)
+        Err(DiskError::NotWhole)
     }
 
     /// Writes a chunk of a long object, unless that began before an erasure.
@@ -170,24 +175,27 @@ impl Writer {
     }
 
     /// Writes the head of an object of `total` bytes with what follows its chunks, if it has any,
-    /// after them: from now on it can be found. Not where it is purged already, or was cut off.
+    /// after them: from now on it can be found, under the kind that is returned. Not where it is purged already, or
+    /// was cut off: that is kind 0.
     pub(crate) fn store_head(
         &mut self,
         description: Description,
         object: u128,
         (total, chunk_bytes): (u64, u32),
         parts: &[&[u8]],
-    ) -> Result<(), DiskError> {
+    ) -> Result<u8, DiskError> {
         if self.is_cut_off(object) || self.is_purged(&description) {
-            return Ok(());
+            return Ok(0);
         }
         let payload: usize = parts.iter().map(|part| part.len()).sum();
         let mut head = description.head(object, total);
         head.chunk_bytes = chunk_bytes;
         head.payload_bytes = payload as u32;
         head.sums = sums(parts, self.volume.geometry().check_bytes);
+        let kind = self.kind_for(&head);
+        head.variant_kind = if head.variant == 0 { 0 } else { kind };
         self.append(Stream::New, head, parts)?;
         self.volume.counts.objects_written.add(1);
-        Ok(())
+        Ok(kind)
     }
 }

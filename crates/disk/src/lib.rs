@@ -13,7 +13,7 @@
 //! |---|---|
 //! | [`superblock`], [`geometry`] | whose a device is and how it is divided |
 //! | `record`, `segment`, `table` | what the log is made of |
-//! | `index`, `slot`, `growth`, `snapshot` | where records are, and were at one moment |
+//! | `index`, `slot`, `variant`, `growth`, `snapshot` | where records are, and were at one moment |
 //! | `journal`, `checkpoint`, `checkpointing`, [`purges`], [`notes`] | what must not be forgotten |
 //! | `writer`, `intake`, `renewal`, `reclaim`, `stream` | the one that writes, and what it is given |
 //! | `discard` | telling a drive what it need not keep |
@@ -61,6 +61,7 @@ pub mod tactic;
 mod takes;
 #[cfg(test)]
 mod tests;
+mod variant;
 mod volume;
 mod writer;
 

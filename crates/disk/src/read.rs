@@ -373,6 +373,11 @@ impl Stored {
         (self.object >> 64) as u64
     }
 
+    /// The kind under which the index of its disk has it.
+    pub fn kind(&self) -> u8 {
+        self.slot.kind()
+    }
+
     /// Takes the object out: it turned out to be of no use.
     pub fn forget(&self) {
         self.volume.forget(key_hash(self.key), self.slot.units_at());

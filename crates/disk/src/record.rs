@@ -19,6 +19,8 @@
 use super::codec::{Put, Reader, mix, round_up};
 use super::geometry::Geometry;
 use super::limits::{ALIGNED_RECORD_BYTES, BLOCK_BYTES, META_BYTES_MAX, TAGS_MAX};
+use super::slot::{KIND_CHUNK, head_kind};
+use super::variant::is_of_variants;
 
 const MAGIC: u32 = 0x4352_7246;
 /// How a record is laid out: payload behind what describes it.
@@ -53,6 +55,9 @@ pub(crate) struct RecordHead {
     pub(crate) key: u128,
     /// Hash of what the response is selected by; 0 where it does not vary.
     pub(crate) variant: u64,
+    /// The kind under which the index has a head of a variant; 0 where it is the one that its hash says, as in
+    /// what was written before there was a choice.
+    pub(crate) variant_kind: u8,
     /// When its fetch began, in the order of purges.
     pub(crate) born: u64,
     /// Until when it is of use, Unix milliseconds.
@@ -149,6 +154,7 @@ impl RecordHead {
         out.put_u32(self.chunk_bytes);
         out.put_u32(self.payload_bytes);
         out.put_u32(self.sums.len() as u32);
+        out.put_u8(self.variant_kind);
         out.resize(start + FIXED_BYTES, 0);
         self.sums.iter().for_each(|sum| out.put_u32(*sum));
         self.tags.iter().for_each(|tag| out.put_u64(*tag));
@@ -199,13 +205,14 @@ impl RecordHead {
         };
         let tags = usize::from(from.u16()?);
         let meta = from.u32()? as usize;
-        let read = Self {
+        let mut read = Self {
             kind,
             segment_seq: from.u64()?,
             seq: from.u64()?,
             object: from.u128()?,
             key: from.u128()?,
             variant: from.u64()?,
+            variant_kind: 0,
             born: from.u64()?,
             expires_ms: from.u64()?,
             total: from.u64()?,
@@ -218,6 +225,7 @@ impl RecordHead {
             sums: Box::default(),
         };
         let sums = from.u32()? as usize;
+        read.variant_kind = Some(from.u8()?).filter(|kind| is_of_variants(*kind)).unwrap_or(0);
         let sane = tags <= TAGS_MAX && meta <= META_BYTES_MAX && sums <= 4096;
         sane.then_some((read, sum, sums, tags, meta))
     }
@@ -234,6 +242,15 @@ impl RecordHead {
         match self.kind {
             Kind::Head => key_hash(self.key),
             Kind::Chunk => chunk_hash(self.object, self.chunk),
+        }
+    }
+
+    /// The kind under which the index has it.
+    pub(crate) fn index_kind(&self) -> u8 {
+        match self.kind {
+            Kind::Head if self.variant_kind != 0 => self.variant_kind,
+            Kind::Head => head_kind(self.variant),
+            Kind::Chunk => KIND_CHUNK,
         }
     }
 }
@@ -270,6 +287,7 @@ mod tests {
             object: 9 << 70,
             key: 10 << 70,
             variant: 11,
+            variant_kind: 0,
             born: 12,
             expires_ms: 13,
             total: payload.len() as u64,

@@ -21,9 +21,9 @@ use super::limits::{BLOCK_BYTES, FORMAT_VERSION_AT_FIRST, INDEX_LOAD};
 use super::notes::Note;
 use super::purges::{Floors, Mark, Target, Verdict};
 use super::reclaim::read_footer;
-use super::record::{Bad, Kind, RecordHead, place};
+use super::record::{Bad, RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
-use super::slot::{KIND_CHUNK, Slot, head_kind};
+use super::slot::{KIND_CHUNK, Slot};
 use super::superblock::{Superblock, Uuid};
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use super::volume::{Books, Common, Volume};
@@ -409,10 +409,7 @@ pub(crate) fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: 
             born: head.born,
             units_at: (at / unit) as u32,
             units: (len / unit) as u32,
-            kind: match head.kind {
-                Kind::Head => head_kind(head.variant),
-                Kind::Chunk => KIND_CHUNK,
-            },
+            kind: head.index_kind(),
         });
         position = at + len;
     }

@@ -198,11 +198,18 @@ impl Disks {
 
     /// Whether a response of this resource may be on a disk. Looks at memory only.
     pub fn may_have(&self, key: u128) -> bool {
+        self.may_have_under(key, 0)
+    }
+
+    /// Whether the response of this resource that was written under a kind may be on a disk still; 0 is any.
+    /// Looks at memory only.
+    pub fn may_have_under(&self, key: u128, kind: u8) -> bool {
         if self.disks.len() > 1 {
             // So that the indexes are waited for together, and not one after another.
             self.disks.iter().filter_map(|disk| disk.volume()).for_each(|one| one.prefetch(key));
         }
-        self.disks.iter().any(|disk| disk.volume().is_some_and(|volume| volume.may_have(key)))
+        let has = |volume: Arc<Volume>| volume.may_have_under(key, kind);
+        self.disks.iter().any(|disk| disk.volume().is_some_and(has))
     }
 
     /// The disks that may have responses of a resource, those first that answer in time. Looks at

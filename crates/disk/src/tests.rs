@@ -9,4 +9,5 @@ mod growth;
 mod health;
 mod month;
 mod renewal;
+mod variants;
 mod world;

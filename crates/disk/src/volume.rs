@@ -298,7 +298,12 @@ impl Volume {
 
     /// Whether some response of this resource may be here. Looks at memory only.
     pub fn may_have(&self, key: u128) -> bool {
-        self.index().heads(key_hash(key)).iter().next().is_some()
+        self.may_have_under(key, 0)
+    }
+
+    /// Whether a response of this resource may be here under a kind; 0 is any. Looks at memory only.
+    pub fn may_have_under(&self, key: u128, kind: u8) -> bool {
+        self.heads(key).iter().any(|slot| kind == 0 || slot.kind() == kind)
     }
 
     /// Says that this is about to be asked of a resource.

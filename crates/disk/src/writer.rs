@@ -11,10 +11,10 @@ use super::discard::Discards;
 use super::growth::Growth;
 use super::journal::Event;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT, WRITE_BYTES, WRITES_IN_FLIGHT_MAX};
-use super::record::{Kind, RecordHead, place};
+use super::record::{RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
-use super::slot::{KIND_CHUNK, head_kind};
 use super::table::{FREE_WANTED, SegmentInfo, SegmentState};
+use super::variant::Unindexed;
 use super::volume::Volume;
 use crate::error::DiskError;
 use freshet_device::block::{Block, Buffer};
@@ -37,6 +37,8 @@ pub struct Writer {
     pub(crate) volume: Arc<Volume>,
     open: [Option<Open>; 2],
     in_flight: VecDeque<InFlight>,
+    /// Variants among what is not in the index yet.
+    pub(super) unindexed: Unindexed,
     /// Blocks to use again.
     spare: Vec<Block>,
     /// The place of the newest checkpoint.
@@ -95,6 +97,7 @@ impl Writer {
             volume,
             open: [None, None],
             in_flight: VecDeque::new(),
+            unindexed: Unindexed::default(),
             spare: Vec::new(),
             checkpoint_place,
             checkpoint_journal,
@@ -187,17 +190,16 @@ impl Writer {
         };
         head.segment_seq = open.seq;
         let unit = u64::from(geometry.unit_bytes);
-        open.entries.push(Entry {
+        let entry = Entry {
             hash: head.index_hash(),
             seq: head.seq,
             born: head.born,
             units_at: (start / unit) as u32,
             units: (len / unit) as u32,
-            kind: match head.kind {
-                Kind::Head => head_kind(head.variant),
-                Kind::Chunk => KIND_CHUNK,
-            },
-        });
+            kind: head.index_kind(),
+        };
+        open.entries.push(entry);
+        self.unindexed.add(open.segment, &head, &entry);
         let gap = start - (open.buffer_at + open.filled as u64);
         let mut text = Vec::with_capacity(head.payload_at() as usize);
         head.write(&mut text);
@@ -510,6 +512,7 @@ impl Writer {
                 self.spare.push(outcome.buffer.into_block());
                 self.spare.retain(|block| block.len() == buffer_bytes(self.volume.geometry()));
                 self.volume.commit_entries(first.segment, &first.entries);
+                self.unindexed.indexed(&first.entries);
                 Ok(())
             }
             Err(error) => {
@@ -525,6 +528,7 @@ impl Writer {
         self.give_up(segment, error);
         // Later writes to it end for nothing.
         self.in_flight.retain(|write| (write.segment, write.seq) != (segment, seq));
+        self.unindexed.lost(segment);
         for open in &mut self.open {
             if open.as_ref().is_some_and(|open| open.segment == segment) {
                 *open = None;

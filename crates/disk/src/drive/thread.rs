@@ -278,9 +278,9 @@ impl Disk {
                     return Ok(());
                 }
                 let generation = self.common.generation.load(Relaxed);
-                let number = writer.store(description, offered.body())?;
+                let (number, kind) = writer.store(description, offered.body())?;
                 offered.body().set_stored_number(number);
-                offered.body().set_standing(Standing::Kept(generation));
+                offered.body().set_standing(Standing::Kept { generation, kind });
                 Ok(())
             }
             Job::Chunk { key, object, number, chunk_bytes, len, block } => {
@@ -289,7 +289,7 @@ impl Disk {
             }
             Job::Head { description, object, total, chunk_bytes, last: (block, len) } => {
                 let bytes = block.get(..len).unwrap_or(&[]);
-                writer.store_head(description, object, (total, chunk_bytes), &[bytes])
+                writer.store_head(description, object, (total, chunk_bytes), &[bytes]).map(drop)
             }
             Job::Renewal { description, body } => {
                 let object = object_of(body.stored_number(), description.key);

@@ -84,6 +84,8 @@ pub(crate) struct World {
     /// Notes that were confirmed as durable.
     pub(crate) noted: Vec<Note>,
     next: u64,
+    /// What is inserted is selected by this; 0 where it does not vary.
+    pub(crate) variant: u64,
     /// Until when what is inserted says that it is of use.
     pub(crate) expires_ms: u64,
 }
@@ -112,6 +114,7 @@ impl World {
             purged: Vec::new(),
             noted: Vec::new(),
             next: 1,
+            variant: 0,
             expires_ms: u64::MAX,
         };
         world.open().expect("a formatted drive can be opened");
@@ -197,7 +200,7 @@ impl World {
         let born = self.common.next_seq();
         let description = Description {
             key: key(resource),
-            variant: 0,
+            variant: self.variant,
             born,
             expires_ms: self.expires_ms,
             tags: [tag].into(),

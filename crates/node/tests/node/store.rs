@@ -305,6 +305,34 @@ fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
     }
 }
 
+/// Of these the kinds that follow from the hashes of `mobile` and `tablet` are the same.
+#[test]
+fn variants_of_one_resource_are_on_the_disk_beside_one_another() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = Origin::serve(|asked| {
+            let device = asked.field("x-device").unwrap_or("none").to_owned();
+            response("200 OK", &["Cache-Control: max-age=3600", "Vary: X-Device"], device)
+        });
+        let path = folder.path().join("store");
+        let node = wrapped(&path, true, &origin).start();
+        let devices = ["mobile", "tablet", "desktop", "tv"];
+        for device in devices {
+            get_with(&node, "/a", &[&format!("X-Device: {device}")]).await;
+            drain(&node);
+        }
+        let copy = folder.path().join("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        let again = wrapped(&copy, true, &origin).start();
+        let before = origin.count();
+        for device in devices {
+            let answer = get_with(&again, "/a", &[&format!("X-Device: {device}")]).await;
+            assert_eq!((answer.status, answer.body), (200, device.into()));
+        }
+        assert_eq!(origin.count(), before, "all of them were on the disk");
+    });
+}
+
 /// An object that is stale when it comes, and good for an hour more when the origin is asked for it.
 fn validated() -> Origin {
     let hour = "Cache-Control: max-age=3600";
@@ -458,7 +486,8 @@ fn what_ends_while_it_is_written_is_not_found_by_the_next_process() {
         let shared = Arc::clone(&node.node.shared);
         let key = shared.cache.key(crate::client::HOST, "/a");
         // Its disk has taken it, and does not find it yet: what comes is collected for a moment.
-        let is_taken = |object: &Arc<Object>| matches!(object.body().standing(), Standing::Kept(_));
+        let is_taken =
+            |object: &Arc<Object>| matches!(object.body().standing(), Standing::Kept { .. });
         until(|| shared.cache.peek(&key).variants.iter().any(is_taken)).await;
         assert_eq!(get(&node, "/a").await.text(), "old");
         until(|| node.count("fetches") == 2 && shared.cache.peek(&key).fetches == 0).await;

@@ -13,8 +13,13 @@ pub enum Standing {
     Refused(u32),
     /// One is about to write it.
     Waits,
-    /// One had it in this generation; 0 where nobody looked since it was begun.
-    Kept(u32),
+    /// One has it.
+    Kept {
+        /// When it was looked for; 0 where nobody has since it was begun.
+        generation: u32,
+        /// Under what the disk tells it from others of its resource; 0 where that is not known.
+        kind: u8,
+    },
     /// It is not for disks.
     Exempt,
 }
@@ -26,28 +31,30 @@ pub(super) struct SharedStanding {
     number: AtomicU64,
 }
 
-const KIND_SHIFT: u32 = 32;
+const STANDING_SHIFT: u32 = 32;
+const KIND_SHIFT: u32 = 40;
 
 impl SharedStanding {
     pub(super) fn get(&self) -> Standing {
         let word = self.word.load(Relaxed);
         let generation = word as u32;
-        match word >> KIND_SHIFT {
+        match word >> STANDING_SHIFT & 0xff {
             0 => Standing::Refused(generation),
             1 => Standing::Waits,
-            2 => Standing::Kept(generation),
+            2 => Standing::Kept { generation, kind: (word >> KIND_SHIFT) as u8 },
             _ => Standing::Exempt,
         }
     }
 
     pub(super) fn set(&self, standing: Standing) {
-        let (kind, generation) = match standing {
-            Standing::Refused(generation) => (0, generation),
-            Standing::Waits => (1, 0),
-            Standing::Kept(generation) => (2, generation),
-            Standing::Exempt => (3, 0),
+        let (number, generation, kind) = match standing {
+            Standing::Refused(generation) => (0, generation, 0),
+            Standing::Waits => (1, 0, 0),
+            Standing::Kept { generation, kind } => (2, generation, kind),
+            Standing::Exempt => (3, 0, 0),
         };
-        self.word.store(kind << KIND_SHIFT | u64::from(generation), Relaxed);
+        let place = u64::from(kind) << KIND_SHIFT | number << STANDING_SHIFT;
+        self.word.store(place | u64::from(generation), Relaxed);
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -67,8 +74,12 @@ mod tests {
     fn it_is_what_was_said_last() {
         let standing = SharedStanding::default();
         assert_eq!(standing.get(), Standing::Refused(0));
-        let all =
-            [Standing::Refused(7), Standing::Waits, Standing::Kept(u32::MAX), Standing::Exempt];
+        let all = [
+            Standing::Refused(7),
+            Standing::Waits,
+            Standing::Kept { generation: u32::MAX, kind: 255 },
+            Standing::Exempt,
+        ];
         for said in all {
             standing.set(said);
             assert_eq!(standing.get(), said);

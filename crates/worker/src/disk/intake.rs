@@ -114,8 +114,10 @@ pub(super) fn renew(disks: &Disks, renewed: &Renewed<'_>) {
     }
     match body.standing() {
         // Of what came from a process before it is not known where it is: it is written anew.
-        Standing::Kept(_) if body.stored_number() == 0 => body.set_standing(Standing::Refused(0)),
-        Standing::Kept(_) | Standing::Waits => {
+        Standing::Kept { .. } if body.stored_number() == 0 => {
+            body.set_standing(Standing::Refused(0))
+        }
+        Standing::Kept { .. } | Standing::Waits => {
             disks.renew(describe(object.key(), &head, request, born), body);
         }
         Standing::Refused(_) | Standing::Exempt => {}
@@ -129,16 +131,17 @@ pub(super) fn offer_used(disks: &Arc<Disks>, used: &Used<'_>) {
     let (body, generation) = (object.body(), disks.generation());
     match body.standing() {
         Standing::Waits | Standing::Exempt => return,
-        Standing::Kept(seen) if seen == generation => return,
-        Standing::Kept(_) if disks.may_have(object.key().hash()) => {
-            return body.set_standing(Standing::Kept(generation));
+        Standing::Kept { generation: seen, .. } if seen == generation => return,
+        // Not any response of the resource: a variant that is gone is written again beside its siblings.
+        Standing::Kept { kind, .. } if disks.may_have_under(object.key().hash(), kind) => {
+            return body.set_standing(Standing::Kept { generation, kind });
         }
         Standing::Refused(seen)
             if seen == generation && !OFFERED_AT_HITS.contains(&object.hits()) =>
         {
             return;
         }
-        Standing::Kept(_) | Standing::Refused(_) => {}
+        Standing::Kept { .. } | Standing::Refused(_) => {}
     }
     // Whatever comes of it, it is not asked at each use.
     body.set_standing(Standing::Refused(generation));

@@ -31,7 +31,7 @@ impl Keeper for DiskKeeper {
     fn ended(&self, object: &Object, born: u64) {
         let key = object.key().hash();
         // What one has taken it finds only once it is written, and not while it is away.
-        let is_taken = matches!(object.body().standing(), Standing::Waits | Standing::Kept(_));
+        let is_taken = matches!(object.body().standing(), Standing::Waits | Standing::Kept { .. });
         if is_taken || self.0.may_have(key) {
             // Whoever has the answer need not wait until a disk has noted it.
             drop(self.0.supersede(key, born));

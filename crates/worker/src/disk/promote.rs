@@ -48,10 +48,10 @@ pub(super) async fn restore(
     let body = Body::new(arena, Some(stored.total));
     put_payload(&body, &mut stored).await;
     body.set_stored_number(stored.number());
-    let tags = stored.tags.clone();
+    let (tags, kind) = (stored.tags.clone(), stored.kind());
     let is_doubted = stored.validated < shared.disks_doubted_below.load(SeqCst);
     body.set_source(Arc::new(OnDisk(stored)));
-    body.set_standing(Standing::Kept(0));
+    body.set_standing(Standing::Kept { generation: 0, kind });
     worker.stats.disk_hits.increment();
     let objective =
         worker.snapshot().sites.of_key(key).and_then(|site| objective_of(&site.settings, key));

@@ -55,7 +55,7 @@ pub(super) fn describe(object: &Object, is_doubted: bool) -> Option<Vec<u8>> {
         (Some(_), _) => return None,
     };
     let past = Past::of(object);
-    let is_kept = matches!(body.standing(), Standing::Kept(_) | Standing::Waits);
+    let is_kept = matches!(body.standing(), Standing::Kept { .. } | Standing::Waits);
     let flags = [
         (EXEMPT_OR_KEPT, matches!(body.standing(), Standing::Exempt) || is_kept),
         (KEPT, is_kept),
@@ -123,7 +123,7 @@ pub(super) fn read(bytes: &[u8]) -> io::Result<Described> {
         standing: match flags & (EXEMPT_OR_KEPT | KEPT) {
             EXEMPT_OR_KEPT => Standing::Exempt,
             0 => Standing::Refused(0),
-            _ => Standing::Kept(0),
+            _ => Standing::Kept { generation: 0, kind: 0 },
         },
     })
 }
