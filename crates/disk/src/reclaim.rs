@@ -54,7 +54,8 @@ impl Writer {
             return Ok(false);
         };
         if state == SegmentState::Retired && !can_be_read(&volume, segment) {
-            volume.books().table.change(segment, |info| info.is_bad = true);
+            let tried_seq = volume.common.next_seq();
+            volume.books().table.change(segment, |info| info.tried_seq = tried_seq);
             return Ok(true);
         }
         let unit = u64::from(geometry.unit_bytes);

@@ -35,8 +35,9 @@ pub(crate) struct SegmentInfo {
     pub(crate) oldest_born: u64,
     /// Whether it is of what was kept, and not of what was new.
     pub(crate) is_kept: bool,
-    /// Whether a part of it still failed when its turn came, in this process.
-    pub(crate) is_bad: bool,
+    /// When its turn came and a part of it still failed, in the order of openings; 0 where that never was in
+    /// this process.
+    pub(crate) tried_seq: u64,
 }
 
 impl SegmentInfo {
@@ -97,11 +98,14 @@ impl SegmentTable {
     }
 
     /// The segment to be freed next: one of which less than a fifth is live, or the oldest, of what is
-    /// new or of what was kept as the tactic says. One that was given up may be good again.
+    /// new or of what was kept as the tactic says. One that was given up may be good again, and is tried once each
+    /// time the log goes round.
     pub(crate) fn victim(&self, tactic: &Tactic) -> Option<u32> {
         let of_state = |state| self.iter().filter(move |(_, info)| info.state == state);
         let sealed = || of_state(SegmentState::Sealed);
-        let given_up = of_state(SegmentState::Retired).filter(|(_, info)| !info.is_bad);
+        let oldest_seq = sealed().map(|(_, info)| info.seq).min().unwrap_or(0);
+        let may_be_good = |info: &SegmentInfo| info.tried_seq == 0 || info.tried_seq < oldest_seq;
+        let given_up = of_state(SegmentState::Retired).filter(|(_, info)| may_be_good(info));
         let dead = sealed()
             .filter(|(_, info)| info.is_dead())
             .min_by_key(|(_, info)| (info.live_units, info.seq));
@@ -179,7 +183,7 @@ impl SegmentTable {
                 live_units: from.u32()?,
                 oldest_born: from.u64()?,
                 is_kept,
-                is_bad: false,
+                tried_seq: 0,
             })
         });
         Some(Self { segments: segments.collect::<Option<_>>()? })

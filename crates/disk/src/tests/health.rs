@@ -114,6 +114,27 @@ fn a_segment_that_was_given_up_is_used_again_once_it_can_be_read() {
 }
 
 #[test]
+fn a_segment_that_failed_when_its_turn_came_is_tried_again_the_next_time() {
+    let mut world = filled(48);
+    let geometry = *world.opened().volume.geometry();
+    let at = geometry.segment_at(2);
+    world.device.set_bad(at..at + 2 * geometry.segment_bytes);
+    for resource in 0..100 {
+        world.look(resource, true, (0, 40_000));
+    }
+    // Twice round: it is tried, and then nobody tries it at each segment that is freed.
+    let mut go_round = |round: u64| {
+        for resource in 0..2 * geometry.log_bytes() / 40_000 {
+            world.insert(1000 * (round + 1) + resource, 40_000, 0).expect("there is room");
+        }
+        world.opened().writer.drain().expect("the drive works");
+        world.device.repair();
+        world.opened().volume.stats().segments_retired
+    };
+    assert_eq!([go_round(0), go_round(1)], [2, 0]);
+}
+
+#[test]
 fn a_disk_that_fails_everywhere_is_left_and_not_trusted_before_it_works() {
     let mut world = filled(44);
     let (mut pace, mut now) = (Pace::new(), Instant::now());
