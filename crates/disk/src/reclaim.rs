@@ -97,10 +97,10 @@ impl Writer {
         Ok(true)
     }
 
-    /// Whether the write budget has room for a record that was used.
-    fn may_keep(&self, bytes: u64) -> bool {
+    /// Whether the write budget has room for a record that was used so often.
+    fn may_keep(&self, bytes: u64, uses: u64) -> bool {
         self.charge(0);
-        let used = Use { hits: 1, was_seen: true };
+        let used = Use { hits: uses, was_seen: true };
         let now_ms = self.volume.common.now_ms();
         self.budget.as_ref().is_none_or(|budget| budget.admits(now_ms, 0, bytes, used))
     }
@@ -115,10 +115,10 @@ impl Writer {
         let groups = by_object(&volume, base, entries);
         let held: Vec<Held> = groups.iter().map(|group| group.held(unit)).collect();
         for at in kept(&held, volume.common.tactic().kept_bytes_max(geometry.segment_bytes)) {
-            let (Some(group), Some(Held { bytes, .. })) = (groups.get(at), held.get(at)) else {
+            let (Some(group), Some(Held { bytes, uses })) = (groups.get(at), held.get(at)) else {
                 continue;
             };
-            if !self.has_room_to_keep(*bytes) || !self.may_keep(*bytes) {
+            if !self.has_room_to_keep(*bytes) || !self.may_keep(*bytes, *uses) {
                 continue;
             }
             // A long segment takes most of a second, which no purge waits for.

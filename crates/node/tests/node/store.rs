@@ -305,6 +305,61 @@ fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
     }
 }
 
+/// A disk of 48 MiB of which two thirds may be written over at once after the first filling, the last fifth of
+/// that for what is worth most.
+fn worn(path: &std::path::Path, origin: &Origin) -> Setup {
+    let store = format!(
+        "[[store]]\npath = \"{}\"\nsize = \"48MiB\"\nkeep_used = false\ndrive_writes = \"5\"\n",
+        path.display()
+    );
+    Setup { memory: "256MiB", ..Setup::of(origin).and(&store) }
+}
+
+#[test]
+fn what_is_used_most_is_on_the_disk_though_others_use_the_write_budget_up() {
+    const HOT: u64 = 50;
+    run_within(Duration::from_secs(300), async {
+        let folder = tempfile::tempdir().unwrap();
+        let origin = Origin::serve(|asked| {
+            let (kind, seed) = asked.target()[1..].split_once('/').unwrap();
+            let bytes = if kind == "hot" { 30_000 } else { 400_000 };
+            fresh(pattern(seed.parse().unwrap(), 0..bytes))
+        });
+        let path = folder.path().join("store");
+        let node = worn(&path, &origin).start();
+        let mut client = Client::to(&node).await;
+        for _ in 0..3 {
+            for seed in 0..HOT {
+                client.get(&format!("/hot/{seed}")).await;
+            }
+        }
+        drain(&node);
+        let disks = node.node.shared.disks.clone().unwrap();
+        let refused = || disks.disks()[0].counts.refused_budget.value();
+        // Until no more is taken of what is used as well, which is long after the log went round.
+        for seed in 0.. {
+            for _ in 0..3 {
+                assert_eq!(client.get(&format!("/cold/{seed}")).await.body.len(), 400_000);
+            }
+            drain(&node);
+            if refused() > 50 {
+                break;
+            }
+        }
+        for seed in 0..HOT {
+            client.get(&format!("/hot/{seed}")).await;
+        }
+        drain(&node);
+        // As after `kill -9`: nothing is told that it ends.
+        let copy = folder.path().join("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        let again = worn(&copy, &origin).start();
+        for seed in 0..HOT {
+            assert_eq!(kept(&again, &format!("/hot/{seed}")).await.status, 200, "{seed}");
+        }
+    });
+}
+
 /// Of these the kinds that follow from the hashes of `mobile` and `tablet` are the same.
 #[test]
 fn variants_of_one_resource_are_on_the_disk_beside_one_another() {

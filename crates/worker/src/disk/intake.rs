@@ -15,6 +15,14 @@ use std::time::Duration;
 /// write budget says.
 const OFFERED_AT_HITS: std::ops::RangeInclusive<u64> = 1..=2;
 
+/// Where a response comes from.
+pub(super) enum Comes {
+    /// From an origin.
+    Fetched,
+    /// Out of memory, where it was used; whether a disk had it once.
+    Used { was_kept: bool },
+}
+
 /// A response that may go to a disk.
 pub(super) struct Intake {
     disks: Arc<Disks>,
@@ -24,13 +32,9 @@ pub(super) struct Intake {
 }
 
 impl Intake {
-    /// What would be written of a response, which is one that is fetched or one that is used; `None` where it is for other keepers only, or with a
+    /// What would be written of a response; `None` where it is for other keepers only, or with a
     /// lifetime too short or a head too long.
-    pub(super) fn new(
-        disks: &Arc<Disks>,
-        candidate: &Candidate<'_>,
-        is_fetch: bool,
-    ) -> Option<Self> {
+    pub(super) fn new(disks: &Arc<Disks>, candidate: &Candidate<'_>, comes: Comes) -> Option<Self> {
         let &Candidate { site, key, head, variation, tags, request, born, .. } = candidate;
         let fresh = &head.freshness;
         if head.partial || fresh.lifetime() < site.settings.store_ttl_min {
@@ -38,7 +42,10 @@ impl Intake {
         }
         let class = class_of(candidate).ok()?;
         let wish = Wish { class, bytes: None, lifetime: fresh.lifetime() };
-        let was_seen = is_fetch && disks.note_fetch(key.hash());
+        let was_seen = match comes {
+            Comes::Fetched => disks.note_fetch(key.hash()),
+            Comes::Used { was_kept } => was_kept,
+        };
         let variant = meta::variant(variation, head.scheme_bound);
         let description =
             Description { variant, tags: tags.into(), ..describe(key, head, request, born) };
@@ -143,6 +150,9 @@ pub(super) fn offer_used(disks: &Arc<Disks>, used: &Used<'_>) {
         }
         Standing::Kept { .. } | Standing::Refused(_) => {}
     }
+    // What the log lost though memory serves it is what the disk is for: it is worth as much as what was
+    // fetched before and is used again.
+    let was_kept = body.stored_number() > 0;
     // Whatever comes of it, it is not asked at each use.
     body.set_standing(Standing::Refused(generation));
     let head = object.head();
@@ -158,7 +168,7 @@ pub(super) fn offer_used(disks: &Arc<Disks>, used: &Used<'_>) {
         born,
         storage: &Storage::Configured,
     };
-    if let Some(intake) = Intake::new(disks, &candidate, false)
+    if let Some(intake) = Intake::new(disks, &candidate, Comes::Used { was_kept })
         .filter(|_| object.is_indexed() && !disks.disks().is_empty())
     {
         Box::new(intake).whole(object);

@@ -1,6 +1,6 @@
 //! The disks as a keeper of responses.
 
-use super::intake::{Intake, offer_used, renew};
+use super::intake::{Comes, Intake, offer_used, renew};
 use super::meta::millis;
 use super::promote;
 use crate::keepers::{Admission, Candidate, Keeper, Purgeable, Renewed, Restoring, Used, Wanted};
@@ -17,7 +17,8 @@ pub struct DiskKeeper(pub Arc<Disks>);
 
 impl Keeper for DiskKeeper {
     fn admit(&self, candidate: &Candidate<'_>) -> Option<Box<dyn Admission>> {
-        Intake::new(&self.0, candidate, true).map(|intake| Box::new(intake) as Box<dyn Admission>)
+        let intake = Intake::new(&self.0, candidate, Comes::Fetched);
+        intake.map(|intake| Box::new(intake) as Box<dyn Admission>)
     }
 
     fn used(&self, used: &Used<'_>) {
