@@ -114,6 +114,7 @@ impl Writer {
         let base = geometry.segment_at(segment) / unit;
         let groups = by_object(&volume, base, entries);
         let held: Vec<Held> = groups.iter().map(|group| group.held(unit)).collect();
+        let mut moved = Vec::new();
         for at in kept(&held, volume.common.tactic().kept_bytes_max(geometry.segment_bytes)) {
             let (Some(group), Some(Held { bytes, uses })) = (groups.get(at), held.get(at)) else {
                 continue;
@@ -129,11 +130,14 @@ impl Writer {
                 let Some((head, payload)) = record.filter(|(head, _)| !self.is_erased(head)) else {
                     continue;
                 };
-                volume.forget(entry.hash, at);
                 self.append(Stream::Kept, head, &[&payload])?;
+                moved.push((entry.hash, at));
             }
         }
-        self.drain()
+        self.drain()?;
+        // Until it can be found elsewhere it is found here.
+        moved.into_iter().for_each(|(hash, at)| volume.forget(hash, at));
+        Ok(())
     }
 }
 

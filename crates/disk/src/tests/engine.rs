@@ -6,6 +6,7 @@ use crate::geometry::FormatOptions;
 use crate::purges::{Soft, Target};
 use crate::recovery;
 use crate::superblock::Superblock;
+use crate::writer::Stream;
 use freshet_device::Device;
 use freshet_device::simulation::Faults;
 
@@ -233,6 +234,32 @@ fn purges_hold_over_a_restart() {
     assert!(world.purge(Target::Tag(1), None));
     assert!(world.purge(Target::Tag(0), Some(Soft { from_ms: 77, grace_ms: None })));
     for _ in 0..2 {
+#[test]
+fn what_is_kept_is_found_while_it_is_written_again() {
+    let mut world = World::new(16 << 20, 14, SMALL);
+    world.opened().writer.set_keeps(true);
+    for resource in 0..11 {
+        world.insert(resource, if resource < 10 { 20_000 } else { 100_000 }, 0).expect("room");
+    }
+    world.opened().writer.seal(Stream::New).expect("the drive works");
+    let there = |world: &mut World| {
+        (0..11).filter(|one| world.look(*one, true, (0, 100_000))).collect::<Vec<_>>()
+    };
+    let all = there(&mut world);
+    let entries = world.opened().volume.stats().entries;
+    assert_eq!((all.len(), entries), (11, 12));
+    // What was to be kept and could not be written is where it was.
+    let geometry = *world.opened().volume.geometry();
+    world.device.set_no_space(Some(geometry.segment_at(0)..geometry.device_bytes));
+    assert!(world.opened().writer.reclaim().is_err());
+    assert_eq!(there(&mut world), all);
+    world.device.set_no_space(None);
+    world.opened().writer.reclaim().expect("the drive works");
+    let written = world.opened().volume.stats().written;
+    assert!(written.reinserted_bytes > 0, "{written:?}");
+    assert_eq!((there(&mut world), world.opened().volume.stats().entries), (all, entries));
+}
+
         for resource in 0..20 {
             let there = world.look(resource, true, (0, 9000));
             assert_eq!(there, resource % 2 == 0 && resource != 2, "{resource}");
