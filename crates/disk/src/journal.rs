@@ -72,6 +72,9 @@ pub(crate) struct Replay {
 }
 
 impl Journal {
+    /// Bytes that are written for each block.
+    pub(crate) const BLOCK_WRITTEN_BYTES: u64 = 2 * BLOCK_BYTES;
+
     pub(crate) fn new(device: Uuid, geometry: Geometry, next: u64) -> Self {
         Self { device, geometry, next, pending: VecDeque::new() }
     }

@@ -27,7 +27,7 @@ use super::slot::{KIND_CHUNK, Slot};
 use super::superblock::{Superblock, Uuid};
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
 use super::volume::{Books, Common, Volume};
-use super::writer::Writer;
+use super::writer::{Stream, Writer};
 use crate::error::DiskError;
 use freshet_device::{Device, IoError};
 use std::sync::Arc;
@@ -237,6 +237,10 @@ fn recover(
         index.remove_where(goes, |_| {});
     }
     let mut written = header.written;
+    let journal_blocks = replay.next.saturating_sub(header.journal);
+    if report.had_checkpoint {
+        written.metadata_bytes += journal_blocks * Journal::BLOCK_WRITTEN_BYTES;
+    }
     let mut to_seal = Vec::new();
     let mut entries: Vec<(u32, Entry)> = Vec::new();
     let unknown_count = unknown.len() as u32;
@@ -250,9 +254,9 @@ fn recover(
         });
         let used = found.iter().map(|entry| entry.units).sum();
         // What was written after the checkpoint wore the drive whether it is known there or not.
-        let unit = u64::from(geometry.unit_bytes);
-        let new = found.iter().filter(|entry| entry.seq >= from_seq);
-        written.admitted_bytes += new.map(|entry| u64::from(entry.units) * unit).sum::<u64>();
+        let header = (from_seq == 0).then(|| header_of(device, id, geometry, segment)).flatten();
+        let is_kept = header.map_or(info.is_kept, |(seq, is_kept)| is_kept && seq == info.seq);
+        count_written(&mut written, &found, from_seq, is_kept, geometry.unit_bytes.into());
         if is_sealed {
             written.metadata_bytes += footer_bytes(found.len());
         }
@@ -262,6 +266,7 @@ fn recover(
         table.change(segment, |info| {
             info.used_units = used;
             info.oldest_born = oldest_born;
+            info.is_kept = is_kept;
             info.live_units = if from_seq == 0 { 0 } else { info.live_units };
             info.state = match (retired, found.is_empty()) {
                 (true, _) => SegmentState::Retired,
@@ -378,13 +383,48 @@ impl Changes {
 fn headers(device: &dyn Device, id: Uuid, geometry: &Geometry) -> SegmentTable {
     let mut table = SegmentTable::new(geometry);
     for segment in 0..geometry.segments {
-        let block = device.read(geometry.segment_at(segment), BLOCK_BYTES as usize);
-        let seq = block.ok().and_then(|block| segment::parse_header(&block, id, segment));
-        if let Some(seq) = seq {
-            table.change(segment, |info| (info.state, info.seq) = (SegmentState::Open, seq));
+        if let Some((seq, is_kept)) = header_of(device, id, geometry, segment) {
+            table.change(segment, |info| {
+                (info.state, info.seq, info.is_kept) = (SegmentState::Open, seq, is_kept);
+            });
         }
     }
     table
+}
+
+/// The number of the opening a segment's header speaks of, and whether it is of what was kept.
+fn header_of(
+    device: &dyn Device,
+    id: Uuid,
+    geometry: &Geometry,
+    segment: u32,
+) -> Option<(u64, bool)> {
+    let block = device.read(geometry.segment_at(segment), BLOCK_BYTES as usize).ok()?;
+    let (seq, stream) = segment::parse_header(&block, id, segment)?;
+    Some((seq, stream == Stream::Kept as u8))
+}
+
+/// Counts what was written to a segment from the first record of this number on, of all that are in it.
+fn count_written(
+    written: &mut Written,
+    found: &[Entry],
+    from_seq: u64,
+    is_kept: bool,
+    unit_bytes: u64,
+) {
+    let end_of = |entry: &Entry| (u64::from(entry.units_at) + u64::from(entry.units)) * unit_bytes;
+    let (known, new) = found.split_at(found.partition_point(|entry| entry.seq < from_seq));
+    let start = known.last().map_or(BLOCK_BYTES, end_of);
+    let end = new.last().map_or(start, |last| round_up(end_of(last), BLOCK_BYTES));
+    let records = new.iter().map(|entry| u64::from(entry.units) * unit_bytes).sum::<u64>();
+    match is_kept {
+        true => written.reinserted_bytes += records,
+        false => written.admitted_bytes += records,
+    }
+    written.padding_bytes += (end - start).saturating_sub(records);
+    if from_seq == 0 {
+        written.metadata_bytes += BLOCK_BYTES;
+    }
 }
 
 /// The records of a segment without a footer, as far as they follow one another.

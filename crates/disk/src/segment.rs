@@ -49,20 +49,20 @@ pub(crate) fn header(device: Uuid, segment: u32, seq: u64, stream: u8) -> Block 
     Block::from_bytes(&out)
 }
 
-/// The number of the opening a header speaks of.
-pub(crate) fn parse_header(bytes: &[u8], device: Uuid, segment: u32) -> Option<u64> {
+/// The number of the opening a header speaks of, and the stream that was written since.
+pub(crate) fn parse_header(bytes: &[u8], device: Uuid, segment: u32) -> Option<(u64, u8)> {
     let mut from = Reader::new(bytes);
     let magic = from.u64()?;
     let id = from.id()?;
     let number = from.u32()?;
-    from.u8()?;
+    let stream = from.u8()?;
     let seq = from.u64()?;
     let sum = from.u32()?;
     let fits = magic == HEADER_MAGIC
         && id == device.0
         && number == segment
         && sum == crc32c::crc32c(bytes.get(..37)?);
-    fits.then_some(seq)
+    fits.then_some((seq, stream))
 }
 
 /// Bytes a footer of so many entries takes, whole blocks.
@@ -162,7 +162,7 @@ mod tests {
     fn headers_are_of_one_device_and_place() {
         let device = Uuid::random();
         let block = header(device, 5, 99, 1);
-        assert_eq!(parse_header(&block, device, 5), Some(99));
+        assert_eq!(parse_header(&block, device, 5), Some((99, 1)));
         assert_eq!(parse_header(&block, device, 6), None);
         assert_eq!(parse_header(&block, Uuid::random(), 5), None);
     }

@@ -377,7 +377,6 @@ impl Volume {
     pub(crate) fn commit_journal(&self) -> Result<(), DiskError> {
         loop {
             let Some((places, block)) = self.books().journal.take() else { return Ok(()) };
-            let len = block.len() as u64;
             if let Err(error) = self.write_journal(places, block) {
                 let waiting = std::mem::take(&mut self.books().waiting);
                 for (_, finish) in waiting {
@@ -386,7 +385,7 @@ impl Volume {
                 return Err(DiskError::JournalLost(error));
             }
             let mut books = self.books();
-            books.written.metadata_bytes += 2 * len;
+            books.written.metadata_bytes += Journal::BLOCK_WRITTEN_BYTES;
             let durable = self.durable_journal.fetch_add(1, Release) + 1;
             let done: Vec<Finish> = books
                 .waiting
