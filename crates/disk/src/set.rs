@@ -266,8 +266,13 @@ impl Disks {
 
     /// Begins to write an object while its bytes arrive, to a disk that takes it.
     pub fn stream(&self, key: u128, shown: Use, wish: &Wish) -> Option<ObjectStream> {
+        // What was let in as a whole has all of the write budget to come to its end. What nobody knows the length of
+        // would use that up, and be of no use to anyone where it does not come to its end in it.
+        const BEGUN: Use = Use { hits: 2, was_seen: true };
+        let rest_shown = if wish.bytes.is_some() { BEGUN } else { shown };
         let disk = self.place(key, wish)?;
-        disk.admits(wish.bytes.unwrap_or(0), shown).then(|| disk.stream(key)).flatten()
+        let is_let_in = disk.admits(wish.bytes.unwrap_or(0), shown);
+        is_let_in.then(|| disk.stream(key, rest_shown)).flatten()
     }
 
     /// Purges on all disks, those that are away included once they are back.

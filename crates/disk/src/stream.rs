@@ -14,6 +14,8 @@ pub struct ObjectStream {
     disk: Arc<Disk>,
     volume: Arc<Volume>,
     key: u128,
+    /// What it is worth to the write budget, chunk by chunk.
+    shown: Use,
     object: u128,
     chunk_bytes: u32,
     number: u32,
@@ -23,14 +25,16 @@ pub struct ObjectStream {
 }
 
 impl ObjectStream {
-    /// For an object of this resource, on a disk that is in use.
-    pub(super) fn begin(disk: &Arc<Disk>, key: u128) -> Option<Self> {
+    /// For an object of this resource, on a disk that is in use. It goes on as long as the write budget takes what was
+    /// used like this.
+    pub(super) fn begin(disk: &Arc<Disk>, key: u128, shown: Use) -> Option<Self> {
         let volume = disk.volume()?;
         let chunk_bytes = chunk_bytes_max(volume.geometry());
         Some(Self {
             disk: Arc::clone(disk),
             volume,
             key,
+            shown,
             object: object_id(disk.common(), key),
             chunk_bytes,
             number: 0,
@@ -81,16 +85,14 @@ impl ObjectStream {
         true
     }
 
-    /// Whether there is room for another chunk, in the queue and in the write budget: what was begun
-    /// has the whole of it.
+    /// Whether there is room for another chunk, in the queue and in the write budget.
     fn may_go_on(&self) -> bool {
-        const BEGUN: Use = Use { hits: 2, was_seen: true };
         let bytes = u64::from(self.chunk_bytes);
         if !self.disk.has_room(bytes) {
             self.disk.turn_away();
             return false;
         }
-        self.disk.admits(bytes, BEGUN)
+        self.disk.admits(bytes, self.shown)
     }
 
     fn is_same_volume(&self) -> bool {

@@ -4,9 +4,9 @@
 mod support;
 
 use freshet_disk::budget::Use;
-use freshet_disk::{Description, Disks, Seat, Wish};
+use freshet_disk::{Description, DiskSpec, Disks, Seat, Wish};
 use freshet_store::{Arena, Body};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -16,12 +16,37 @@ const BODY_BYTES: usize = 24 << 20;
 
 /// Opens a store in this folder.
 fn open(folder: &Path, seat: &Seat) -> Arc<Disks> {
-    let spec = spec(&folder.join("store"), Some(1 << 30));
-    Disks::open(vec![spec], now_us, false, seat).unwrap()
+    open_all(&[folder.join("store")], seat, 1 << 30, 1000.0)
+}
+
+/// Opens stores of so many bytes, that may be written over so often a day.
+fn open_all(paths: &[PathBuf], seat: &Seat, bytes: u64, drive_writes: f64) -> Arc<Disks> {
+    let spec = |path: &PathBuf| DiskSpec { drive_writes, ..spec(path, Some(bytes)) };
+    Disks::open(paths.iter().map(spec).collect(), now_us, false, seat).unwrap()
 }
 
 fn drain(disks: &Disks) {
-    disks.disks()[0].drain().wait(Duration::from_secs(60)).result.unwrap();
+    for disk in disks.disks() {
+        disk.drain().wait(Duration::from_secs(60)).result.unwrap();
+    }
+}
+
+/// A body of so many bytes.
+fn body(arena: &Arc<Arena>, bytes: usize) -> Arc<Body> {
+    let body = Body::new(arena, Some(bytes as u64));
+    let mut writer = body.writer(0, None);
+    while writer.position() < bytes as u64 {
+        let mut context = Context::from_waker(Waker::noop());
+        let left = bytes - writer.position() as usize;
+        let Poll::Ready(Ok(room)) = writer.poll_reserve(&mut context, left) else {
+            panic!("no room")
+        };
+        let len = room.len().min(left);
+        room[..len].fill(7);
+        writer.commit(len);
+    }
+    writer.finish().unwrap();
+    body
 }
 
 #[test]
@@ -46,19 +71,7 @@ fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
     let seat: Seat = Arc::new(|_: &Path| ());
     let disks = open(folder.path(), &seat);
     let arena = Arena::new(2 * BODY_BYTES as u64).unwrap();
-    let body = Body::new(&arena, Some(BODY_BYTES as u64));
-    let mut writer = body.writer(0, None);
-    while writer.position() < BODY_BYTES as u64 {
-        let mut context = Context::from_waker(Waker::noop());
-        let left = BODY_BYTES - writer.position() as usize;
-        let Poll::Ready(Ok(room)) = writer.poll_reserve(&mut context, left) else {
-            panic!("no room")
-        };
-        let len = room.len().min(left);
-        room[..len].fill(7);
-        writer.commit(len);
-    }
-    writer.finish().unwrap();
+    let body = body(&arena, BODY_BYTES);
     let shown = Use { hits: 10, was_seen: true };
     let wish =
         Wish { class: None, bytes: Some(BODY_BYTES as u64), lifetime: Duration::from_secs(3600) };
@@ -73,4 +86,23 @@ fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
     drain(&disks);
     assert_ne!(disks.generation(), before, "it is not offered again while this is the same");
     assert!(offer(refused));
+}
+
+#[test]
+fn what_has_no_known_length_leaves_of_the_write_budget_what_others_are_worth() {
+    let folder = tempfile::tempdir().unwrap();
+    let seat: Seat = Arc::new(|_: &Path| ());
+    let disks = open_all(&[folder.path().join("store")], &seat, 64 << 20, 7.0);
+    let fetched_again = Use { hits: 0, was_seen: true };
+    let wish = |bytes| Wish { class: None, bytes, lifetime: Duration::from_secs(3600) };
+    let mut endless = disks.stream(1, fetched_again, &wish(None)).unwrap();
+    let refused = || disks.disks()[0].counts.refused_budget.value();
+    while endless.push(&[7; 1 << 20]) {
+        drain(&disks);
+    }
+    assert_eq!(refused(), 1, "it had what it is worth");
+    assert!(endless.total() > 64 << 20, "the first filling is free: {}", endless.total());
+    assert!(disks.stream(2, fetched_again, &wish(Some(1 << 20))).is_none());
+    let wanted = Use { hits: 2, was_seen: true };
+    assert!(disks.stream(3, wanted, &wish(Some(1 << 20))).is_some());
 }

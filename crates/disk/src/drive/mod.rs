@@ -296,8 +296,8 @@ impl Disk {
     }
 
     /// Begins to write an object of which the bytes are still coming.
-    pub(super) fn stream(self: &Arc<Self>, key: u128) -> Option<ObjectStream> {
-        ObjectStream::begin(self, key)
+    pub(super) fn stream(self: &Arc<Self>, key: u128, shown: Use) -> Option<ObjectStream> {
+        ObjectStream::begin(self, key, shown)
     }
 
     /// Lets the process have it that takes over from this one, once all that was offered is written
