@@ -192,6 +192,11 @@ impl<'a> Watch<'a> {
         }
     }
 
+    /// How long a read of the disk is waited for while it is suspect.
+    pub(super) fn hedge_after(&self) -> Duration {
+        self.pace.hedge_after()
+    }
+
     /// Tries the disk out where a read failed; how many fail, where it is to be left for that.
     fn try_out(&mut self, now: Instant) -> Option<u64> {
         let read_errors = self.volume.counts().read_errors.value();

@@ -143,7 +143,7 @@ pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(30 * 60);
 /// The same in sealed segments.
 pub const CHECKPOINT_SEGMENTS: u32 = 2048;
 
-/// How long a read of a suspect disk is waited for by who can have the bytes from elsewhere.
+/// How long a read of a suspect disk is waited for at most by who can have the bytes from elsewhere.
 pub const HEDGE_AFTER: Duration = Duration::from_millis(50);
 
 /// Reads under way at which a suspect disk gets no more: those nobody waits for keep their memory

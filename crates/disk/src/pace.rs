@@ -14,6 +14,7 @@
 //! Of a second the mean is watched rather than a quantile: two sums per disk, and slow reads outweigh the
 //! others in it. Reads that do not end at all are noticed by [`super::health`].
 
+use super::limits::HEDGE_AFTER;
 use freshet_device::ReadTimes;
 use std::time::{Duration, Instant};
 
@@ -128,6 +129,11 @@ impl Pace {
     /// Why the disk is suspect, while it is.
     pub(super) fn suspicion(&self) -> Option<&str> {
         self.suspicion.as_ref().map(|suspicion| suspicion.why.as_str())
+    }
+
+    /// How long a read of the disk is waited for while it is suspect: what is hardly ever longer where it is as usual.
+    pub(super) fn hedge_after(&self) -> Duration {
+        self.usual[0].limit(None).min(HEDGE_AFTER)
     }
 
     /// Judges a second by its reads, and by a probe where these are late or the disk is suspect. A
@@ -287,6 +293,8 @@ mod tests {
             let states = disk.pass(15, count / 10, slow_ms, slow_ms as u64);
             let first = states.iter().position(|is_suspect| *is_suspect);
             assert_eq!(first, Some(9), "{usual_ms} ms: {states:?}");
+            let hedge_after = disk.pace.hedge_after();
+            assert!(hedge_after.as_secs_f64() * 1e3 < slow_ms, "{usual_ms} ms: {hedge_after:?}");
             let states = disk.pass(12, count, usual_ms, 0);
             assert_eq!(states.iter().position(|is_suspect| !is_suspect), Some(9));
         }

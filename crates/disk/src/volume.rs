@@ -10,7 +10,7 @@ use super::erasure::Progress;
 use super::geometry::{Geometry, SEGMENT_ENTRY_BYTES};
 use super::index::{Found, Index, Inserted};
 use super::journal::{Event, Journal};
-use super::limits::{BLOCK_BYTES, HEDGE_AFTER, MARKS_MAX, SUSPECT_READS_MAX};
+use super::limits::{BLOCK_BYTES, MARKS_MAX, SUSPECT_READS_MAX};
 use super::notes::{Note, Notes};
 use super::purges::{Floors, Mark, Purges, Sequence, Target, Verdict};
 use super::record::key_hash;
@@ -117,7 +117,9 @@ pub struct Volume {
     /// Blocks of the journal below this are durable.
     durable_journal: AtomicU64,
     is_gone: AtomicBool,
-    is_suspect: AtomicBool,
+    /// How long a read is waited for by who can have the bytes from elsewhere, in µs, while the disk answers
+    /// late; 0 while it does not.
+    suspect_us: AtomicU64,
     /// Whether what is written now costs nothing that is stored.
     is_filling: AtomicBool,
     /// Whether the device is told what it need not keep.
@@ -226,7 +228,7 @@ impl Volume {
             segment_seqs: seqs,
             durable_journal: AtomicU64::new(durable),
             is_gone: AtomicBool::new(false),
-            is_suspect: AtomicBool::new(false),
+            suspect_us: AtomicU64::new(0),
             is_filling,
             discards: AtomicBool::new(false),
         }
@@ -510,17 +512,18 @@ impl Volume {
 
     /// Whether the disk answers late: who can have bytes from elsewhere does not wait for it.
     pub fn is_suspect(&self) -> bool {
-        self.is_suspect.load(Relaxed)
+        self.suspect_us.load(Relaxed) > 0
     }
 
     /// How long a read may take that others can do instead, where a healthy disk is given `usual`;
     /// `None` where the disk is not to be asked at all.
     pub fn patience(&self, usual: Duration) -> Option<Duration> {
-        if !self.is_suspect() {
+        let suspect_us = self.suspect_us.load(Relaxed);
+        if suspect_us == 0 {
             return Some(usual);
         }
         let has_room = self.device.reads_in_flight() < SUSPECT_READS_MAX;
-        has_room.then_some(HEDGE_AFTER.min(usual))
+        has_room.then_some(Duration::from_micros(suspect_us).min(usual))
     }
 
     /// Takes note of a read that was not waited for any longer, or not asked for.
@@ -529,8 +532,10 @@ impl Volume {
         if self.is_suspect() { counts.hedges.add(1) } else { counts.timeouts.add(1) }
     }
 
-    pub(crate) fn set_suspect(&self, is_suspect: bool) {
-        self.is_suspect.store(is_suspect, Relaxed);
+    /// Says whether the disk answers late, and how long it is waited for then.
+    pub(crate) fn set_suspect(&self, hedge_after: Option<Duration>) {
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+        self.suspect_us.store(hedge_after.map_or(0, micros), Relaxed);
     }
 
     /// Errors and timeouts so far, for the disk's health. What is known to be bad already says

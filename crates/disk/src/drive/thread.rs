@@ -245,7 +245,8 @@ impl Disk {
                 Health::Offline(why) => return Left::Failed(why),
                 Health::Healthy if space.is_short(monotonic()) => self.set_health(Health::Full),
                 health => {
-                    volume.set_suspect(matches!(health, Health::Suspect(_)));
+                    let is_suspect = matches!(health, Health::Suspect(_));
+                    volume.set_suspect(is_suspect.then(|| watch.hedge_after()));
                     self.set_health(health);
                 }
             }

@@ -61,7 +61,7 @@ fn a_suspect_disk_is_not_waited_for_long() {
     let usual = Duration::from_secs(1);
     assert_eq!(volume.patience(usual), Some(usual));
     volume.note_late();
-    volume.set_suspect(true);
+    volume.set_suspect(Some(Duration::from_millis(50)));
     assert_eq!(volume.patience(usual), Some(Duration::from_millis(50)));
     volume.note_late();
     let counts = volume.counts();
