@@ -106,3 +106,39 @@ fn what_has_no_known_length_leaves_of_the_write_budget_what_others_are_worth() {
     let wanted = Use { hits: 2, was_seen: true };
     assert!(disks.stream(3, wanted, &wish(Some(1 << 20))).is_some());
 }
+
+#[test]
+fn stores_that_change_places_have_what_they_had() {
+    const KEYS: std::ops::Range<u128> = 1..50;
+    let hash = |key: u128| key.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let folder = tempfile::tempdir().unwrap();
+    let seat: Seat = Arc::new(|_: &Path| ());
+    let paths = ["a", "b"].map(|name| folder.path().join(name));
+    let open = || open_all(&paths, &seat, 32 << 20, 1000.0);
+    let arena = Arena::new(4 << 20).unwrap();
+    let wish = Wish { class: None, bytes: Some(1000), lifetime: Duration::from_secs(3600) };
+    // The store that has each resource, where that is one.
+    let holders = |disks: &Disks| -> Vec<_> {
+        let holder = |key| match &disks.holders(key)[..] {
+            [volume] => Some(volume.superblock().device),
+            _ => None,
+        };
+        KEYS.map(|key| holder(hash(key))).collect()
+    };
+    let disks = open();
+    for key in KEYS.map(hash) {
+        let born = disks.born();
+        let description = Description { key, born, expires_ms: u64::MAX, ..Description::default() };
+        let shown = Use { hits: 2, was_seen: true };
+        assert!(disks.offer(description, &body(&arena, 1000), shown, &wish));
+    }
+    drain(&disks);
+    let before = holders(&disks);
+    assert!(before.iter().all(Option::is_some) && before.iter().any(|one| *one != before[0]));
+    drop(disks);
+    let aside = folder.path().join("aside");
+    std::fs::rename(&paths[0], &aside).unwrap();
+    std::fs::rename(&paths[1], &paths[0]).unwrap();
+    std::fs::rename(&aside, &paths[1]).unwrap();
+    assert_eq!(holders(&open()), before);
+}
