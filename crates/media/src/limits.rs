@@ -26,7 +26,7 @@ pub const XML_ELEMENTS_MAX: usize = 200_000;
 /// Qualities of all tracks in all periods.
 pub const REPRESENTATIONS_MAX: usize = 1024;
 
-/// Variables of one playlist; those that are seen have a host and a token.
+/// Definitions of variables in one playlist; those that are seen have a host and a token.
 pub const VARIABLES_MAX: usize = 64;
 
 /// Places of an MPD where later versions of it are.
@@ -41,6 +41,9 @@ pub const LISTED_MAX: usize = 10_000;
 
 /// Runs in all timelines of one MPD, with what each representation inherits counted once.
 pub const RUNS_MAX: usize = 100_000;
+
+/// Bytes of all references that are put together of what an MPD says: [`RUNS_MAX`] of usual length.
+pub const MADE_BYTES_MAX: usize = 16 << 20;
 
 /// Places that one quality of an MPD may be had from, as several `BaseURL`s say, and the longest name of
 /// one beside the first.

@@ -55,27 +55,24 @@ impl Variables {
         }
     }
 
-    /// Appends `line` with what its references `{$name}` stand for. One to nothing stays as it is.
-    fn put_in(&self, line: &str, out: &mut String) {
-        let mut rest = line;
-        while let Some(at) = rest.find("{$") {
-            out.push_str(&rest[..at]);
-            rest = &rest[at..];
-            let named = rest[2..]
-                .split_once('}')
-                .and_then(|(name, behind)| self.value(name).map(|value| (value, behind)));
-            match named {
-                Some((value, behind)) => {
-                    out.push_str(value);
-                    rest = behind;
-                }
-                None => {
-                    out.push_str("{$");
-                    rest = &rest[2..];
-                }
+    /// Appends `line` with what its references `{$name}` stand for. One to nothing stays as it is. O(length
+    /// of what is appended): no byte is looked at again behind a reference that is none.
+    ///
+    /// # Errors
+    /// [`Unreadable::OriginTooLong`], with one value more than there is room for at most.
+    fn put_in(&self, line: &str, out: &mut String) -> Result<(), Unreadable> {
+        let mut parts = line.split("{$");
+        out.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let named = name_in(part).and_then(|(name, behind)| Some((self.value(name)?, behind)));
+            let (value, behind) = named.unwrap_or(("{$", part));
+            out.push_str(value);
+            out.push_str(behind);
+            if out.len() > MANIFEST_BYTES_MAX {
+                break;
             }
         }
-        out.push_str(rest);
+        if out.len() > MANIFEST_BYTES_MAX { Err(Unreadable::OriginTooLong) } else { Ok(()) }
     }
 }
 
@@ -93,18 +90,28 @@ pub(super) fn expanded(
     }
     let mut variables = Variables::default();
     let mut out = String::with_capacity(text.len());
+    let mut definitions_left = VARIABLES_MAX;
     for line in text.split_inclusive('\n') {
         let start = out.len();
-        variables.put_in(line, &mut out);
-        if out.len() > MANIFEST_BYTES_MAX {
-            return Err(Unreadable::OriginTooLong);
-        }
-        // What is defined may refer to what was defined before.
-        if let Some(attributes) = out.get(start..).and_then(|line| line.strip_prefix(DEFINE)) {
+        variables.put_in(line, &mut out)?;
+        // What is defined may refer to what was defined before. Those that define nothing count as well: each
+        // may have had all of a query looked at.
+        if definitions_left > 0
+            && let Some(attributes) = out.get(start..).and_then(|line| line.strip_prefix(DEFINE))
+        {
+            definitions_left -= 1;
             variables.define(attributes.trim_ascii_end(), given);
         }
     }
     Ok(Some((out, variables)))
+}
+
+/// The name that `text` begins with, of letters, digits, `-` and `_`, and what is behind its brace.
+fn name_in(text: &str) -> Option<(&str, &str)> {
+    let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let end = text.bytes().position(|byte| !is_of_names(byte))?;
+    let (name, behind) = text.split_at_checked(end)?;
+    Some((name, behind.strip_prefix('}')?))
 }
 
 /// The value of a parameter, without its encoding.
@@ -160,9 +167,23 @@ mod tests {
             + "\"\n"
             + &"{$a}\n".repeat(1000);
         assert_eq!(expanded(&many, &Given::default()), Err(Unreadable::OriginTooLong));
+        // In one line as well, of which no more is made than there is room for.
+        let line = "{$a}".repeat(100_000);
+        let variables = Variables(vec![("a".into(), "x".repeat(REFERENCE_BYTES_MAX).into())]);
+        let mut out = String::new();
+        assert_eq!(variables.put_in(&line, &mut out), Err(Unreadable::OriginTooLong));
+        assert!(out.len() <= MANIFEST_BYTES_MAX + REFERENCE_BYTES_MAX);
+        // What begins as a reference and is none is looked at once, wherever the next brace is.
+        let open = "{$".repeat(MANIFEST_BYTES_MAX / 2 - 1) + "}";
+        out.clear();
+        variables.put_in(&open, &mut out).unwrap();
+        assert!(out == open);
         let names: String =
             (0..1000).map(|at| format!("#EXT-X-DEFINE:NAME=\"{at}\",VALUE=\"\"\n")).collect();
         let (_, variables) = expanded(&names, &Given::default()).unwrap().unwrap();
         assert_eq!(variables.0.len(), VARIABLES_MAX);
+        let late = "#EXT-X-DEFINE:QUERYPARAM=\"none\"\n".repeat(VARIABLES_MAX)
+            + "#EXT-X-DEFINE:NAME=\"late\",VALUE=\"\"\n";
+        assert!(expanded(&late, &Given::default()).unwrap().unwrap().1.is_empty());
     }
 }
