@@ -1,6 +1,9 @@
 //! Why a manifest is not read.
 
-use crate::limits::{LINES_MAX, MANIFEST_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX, XML_DEPTH_MAX};
+use crate::limits::{
+    LINES_MAX, MADE_BYTES_MAX, MANIFEST_BYTES_MAX, REFERENCE_BYTES_MAX, REPRESENTATIONS_MAX,
+    RUNS_MAX, XML_DEPTH_MAX,
+};
 use thiserror::Error;
 
 /// Why a response that says it is a manifest is not read. It is the origin's doing each time, and the
@@ -13,8 +16,12 @@ pub enum Unreadable {
         "it does not begin with #EXTM3U, has no tag of HLS behind that, or its root is not MPD"
     )]
     OriginNoManifest,
-    /// Longer than [`MANIFEST_BYTES_MAX`].
-    #[error("it has more than {MANIFEST_BYTES_MAX} bytes")]
+    /// Longer than [`MANIFEST_BYTES_MAX`]; or what references are put together of is longer than
+    /// [`REFERENCE_BYTES_MAX`], or all of these are than [`MADE_BYTES_MAX`].
+    #[error(
+        "it has more than {MANIFEST_BYTES_MAX} bytes, {REFERENCE_BYTES_MAX} in a part of a reference, \
+         or {MADE_BYTES_MAX} in all references"
+    )]
     OriginTooLong,
     /// More than [`LINES_MAX`] lines, or elements, or what else is counted.
     #[error(

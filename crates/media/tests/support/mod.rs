@@ -1,6 +1,6 @@
 //! Shared by the fuzz targets.
 
-use freshet_media::limits::WINDOW_MAX;
+use freshet_media::limits::{LATER_MAX, MADE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX, WINDOW_MAX};
 use freshet_media::{Format, Standing, read};
 use std::time::Duration;
 
@@ -23,6 +23,12 @@ pub(crate) fn as_bytes_and_words(format: Format, input: &[u8], words: &[&str]) {
 fn check(format: Format, bytes: &[u8]) {
     let Ok(manifest) = read(format, bytes) else { return };
     assert!(manifest.window <= WINDOW_MAX && manifest.target <= WINDOW_MAX);
+    // However much is inherited and put together, it is no more than there is room for.
+    let made_bytes =
+        manifest.templates.iter().map(String::len).sum::<usize>() + manifest.made.len();
+    assert!(made_bytes <= MADE_BYTES_MAX);
+    let most = bytes.len() + RUNS_MAX + LATER_MAX + 5 * REPRESENTATIONS_MAX;
+    assert!(manifest.names.len() <= most);
     for name in &manifest.names {
         let reference = manifest.reference(name, bytes);
         assert!(!reference.is_empty() || name.reference.is_empty());
