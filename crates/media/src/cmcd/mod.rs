@@ -2,7 +2,7 @@
 //!
 //! Read leniently: of the keys that are known, those whose values make sense. Players disagree with the
 //! specification and with each other, so nothing is refused. A version 2 value may be a list with a
-//! parameter for each kind of object, `br=(3200;v 128;a)`; the first counts.
+//! parameter for each kind of object, `br=(128;a 3200;v)`; of bit rates that of pictures counts, else the first.
 
 mod reader;
 mod request;

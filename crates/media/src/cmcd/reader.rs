@@ -24,14 +24,22 @@ pub fn decoded<'a>(value: &str, room: &'a mut [u8]) -> Option<&'a str> {
         };
         length += 1;
     }
-    let text = std::str::from_utf8(room.get(..length)?).ok()?;
-    if is_cut { Some(text.rsplit_once(',').map_or("", |(whole, _)| whole)) } else { Some(text) }
+    let bytes = room.get(..length)?;
+    std::str::from_utf8(if is_cut { whole_members(bytes) } else { bytes }).ok()
+}
+
+/// Those before the last comma, of what was cut in a number or in a character.
+fn whole_members(cut: &[u8]) -> &[u8] {
+    let end = cut.iter().rposition(|byte| *byte == b',').unwrap_or(0);
+    cut.get(..end).unwrap_or_default()
 }
 
 /// Reads what a text says: one of the four fields, the query parameter without its encoding, or a line
-/// of a report. Keys that are in `known` already are kept unless this text has them too.
+/// of a report. Keys that are in `known` already are kept unless this text has them too. What is longer than
+/// [`BYTES_MAX`] is cut at a comma.
 pub fn read<'a>(text: &'a str, known: &mut Cmcd<'a>) {
-    let text = if text.len() <= BYTES_MAX { text } else { text.get(..BYTES_MAX).unwrap_or("") };
+    let cut = text.as_bytes().get(..=BYTES_MAX).map(whole_members);
+    let text = cut.map_or(text, |whole| text.get(..whole.len()).unwrap_or_default());
     for member in Members(text) {
         let (key, value) = member.split_once('=').unwrap_or((member, ""));
         known.take(key.trim(), value.trim(), !member.contains('='));
@@ -76,7 +84,7 @@ impl<'a> Cmcd<'a> {
         match key {
             "sid" => self.session = text(value).or(self.session),
             "cid" => self.content = text(value).or(self.content),
-            "br" => self.bitrate_kbps = count().or(self.bitrate_kbps),
+            "br" => self.bitrate_kbps = of_pictures(value).or_else(count).or(self.bitrate_kbps),
             "tb" => self.top_bitrate_kbps = count().or(self.top_bitrate_kbps),
             "mtp" => self.throughput_kbps = count().or(self.throughput_kbps),
             "rtp" => self.requested_kbps = count().or(self.requested_kbps),
@@ -115,6 +123,13 @@ fn first(value: &str) -> &str {
         None => list.find([';', ' ', ')']).unwrap_or(list.len()),
     };
     list.get(..end).unwrap_or_default()
+}
+
+/// The number in an inner list that is marked as that of pictures, `;v` or `;av`.
+fn of_pictures(value: &str) -> Option<u32> {
+    let mut items = value.strip_prefix('(')?.split([' ', ')']);
+    let is_marked = |item: &&str| item.split(';').skip(1).any(|mark| matches!(mark, "v" | "av"));
+    number(items.find(is_marked)?).and_then(|number| u32::try_from(number).ok())
 }
 
 /// The parameter `r` of the first of an inner list of strings.
@@ -196,6 +211,38 @@ mod tests {
         assert_eq!(read.next_range, Some("0-99"));
         let one = of("nor=(\"a.m4s\" \"b.m4s\";r=\"0-9\")");
         assert_eq!((one.next, one.next_range), (Some("a.m4s"), None), "the range is of the second");
+    }
+
+    #[test]
+    fn the_bit_rate_of_pictures_counts_wherever_it_is() {
+        for (text, kbps) in [
+            ("br=(128;a 3200;v)", Some(3200)),
+            ("br=( 96;a  800;x;av )", Some(800)),
+            ("br=(128;a 64;c)", Some(128)),
+            ("br=(128;a x;v)", Some(128)),
+            ("br=()", None),
+        ] {
+            assert_eq!(of(text).bitrate_kbps, kbps, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_cut_is_so_between_two_keys() {
+        // Each has a number or a character where the room ends.
+        for last in ["bl=21000", "cid=\"äöüßäöüß\""] {
+            for before in BYTES_MAX - last.len() - 5..BYTES_MAX {
+                let text = format!("br=1,x={},{last},{last}", "y".repeat(before - 8));
+                let read = of(&text);
+                assert_eq!(read.bitrate_kbps, Some(1), "{before}");
+                assert!(read.buffer_ms.is_none_or(|ms| ms == 21_000), "{before}");
+                let mut room = [0; BYTES_MAX];
+                let decoded = decoded(&text, &mut room).unwrap();
+                assert!(of(decoded).buffer_ms.is_none_or(|ms| ms == 21_000), "{before}");
+                assert_eq!(of(decoded).bitrate_kbps, Some(1), "{before}");
+            }
+        }
+        let fits = format!("x={},bl=7", "y".repeat(BYTES_MAX - 7));
+        assert_eq!((fits.len(), of(&fits).buffer_ms), (BYTES_MAX, Some(7)));
     }
 
     #[test]
