@@ -30,7 +30,7 @@ pub struct Quality {
     pub latency_ms: f64,
     /// Mean time to the first picture, in milliseconds.
     pub start_up_ms: f64,
-    /// How much of their time they stood still, of those that say for how long; 0 to 1.
+    /// How much of their time they stood still, of those whose version says for how long; 0 to 1.
     pub starved_ratio: f64,
     /// Body bytes sent to them.
     pub body_bytes: u64,
@@ -76,7 +76,7 @@ impl Sessions {
     pub fn quality_by_rendition(&self, now: UnixMillis) -> [(&'static str, Quality); 8] {
         let mut sums = [Sum::default(); 8];
         self.each(now, |session| {
-            let place = session.said.bitrate_kbps.map_or(RENDITIONS.len() - 1, |kbps| {
+            let place = session.values.bitrate_kbps.map_or(RENDITIONS.len() - 1, |kbps| {
                 RENDITIONS_KBPS.partition_point(|most| *most < kbps)
             });
             sums[place].add(session);
@@ -93,8 +93,8 @@ impl Sessions {
     ) -> Vec<[Sum; 4]> {
         let mut sums = vec![[Sum::default(); 4]; count];
         self.each(now, |session| {
-            if let Some(sums) = place_of(session.said.site).and_then(|at| sums.get_mut(at)) {
-                sums[place(session.said.stream)].add(session);
+            if let Some(sums) = place_of(session.site).and_then(|at| sums.get_mut(at)) {
+                sums[place(session.values.stream)].add(session);
             }
         });
         sums
@@ -130,17 +130,17 @@ struct Sum {
 
 impl Sum {
     fn add(&mut self, session: &Session) {
-        let said = &session.said;
         self.sessions += 1;
         self.starved += u64::from(session.starvations > 0);
         self.starvations += u64::from(session.starvations);
         self.body_bytes = self.body_bytes.saturating_add(session.body_bytes);
-        if session.starved_ms > 0 {
+        if session.is_timed {
             let heard = session.last.since(session.first);
             let heard_ms = u64::try_from(heard.as_millis()).unwrap_or(u64::MAX);
             self.starved_ms = self.starved_ms.saturating_add(session.starved_ms.into());
             self.heard_ms = self.heard_ms.saturating_add(heard_ms.max(session.starved_ms.into()));
         }
+        let said = &session.values;
         let values = [said.bitrate_kbps, said.buffer_ms, said.latency_ms, said.start_up_ms];
         for (mean, value) in self.means.iter_mut().zip(values) {
             if let Some(value) = value {

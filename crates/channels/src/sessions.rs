@@ -14,6 +14,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Parts of the table with a lock each.
 const SHARDS: usize = 16;
 
+/// The state of a player that stands still (`sta`, CTA-5004-B).
+const REBUFFERING: &str = "r";
+
 /// The sessions that were heard of last, [`SESSIONS_MAX`] at most.
 pub struct Sessions {
     shards: [Mutex<Shard>; SHARDS],
@@ -36,9 +39,28 @@ pub(super) struct Session {
     pub(super) body_bytes: u64,
     pub(super) starvations: u32,
     pub(super) starved_ms: u32,
-    pub(super) said: Said,
     /// The autonomous system of its client; 0 where it is not known.
     pub(super) network: u32,
+    /// Hash of its site's name.
+    pub(super) site: u64,
+    pub(super) values: Values,
+    /// Whether it would say for how long it stood still.
+    pub(super) is_timed: bool,
+    /// Whether it reports: then its requests say of stalls what its reports say too.
+    has_reported: bool,
+    /// Whether it stands still, by the state it said last, and whether that stall is yet to be told by `bs`.
+    is_still: bool,
+    is_told_later: bool,
+}
+
+/// What of what a player says holds until it says otherwise.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Values {
+    pub(super) bitrate_kbps: Option<u32>,
+    pub(super) buffer_ms: Option<u32>,
+    pub(super) latency_ms: Option<u32>,
+    pub(super) start_up_ms: Option<u32>,
+    pub(super) stream: Option<Stream>,
 }
 
 /// What a player said with one request or report, as far as it is counted.
@@ -47,18 +69,29 @@ pub struct Said {
     /// Hash of the session's name; 0 where it has none.
     session: u64,
     /// Hash of its site's name.
-    pub(super) site: u64,
-    pub(super) bitrate_kbps: Option<u32>,
-    pub(super) buffer_ms: Option<u32>,
-    pub(super) latency_ms: Option<u32>,
-    pub(super) start_up_ms: Option<u32>,
+    site: u64,
+    values: Values,
     /// How long it stood still since it said so last.
     starved_ms: u32,
-    pub(super) stream: Option<Stream>,
     /// Whether it stood still since it said so last.
-    pub is_starved: bool,
+    is_starved: bool,
+    /// Whether it stands still now; `None` where it says no state.
+    is_still: Option<bool>,
+    /// Whether it is of a version that says for how long.
+    is_timed: bool,
+    /// Whether it is a report, and no request.
+    is_report: bool,
     /// Whether it is about to stand still, does, or waits to begin.
     pub is_urgent: bool,
+}
+
+/// What was new in what a player said.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Heard {
+    /// Its session.
+    pub is_new: bool,
+    /// That it stood still, or does.
+    pub is_starved: bool,
 }
 
 impl Default for Sessions {
@@ -77,7 +110,8 @@ impl Sessions {
 
     /// What a line of a report says; `None` where it names no session.
     pub fn reported(&self, site: &str, line: &str) -> Option<Said> {
-        Some(self.said(site, line)).filter(|said| said.session != 0)
+        let said = Said { is_report: true, is_timed: true, ..self.said(site, line) };
+        (said.session != 0).then_some(said)
     }
 
     fn of(&self, site: &str, read: &Cmcd<'_>) -> Said {
@@ -85,28 +119,33 @@ impl Sessions {
         Said {
             session,
             site: if session == 0 { 0 } else { self.secret.hash_one(site) },
-            bitrate_kbps: read.bitrate_kbps.filter(|_| is_of_pictures(read.object)),
-            buffer_ms: read.buffer_ms,
-            latency_ms: read.latency_ms,
-            start_up_ms: read.start_up_ms,
+            values: Values {
+                bitrate_kbps: read.bitrate_kbps.filter(|_| is_of_pictures(read.object)),
+                buffer_ms: read.buffer_ms,
+                latency_ms: read.latency_ms,
+                start_up_ms: read.start_up_ms,
+                stream: read.stream,
+            },
             starved_ms: read.starved_ms.unwrap_or(0),
-            stream: read.stream,
             is_starved: read.is_starved,
+            is_still: read.state.map(|state| state == REBUFFERING),
+            is_timed: read.starved_ms.is_some() || read.version.is_some_and(|version| version > 1),
+            is_report: false,
             is_urgent: read.is_urgent(),
         }
     }
 
-    /// Takes over what a player said with a response of so many bytes. Whether the session is new: then it
-    /// is looked up which network its client is in.
+    /// Takes over what a player said with a response of so many bytes. Where its session is new it is looked up
+    /// which network its client is in.
     pub fn note(
         &self,
         said: &Said,
         body_bytes: u64,
         now: UnixMillis,
         network: impl FnOnce() -> Option<u32>,
-    ) -> bool {
+    ) -> Heard {
         if said.session == 0 {
-            return false;
+            return Heard { is_new: false, is_starved: said.is_starved };
         }
         self.shard(said).note(said, body_bytes, now, network)
     }
@@ -153,7 +192,7 @@ impl Shard {
         body_bytes: u64,
         now: UnixMillis,
         network: impl FnOnce() -> Option<u32>,
-    ) -> bool {
+    ) -> Heard {
         let known = self.young.get(&said.session).copied();
         let known = known.or_else(|| self.old.remove(&said.session));
         let is_new = known.is_none();
@@ -163,28 +202,57 @@ impl Shard {
             body_bytes: 0,
             starvations: 0,
             starved_ms: 0,
-            said: *said,
             network: network().unwrap_or(0),
+            site: said.site,
+            values: Values::default(),
+            is_timed: false,
+            has_reported: false,
+            is_still: false,
+            is_told_later: false,
         });
         session.last = now;
         session.body_bytes = session.body_bytes.saturating_add(body_bytes);
-        session.starvations = session.starvations.saturating_add(u32::from(said.is_starved));
-        session.starved_ms = session.starved_ms.saturating_add(said.starved_ms);
-        let before = session.said;
-        session.said = Said {
-            bitrate_kbps: said.bitrate_kbps.or(before.bitrate_kbps),
-            buffer_ms: said.buffer_ms.or(before.buffer_ms),
-            latency_ms: said.latency_ms.or(before.latency_ms),
-            start_up_ms: said.start_up_ms.or(before.start_up_ms),
-            stream: said.stream.or(before.stream),
-            ..*said
-        };
+        let starvations = session.starvations_of(said);
+        session.starvations = session.starvations.saturating_add(starvations);
+        session.values = said.values.or(session.values);
         if self.young.len() >= SESSIONS_MAX / SHARDS / 2 && !self.young.contains_key(&said.session)
         {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(said.session, session);
-        is_new
+        Heard { is_new, is_starved: starvations > 0 }
+    }
+}
+
+impl Session {
+    /// How often it stood still that it has not told before, and takes over for how long. `bs` and `bsd` are of
+    /// the time since the last request or since the last report, each on its own: who reports says all twice.
+    fn starvations_of(&mut self, said: &Said) -> u32 {
+        self.is_timed |= said.is_timed;
+        self.has_reported |= said.is_report;
+        if self.has_reported && !said.is_report {
+            return 0;
+        }
+        self.starved_ms = self.starved_ms.saturating_add(said.starved_ms);
+        let told = said.is_starved && !std::mem::take(&mut self.is_told_later);
+        let was_still = self.is_still;
+        self.is_still = said.is_still.unwrap_or(was_still);
+        let begins = self.is_still && !was_still && !said.is_starved;
+        self.is_told_later |= begins;
+        u32::from(told || begins)
+    }
+}
+
+impl Values {
+    /// These, and what they do not say as it was `before`.
+    fn or(self, before: Self) -> Self {
+        Self {
+            bitrate_kbps: self.bitrate_kbps.or(before.bitrate_kbps),
+            buffer_ms: self.buffer_ms.or(before.buffer_ms),
+            latency_ms: self.latency_ms.or(before.latency_ms),
+            start_up_ms: self.start_up_ms.or(before.start_up_ms),
+            stream: self.stream.or(before.stream),
+        }
     }
 }
 
@@ -213,7 +281,9 @@ mod unit {
         let say = |fields: &[(&str, &str)], target, bytes| {
             let mut room = [0; cmcd::BYTES_MAX];
             let text = cmcd::said(target, &fields.iter().copied().collect(), &mut room);
-            text.is_some_and(|text| sessions.note(&sessions.said("tv", text), bytes, NOW, || None))
+            text.is_some_and(|text| {
+                sessions.note(&sessions.said("tv", text), bytes, NOW, || None).is_new
+            })
         };
         assert!(say(&[], "/a?CMCD=br%3D3000%2Cbl%3D4000%2Csid%3D%22a%22%2Cst%3Dl", 1000));
         assert!(!say(&[("CMCD-Request", "bl=2000"), ("CMCD-Session", "sid=\"a\"")], "/b", 500));
@@ -251,13 +321,46 @@ mod unit {
         let said = say("sid=\"a\",st=l", 0);
         say("sid=\"a\",bs,bsd=1500", 10);
         say("sid=\"a\",bsd=500", 20);
+        say("sid=\"b\",st=l", 0);
         say("sid=\"b\",st=l", 20);
         let [_, (_, live), ..] = sessions.quality(at(20));
-        assert_eq!((live.sessions, live.starved_ratio), (2, 0.1));
+        assert_eq!((live.sessions, live.starved_ratio), (2, 0.05));
+        // Who could not say for how long is no part of it.
+        for seconds in [0, 20] {
+            let said = sessions.said("tv", "sid=\"c\",st=l,bs");
+            sessions.note(&said, 0, at(seconds), || None);
+        }
+        let [_, (_, live), ..] = sessions.quality(at(20));
+        assert_eq!((live.sessions, live.starved_ratio), (3, 0.05));
         assert!(!sessions.began_after(&said, at(0)));
         assert!(sessions.began_after(&said, UnixMillis(NOW.0 - 1)));
-        assert!(sessions.began_after(&sessions.said("tv", "sid=\"c\""), at(20)));
+        assert!(sessions.began_after(&sessions.said("tv", "sid=\"d\""), at(20)));
         assert!(!sessions.began_after(&sessions.said("tv", "br=1"), at(0)), "it says no name");
+    }
+
+    #[test]
+    fn a_stall_is_counted_once_however_often_it_is_said() {
+        let sessions = Sessions::default();
+        let hear = |said: Said| sessions.note(&said, 0, NOW, || None).is_starved;
+        let report = |line: &str| {
+            let line = format!("sid=\"a\",e=ps,{line}");
+            hear(sessions.reported("tv", &line).expect("it has a name"))
+        };
+        let request = |text: &str| hear(sessions.said("tv", &format!("sid=\"a\",{text}")));
+        // Requests count as long as there are no reports.
+        assert!(request("bs,bsd=100,v=2"));
+        assert!(!report("sta=p"));
+        assert!(report("sta=r"), "it stands still");
+        assert!(!report("sta=r") && !request("bs,bsd=700"), "it still does");
+        assert!(!report("sta=p,bs,bsd=700"), "that was this one");
+        assert!(report("bs,bsd=200") && report("sta=r,bs") && !report("sta=p"));
+        let [.., (_, of)] = sessions.quality(NOW);
+        assert_eq!((of.starvations, of.starved), (4, 1));
+        let starved_ms = std::cell::Cell::new(0);
+        sessions.each(NOW, |session| starved_ms.set(session.starved_ms));
+        assert_eq!(starved_ms.get(), 1000);
+        // Who has no name is counted as it says.
+        assert!(hear(sessions.said("tv", "bs")) && !hear(sessions.said("tv", "br=1")));
     }
 
     #[test]
@@ -265,7 +368,7 @@ mod unit {
         let sessions = Sessions::default();
         for site in ["a", "b"] {
             let said = sessions.reported(site, "sid=\"x\",e=ps,ts=1").expect("it has a name");
-            assert!(sessions.note(&said, 0, NOW, || None));
+            assert!(sessions.note(&said, 0, NOW, || None).is_new);
         }
         let [a, c] = &sessions.quality_of_sites(&["a", "c"], NOW)[..] else { panic!("two") };
         assert_eq!((a[3].1.sessions, c[3].1.sessions), (1, 0));
@@ -283,9 +386,9 @@ mod unit {
             sessions.note(&said, 0, NOW, || None);
             // One that goes on is not forgotten.
             let kept = sessions.reported("", "sid=\"kept\"").expect("it has a name");
-            assert_eq!(sessions.note(&kept, 0, NOW, || None), number == 0);
+            assert_eq!(sessions.note(&kept, 0, NOW, || None).is_new, number == 0);
         }
         assert!(known(&sessions) <= SESSIONS_MAX + SHARDS, "{}", known(&sessions));
-        assert!(size_of::<(u64, Session)>() <= 120);
+        assert!(size_of::<(u64, Session)>() <= 96);
     }
 }

@@ -215,10 +215,10 @@ impl Sent {
         if let Some(said) = &self.said {
             let sessions = &worker.shared.sessions;
             stats.cmcd_requests.increment();
-            stats.cmcd_starvations.add(u64::from(said.is_starved));
             let network = || worker.snapshot().geo.asn(self.client?);
-            let is_new = sessions.note(said, body_bytes, UnixMillis::now(), network);
-            stats.cmcd_sessions.add(u64::from(is_new));
+            let heard = sessions.note(said, body_bytes, UnixMillis::now(), network);
+            stats.cmcd_starvations.add(u64::from(heard.is_starved));
+            stats.cmcd_sessions.add(u64::from(heard.is_new));
         }
         if let Some(site) = &facts.site {
             worker.count_site(site, |count| {

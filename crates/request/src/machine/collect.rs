@@ -49,9 +49,10 @@ pub(super) async fn collect(
         match line.and_then(|line| sessions.reported(site.name.as_str(), line)) {
             Some(said) => {
                 stats.cmcd_reports.increment();
-                stats.cmcd_starvations.add(u64::from(said.is_starved));
                 let network = || worker.snapshot().geo.asn(client?);
-                stats.cmcd_sessions.add(u64::from(sessions.note(&said, 0, now, network)));
+                let heard = sessions.note(&said, 0, now, network);
+                stats.cmcd_starvations.add(u64::from(heard.is_starved));
+                stats.cmcd_sessions.add(u64::from(heard.is_new));
             }
             None => stats.cmcd_reports_refused.increment(),
         }
