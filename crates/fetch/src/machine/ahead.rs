@@ -84,10 +84,12 @@ impl Asked {
     /// Fetches what players of this playlist ask for next, of what it names since this version: what
     /// starts a decoder, and the part that is to come, or the newest segment where there are no parts. Where
     /// it is of all qualities of a channel, as an MPD, what starts a decoder is of each; which segments are
-    /// asked for, players say ([`super::following`]).
+    /// asked for, players say ([`super::following`]). Nothing follows from a playlist that was itself fetched
+    /// ahead: nobody watches it, and those that name one another would lead on for good.
     pub(super) fn fetch_ahead(&self, named: &[(&Name, &str)], is_of_all: bool) {
         let most = self.plan.site.settings.media.ahead;
-        let example = if most == 0 || named.is_empty() { None } else { self.example() };
+        let leads_nowhere = most == 0 || named.is_empty() || self.plan.is_ahead();
+        let example = if leads_nowhere { None } else { self.example() };
         let Some(example) = example else { return };
         let fetch = |(name, reference): &(&Name, &str)| {
             if let Some(wanted) = example.wanted(reference, name.range.clone()) {

@@ -65,6 +65,32 @@ fn what_comes_next_is_there_before_it_is_asked_for() {
 }
 
 #[test]
+fn playlists_that_name_one_another_as_segments_lead_nowhere() {
+    run(async {
+        // Each names the next.
+        let origin = Origin::serve(|asked: &Request| {
+            let number = asked.target()["/c/b".len()..].trim_end_matches(".m3u8");
+            let next = number.parse::<u64>().expect("it is a number") + 1;
+            let text = format!(
+                "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-MEDIA-SEQUENCE:{next}\n#EXTINF:2,\n\
+                 b{next}.m3u8\n"
+            );
+            response("200 OK", &[HOUR, HLS], text)
+        });
+        let node = TestNode::before(&origin);
+        assert_eq!(get(&node, "/c/b1.m3u8").await.status, 200);
+        node.counted("media_ahead_fetches", 1).await;
+        // Who asks for what was fetched ahead waits until it is read; it alone leads on.
+        assert_eq!(get(&node, "/c/b2.m3u8").await.status, 200);
+        assert_eq!(get(&node, "/d/b7.m3u8").await.status, 200);
+        node.counted("media_ahead_fetches", 2).await;
+        assert_eq!(get(&node, "/d/b8.m3u8").await.status, 200);
+        let asked: Vec<_> = origin.requests().iter().map(|one| one.target().to_owned()).collect();
+        assert_eq!(asked, ["/c/b1.m3u8", "/c/b2.m3u8", "/d/b7.m3u8", "/d/b8.m3u8"]);
+    });
+}
+
+#[test]
 fn no_more_is_fetched_ahead_than_a_site_allows() {
     run(async {
         let mut origin = Origin::scripted();
