@@ -121,7 +121,8 @@ fn two_sites_share_nothing_on_a_disk_either() {
         assert_eq!((one.count(), two.count()), (1, 1));
         // All that one of them keeps can go, and stays gone behind a restart.
         let a = node.node.snapshot().sites.named("a").unwrap().name.clone();
-        node.node.shared.purge_tag(a.tag_of_all().unwrap(), Purge::Hard);
+        let purged = node.node.shared.purge_tag(a.tag_of_all().unwrap(), Purge::Hard);
+        assert!(purged.durability.reached().await);
         kept(&node);
         drop(node);
         let node = setup.start();
