@@ -42,7 +42,9 @@ pub(crate) fn extract(archive: &Path, folder: &Path) -> Result<Vec<File>, Packag
         return Err(wrong("has a name twice"));
     }
     let mut files = Vec::new();
-    let (mut names, mut files_by_name) = (BTreeSet::new(), BTreeSet::new());
+    // By the names that others have: files, and folders that have something.
+    let (mut names, mut files_by_name, mut parents) =
+        (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut left = BYTES_MAX;
     for index in 0..count {
         let mut entry = archive.by_index(index).map_err(|error| wrong(&error.to_string()))?;
@@ -51,9 +53,11 @@ pub(crate) fn extract(archive: &Path, folder: &Path) -> Result<Vec<File>, Packag
         let plain = name.trim_end_matches('/').to_lowercase();
         let is_below_file =
             plain.match_indices('/').any(|(at, _)| files_by_name.contains(&plain[..at]));
-        if is_below_file || !names.insert(plain.clone()) {
+        let is_above_another = !entry.is_dir() && parents.contains(&plain);
+        if is_below_file || is_above_another || !names.insert(plain.clone()) {
             return Err(PackageError::client(name, "is there twice, or is below a file"));
         }
+        parents.extend(plain.match_indices('/').map(|(at, _)| plain[..at].to_owned()));
         let path = folder.join(&name);
         let local = |error| PackageError::local(&path, error);
         if entry.is_dir() {

@@ -11,6 +11,8 @@ pub const RATIO_MAX: u64 = 200;
 pub const RATIO_FREE_BYTES: u64 = 1 << 20;
 /// Longest name of a file, in bytes.
 pub const NAME_BYTES_MAX: usize = 512;
+/// Longest name of a file within its folder, in bytes: what file systems take.
+pub const NAME_PART_BYTES_MAX: usize = 255;
 /// Folders within each other.
 pub const DEPTH_MAX: usize = 16;
 /// Longest manifest and longest descriptor, in bytes.

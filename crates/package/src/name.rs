@@ -1,18 +1,18 @@
 //! Names of files in archives: where they may lead.
 
-use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX};
+use crate::limits::{DEPTH_MAX, NAME_BYTES_MAX, NAME_PART_BYTES_MAX};
 
 /// What is wrong with a name: it has to be of parts that are only themselves, below the folder it is
 /// unpacked to, on any system.
 pub(crate) fn mistake(name: &str) -> Option<&'static str> {
-    if name.len() > NAME_BYTES_MAX {
+    let parts: Vec<&str> = name.strip_suffix('/').unwrap_or(name).split('/').collect();
+    if name.len() > NAME_BYTES_MAX || parts.iter().any(|part| part.len() > NAME_PART_BYTES_MAX) {
         return Some("is too long");
     }
     // A colon begins a drive or a stream, a backslash is a slash elsewhere.
     if name.chars().any(|sign| sign.is_control() || matches!(sign, '\\' | ':')) {
         return Some("has signs that names may not have");
     }
-    let parts: Vec<&str> = name.strip_suffix('/').unwrap_or(name).split('/').collect();
     if parts.len() > DEPTH_MAX {
         return Some("is too deep");
     }
@@ -58,7 +58,11 @@ mod tests {
             assert!(mistake(wrong).is_some(), "{wrong:?}");
         }
         assert!(mistake(&"a/".repeat(DEPTH_MAX + 1)).is_some());
-        assert!(mistake(&"a".repeat(NAME_BYTES_MAX + 1)).is_some());
+        assert!(mistake(&"a/".repeat(DEPTH_MAX - 1)).is_none());
+        assert!(mistake(&"a".repeat(NAME_PART_BYTES_MAX)).is_none());
+        assert!(mistake(&"a".repeat(NAME_PART_BYTES_MAX + 1)).is_some());
+        let part = format!("{}/", "a".repeat(NAME_BYTES_MAX / 3));
+        assert!(mistake(&part.repeat(3)).is_some());
     }
 
     proptest! {

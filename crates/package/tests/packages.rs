@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
 use aws_lc_rs::digest::{SHA256, digest};
-use freshet_package::limits::{ENTRIES_MAX, RATIO_FREE_BYTES};
+use freshet_package::limits::{ENTRIES_MAX, NAME_PART_BYTES_MAX, RATIO_FREE_BYTES};
 use freshet_package::{Package, PackageError, Trust, unpack};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -195,6 +195,10 @@ fn links_devices_and_names_that_are_there_twice_are_refused() {
     let below =
         archive(&[("same-1".to_owned(), b"a".to_vec()), ("same-1/b".to_owned(), b"b".to_vec())]);
     assert!(refused(&below).contains("same-1/b: is there twice, or is below a file"));
+    let above = archive(&[("Same/b".to_owned(), vec![]), ("same".to_owned(), vec![])]);
+    assert!(refused(&above).contains("same: is there twice"));
+    let long = "a".repeat(NAME_PART_BYTES_MAX + 1);
+    assert!(refused(&archive(&[(format!("b/{long}"), vec![])])).contains("is too long"));
 }
 
 #[test]
