@@ -5,12 +5,22 @@ use freshet_documents::problem::Problem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Which addresses are not asked, besides those that no callback should have.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct CallbackPolicy {
-    /// This machine's own addresses.
-    pub own: Vec<IpAddr>,
+    /// This machine's own addresses. They are asked for at each look: each app that is run here, and each lease,
+    /// may bring others.
+    pub own: fn() -> Vec<IpAddr>,
+    /// The network of apps: its first address, and its length. Of each four addresses the second is the host's,
+    /// today or once an app has these four.
+    pub apps: Option<(Ipv4Addr, u8)>,
     /// Addresses that are allowed all the same, for demonstrations and tests.
     pub allowed: Vec<IpAddr>,
+}
+
+impl Default for CallbackPolicy {
+    fn default() -> Self {
+        Self { own: Vec::new, apps: None, allowed: Vec::new() }
+    }
 }
 
 /// Where a callback goes.
@@ -119,8 +129,18 @@ impl CallbackPolicy {
                     || within.is_some_and(is_forbidden)
             }
         };
-        !is_forbidden && !self.own.contains(&address)
+        let is_beside_app = match (self.apps, address) {
+            (Some(apps), IpAddr::V4(one)) => is_host(apps, one),
+            _ => false,
+        };
+        !is_forbidden && !is_beside_app && !(self.own)().contains(&address)
     }
+}
+
+/// Whether an address is a host's in a network of apps.
+fn is_host((first, length): (Ipv4Addr, u8), one: Ipv4Addr) -> bool {
+    let place = u32::from(one).wrapping_sub(u32::from(first));
+    u64::from(place) < 1 << (32 - u32::from(length.min(32))) && place % 4 == 1
 }
 
 fn is_forbidden(one: Ipv4Addr) -> bool {
@@ -134,11 +154,12 @@ fn is_forbidden(one: Ipv4Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     #[test]
     fn callbacks_to_this_machine_are_refused() {
-        let own = vec!["192.0.2.1".parse().unwrap()];
-        let policy = CallbackPolicy { own, allowed: Vec::new() };
+        let own = || vec!["192.0.2.1".parse().unwrap()];
+        let policy = CallbackPolicy { own, ..CallbackPolicy::default() };
         for uri in [
             "http://127.0.0.1/",
             "http://127.9.9.9:80/x",
@@ -183,5 +204,31 @@ mod tests {
         assert!(
             demo.check("http://localhost:9/").is_ok() && demo.check("http://127.0.0.2/").is_err()
         );
+    }
+
+    #[test]
+    fn addresses_that_this_machine_gets_later_are_refused() {
+        static HAS_LEASE: AtomicBool = AtomicBool::new(false);
+        let own = || match HAS_LEASE.load(Relaxed) {
+            true => vec!["192.0.2.1".parse().unwrap()],
+            false => Vec::new(),
+        };
+        let apps = Some(("10.99.0.0".parse().unwrap(), 24));
+        let policy = CallbackPolicy { own, apps, allowed: Vec::new() };
+        assert!(policy.check("http://192.0.2.1/").is_ok());
+        HAS_LEASE.store(true, Relaxed);
+        assert!(policy.check("http://192.0.2.1/").is_err());
+        // The host's addresses beside apps, also of those that are not run yet; not the apps' own.
+        for (address, is_ok) in [
+            ("10.99.0.1", false),
+            ("10.99.0.2", true),
+            ("10.99.0.5", false),
+            ("[::ffff:10.99.0.253]", false),
+            ("10.99.0.254", true),
+            ("10.99.1.1", true),
+            ("10.98.255.253", true),
+        ] {
+            assert_eq!(policy.check(&format!("http://{address}/")).is_ok(), is_ok, "{address}");
+        }
     }
 }

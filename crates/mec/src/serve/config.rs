@@ -85,11 +85,15 @@ impl Config {
         setup.tags = take(&mut self.tags);
         setup.host = take(&mut self.host);
         setup.concurrent = take(&mut self.concurrent);
-        setup.callbacks.own = machine::own_addresses();
+        setup.callbacks.own = machine::own_addresses;
         setup.callbacks.allowed = take(&mut self.callbacks_allowed);
         // The runtime goes to its own folder before it reads names.
         let state = std::path::absolute(&self.state)
             .map_err(|error| format!("state: {}: {error}", self.state.display()))?;
+        // A cluster gives apps addresses of its own, and none to a host beside them.
+        let runtime = self.runtime.as_ref();
+        let has_hosts = |one: &&Runtime| !matches!(one.elsewhere, Some(Elsewhere::Cluster(_)));
+        setup.callbacks.apps = runtime.filter(has_hosts).map(|runtime| runtime.network);
         setup.place = self.runtime.take().map(|runtime| Place {
             rooms: runtime.rooms,
             network: runtime.network,

@@ -22,7 +22,7 @@ fn world_of(clients: BTreeMap<String, Client>) -> (World, String) {
     let issuer = Issuer::new(&Issuer::new_key(), URL, "mec").unwrap();
     let mut setup = Setup::new(URL, issuer, clients);
     setup.apps = [("camera".to_owned(), App::default())].into();
-    setup.callbacks.own = vec![[192, 0, 2, 9].into()];
+    setup.callbacks.own = || vec![[192, 0, 2, 9].into()];
     let mut world = World::with(Platform::new(setup).unwrap());
     let path = format!("{SERVICES}/applications/camera/services");
     let registered = world.ask("camera", "POST", &path, &service()).0;
