@@ -18,9 +18,9 @@ pub const BYTES_MAX: usize = 128 << 20;
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Notifications that wait, of all subscriptions.
 pub const NOTICES_MAX: usize = 16_384;
-/// Notifications that wait for one host: a slow one costs itself its newest.
+/// Notifications of one client that wait for one host: a slow one costs itself its newest.
 pub const NOTICES_PER_HOST_MAX: usize = 256;
-/// Deliveries under way at a time; one for each host, so that its notifications arrive in order.
+/// Deliveries under way at a time; one for each client and host, so that its notifications arrive in order.
 pub const DELIVERIES_MAX: usize = 32;
 /// How often a notification is tried.
 pub const ATTEMPTS_MAX: u32 = 5;

@@ -1,7 +1,8 @@
 //! Notifications on their way: each is delivered once, or given up after [`ATTEMPTS_MAX`] attempts.
 //!
-//! Those for one host go one after the other, in their order, so that a host that does not answer
-//! delays itself alone; each host may have [`NOTICES_PER_HOST_MAX`] that wait.
+//! Those of one client for one host go one after the other, in their order, so that a host that does not
+//! answer, or refuses what one client has sent there, delays nobody else; each may have
+//! [`NOTICES_PER_HOST_MAX`] that wait.
 
 use crate::callback::Target;
 use crate::limits::{ATTEMPTS_MAX, DELIVERIES_MAX, NOTICES_MAX, NOTICES_PER_HOST_MAX, RETRY_MS};
@@ -13,6 +14,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub struct Notice {
     /// Path of the subscription, to say whose it is.
     pub subscription: String,
+    /// The client whose subscription it is; nobody where it is the platform's.
+    pub owner: Option<String>,
     /// Where to.
     pub target: Target,
     /// What is sent.
@@ -30,10 +33,20 @@ pub struct Notified {
     pub dropped: u64,
 }
 
-/// Notifications that wait, by host.
+impl Notice {
+    /// What it waits behind: others of its client for the same host.
+    fn line(&self) -> Line {
+        (self.owner.clone(), self.target.authority())
+    }
+}
+
+/// A client, and a host by its authority.
+type Line = (Option<String>, String);
+
+/// Notifications that wait, by client and host.
 #[derive(Debug, Default)]
 pub struct Queue {
-    hosts: BTreeMap<String, Host>,
+    hosts: BTreeMap<Line, Host>,
     waiting: usize,
     under_way: usize,
     /// What became of those before.
@@ -56,11 +69,12 @@ impl Queue {
 
     /// Has a notification delivered. One that finds no room is dropped and counted.
     pub fn push(&mut self, notice: Notice) {
-        let host = self.hosts.entry(notice.target.authority()).or_default();
+        let line = notice.line();
+        let host = self.hosts.entry(line.clone()).or_default();
         if self.waiting >= NOTICES_MAX || host.waiting.len() >= NOTICES_PER_HOST_MAX {
             self.notified.dropped += 1;
             if host.waiting.is_empty() && !host.is_asked {
-                self.hosts.remove(&notice.target.authority());
+                self.hosts.remove(&line);
             }
             return;
         }
@@ -89,8 +103,9 @@ impl Queue {
     }
 
     /// Tells whether the client took a notification of [`Queue::next`].
-    pub fn done(&mut self, authority: &str, is_taken: bool, now_ms: u64) {
-        let Some(host) = self.hosts.get_mut(authority).filter(|host| host.is_asked) else { return };
+    pub fn done(&mut self, notice: &Notice, is_taken: bool, now_ms: u64) {
+        let line = notice.line();
+        let Some(host) = self.hosts.get_mut(&line).filter(|host| host.is_asked) else { return };
         host.is_asked = false;
         self.under_way -= 1;
         let is_over = is_taken || host.attempts >= ATTEMPTS_MAX;
@@ -107,7 +122,7 @@ impl Queue {
         self.waiting -= 1;
         (host.attempts, host.due_ms) = (0, now_ms);
         if host.waiting.is_empty() {
-            self.hosts.remove(authority);
+            self.hosts.remove(&line);
         }
     }
 }
@@ -118,7 +133,23 @@ mod tests {
 
     fn notice(host: &str, number: u64) -> Notice {
         let target = Target::read(&format!("http://{host}/")).unwrap();
-        Notice { subscription: String::new(), target, body: number.into() }
+        Notice { subscription: String::new(), owner: None, target, body: number.into() }
+    }
+
+    #[test]
+    fn a_client_that_is_refused_delays_and_drops_nothing_of_another_at_its_host() {
+        let of =
+            |owner: &str, number| Notice { owner: Some(owner.to_owned()), ..notice("a", number) };
+        let mut queue = Queue::default();
+        for number in 0..NOTICES_PER_HOST_MAX as u64 {
+            queue.push(of("one", number));
+        }
+        let other = of("other", 1);
+        queue.push(other.clone());
+        assert_eq!(queue.notified.dropped, 0);
+        let refused = queue.next(0).unwrap();
+        queue.done(&refused, false, 0);
+        assert_eq!(queue.next(0), Some(other));
     }
 
     #[test]
@@ -130,13 +161,13 @@ mod tests {
         let numbers: Vec<_> =
             std::iter::from_fn(|| queue.next(0)).map(|notice| notice.body).collect();
         assert_eq!(numbers, [1, 3]);
-        queue.done("b:80", true, 0);
-        queue.done("a:80", false, 0);
+        queue.done(&notice("b", 0), true, 0);
+        queue.done(&notice("a", 0), false, 0);
         assert_eq!((queue.next(RETRY_MS - 1), queue.due_ms()), (None, Some(RETRY_MS)));
         assert_eq!(queue.next(RETRY_MS).unwrap().body, 1);
-        queue.done("a:80", true, RETRY_MS);
+        queue.done(&notice("a", 0), true, RETRY_MS);
         assert_eq!(queue.next(RETRY_MS).unwrap().body, 2);
-        queue.done("a:80", true, RETRY_MS);
+        queue.done(&notice("a", 0), true, RETRY_MS);
         assert_eq!(queue.notified, Notified { delivered: 3, given_up: 0, dropped: 0 });
         assert!(queue.hosts.is_empty() && queue.due_ms().is_none());
     }
@@ -149,7 +180,7 @@ mod tests {
         let (mut now_ms, mut attempts) = (0, 0);
         while queue.notified.given_up == 0 {
             assert_eq!(queue.next(now_ms).unwrap().body, 1);
-            queue.done("a:80", false, now_ms);
+            queue.done(&notice("a", 0), false, now_ms);
             attempts += 1;
             now_ms = queue.due_ms().unwrap();
         }

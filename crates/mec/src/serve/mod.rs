@@ -396,8 +396,7 @@ impl Shared {
                     if let Err(why) = &taken {
                         tracing::debug!(subscription = notice.subscription, why, "not delivered");
                     }
-                    let authority = notice.target.authority();
-                    shared.queue().done(&authority, taken.is_ok(), UnixMillis::now().0);
+                    shared.queue().done(&notice, taken.is_ok(), UnixMillis::now().0);
                     shared.moved.notify_one();
                 });
                 continue;

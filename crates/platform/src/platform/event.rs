@@ -33,28 +33,32 @@ pub(super) fn notices(tree: &Tree, event: &Event, url: &str) -> Vec<Notice> {
             && fits(inner, &event.facts)
             && criteria(inner).all(|criteria| fits(criteria, &event.facts))
     });
-    found
-        .filter_map(|(path, document)| notice(path, &document.value, event.body.clone(), url))
-        .collect()
+    found.filter_map(|(path, document)| notice(path, document, event.body.clone(), url)).collect()
 }
 
 /// Notifications for which a subscription asks when it is made: one that shows that they arrive.
-pub(super) fn first_notices(table: &Table, changed: &[Changed], url: &str) -> Vec<Notice> {
+pub(super) fn first_notices(
+    table: &Table,
+    tree: &Tree,
+    changed: &[Changed],
+    url: &str,
+) -> Vec<Notice> {
     let is_new = |one: &&Changed| one.old.is_none();
     changed
         .iter()
         .filter(is_new)
         .filter_map(|one| {
-            let value = one.new.as_ref()?;
-            let wants = api::inner(value)["requestTestNotification"] == true;
+            let document = tree.get(&one.path)?;
+            let wants = api::inner(&document.value)["requestTestNotification"] == true;
             let is_known = table.0.iter().any(|api| one.path.starts_with(&api.root()));
             let body = json!({ "notificationType": "TestNotification" });
-            (wants && is_known).then(|| notice(&one.path, value, body, url))?
+            (wants && is_known).then(|| notice(&one.path, document, body, url))?
         })
         .collect()
 }
 
-fn notice(path: &str, subscription: &Value, mut body: Value, url: &str) -> Option<Notice> {
+fn notice(path: &str, document: &Document, mut body: Value, url: &str) -> Option<Notice> {
+    let subscription = &document.value;
     let target = Target::read(api::callback(subscription)?)?;
     // A context of a device has a callback too, and is no subscription.
     if api::inner(subscription).get("_links").is_some() {
@@ -65,7 +69,8 @@ fn notice(path: &str, subscription: &Value, mut body: Value, url: &str) -> Optio
         }
         links["subscription"] = json!({ "href": format!("{url}{path}") });
     }
-    Some(Notice { subscription: path.to_owned(), target, body })
+    let owner = document.owner.clone();
+    Some(Notice { subscription: path.to_owned(), owner, target, body })
 }
 
 /// Subscriptions whose time is over, with what tells their owners.

@@ -227,7 +227,7 @@ impl Platform {
             tracing::warn!(%error, "the journal cannot be written anew");
         }
         let url = &self.setup.url;
-        notices.extend(event::first_notices(&self.table, &changed, url));
+        notices.extend(event::first_notices(&self.table, &self.tree, &changed, url));
         let events = changed.iter().flat_map(|one| api::events(self.stand(), one, now_ms));
         let found = events.flat_map(|event| event::notices(&self.tree, &event, url)).collect();
         let (found, more) = self.pace.admit(&self.tree, found, now_ms);
