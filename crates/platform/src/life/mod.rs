@@ -10,7 +10,7 @@ mod place;
 pub use machine::{Task, Work};
 pub(crate) use machine::{worked, works};
 pub use place::{Place, Reach, Room};
-pub(crate) use place::{Wish, disk_mib_max, place};
+pub(crate) use place::{Spot, Wish, disk_mib_max, place};
 
 use freshet_documents::tree::{Change, Tree, escape};
 use serde::{Deserialize, Serialize};

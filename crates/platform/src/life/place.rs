@@ -226,28 +226,37 @@ fn accelerators(asked: &Value) -> Result<BTreeMap<String, u64>, Problem> {
     pairs.map(read).collect()
 }
 
-/// Where somebody wants an instance to be: hosts by name, or sites; one of these is enough.
+/// Where somebody wants an instance to be: as one of these says; anywhere, where there are none.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub(crate) struct Wish {
-    /// Names of hosts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) hosts: Vec<String>,
-    /// Sites.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) zones: Vec<String>,
+    pub(crate) any_of: Vec<Spot>,
+}
+
+/// A host, or a site, or a host of a site; at least one of them is named.
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub(crate) struct Spot {
+    /// Name of the host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<String>,
+    /// The site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) zone: Option<String>,
 }
 
 impl Wish {
     /// Whether nothing is wished for.
     pub(crate) fn is_none(&self) -> bool {
-        self.hosts.is_empty() && self.zones.is_empty()
+        self.any_of.is_empty()
     }
 
     /// Whether a host is as it is wished for.
     fn is_of(&self, room: &Room) -> bool {
-        self.is_none()
-            || self.hosts.contains(&room.host)
-            || room.zone.as_ref().is_some_and(|zone| self.zones.contains(zone))
+        let is_at = |spot: &Spot| {
+            spot.host.as_ref().is_none_or(|host| *host == room.host)
+                && (spot.zone.is_none() || spot.zone == room.zone)
+        };
+        self.is_none() || self.any_of.iter().any(is_at)
     }
 }
 
@@ -359,11 +368,11 @@ mod tests {
         let mut find = |asked: Value, named: &[&str]| {
             let descriptor = json!({ "osContainerDescriptor": [asked] });
             number += 1;
-            let named = |of: char| {
-                let named = named.iter().filter_map(|name| name.strip_prefix(of));
-                named.map(str::to_owned).collect()
+            let spot = |name: &&str| Spot {
+                host: name.strip_prefix('@').map(str::to_owned),
+                zone: name.strip_prefix('#').map(str::to_owned),
             };
-            let wish = Wish { hosts: named('@'), zones: named('#') };
+            let wish = Wish { any_of: named.iter().map(spot).collect() };
             let found = place(&tree, &all, &descriptor, "new", &number.to_string(), &wish);
             found.map_err(|problem| problem.detail).map(|granted| {
                 let host = granted.host.clone();

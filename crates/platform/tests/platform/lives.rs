@@ -556,6 +556,24 @@ fn two_hosts() -> World {
     World::with(Platform::new(setup).unwrap())
 }
 
+#[test]
+fn a_host_and_a_zone_that_are_named_together_are_both_meant() {
+    let mut world = two_hosts();
+    let (made, _) = world.ask("operator", "POST", "/app_pkgm/v1/onboarded_app_packages", &named());
+    let mut descriptor = descriptor();
+    descriptor["appTrafficRule"] = json!([]);
+    receive(&mut world, &location(&made), Ok((descriptor, None)));
+    let instance = make(&mut world);
+    let of = |host: &str, zone: &str| json!({"hostName": host, "hostId": {"zone": zone}});
+    let wanted = json!({ "selectedMECHostInfo": [of("north", "zone-south")] });
+    assert_eq!(begin(&mut world, &instance, "instantiate", &wanted).0, 403);
+    // Of several entries one is enough.
+    let wanted = json!({
+        "selectedMECHostInfo": [of("north", "zone-south"), of("south", "zone-south")],
+    });
+    assert_eq!(begin(&mut world, &instance, "instantiate", &wanted).0, 202);
+}
+
 /// Looks at all apps that run; `found` is what is seen.
 fn look(world: &mut World, found: &Found) {
     let works = world.platform.works(world.now_ms);

@@ -19,7 +19,7 @@ pub(crate) use moves::{moves, placed};
 pub(super) use told::{admit_subscription, events};
 
 use super::Stage;
-use crate::life::{Granted, Kind, Life, Operation, Place, Run, Way, Wish, place};
+use crate::life::{Granted, Kind, Life, Operation, Place, Run, Spot, Way, Wish, place};
 use crate::limits::{DOCUMENTS_MAX, DOCUMENTS_PER_CLIENT_MAX, OCCURRENCES_MAX};
 use crate::platform::{Answer, Decision, check_room};
 use freshet_documents::problem::Problem;
@@ -205,13 +205,14 @@ fn occurrence(url: &str, instance: &str, id: &str, kind: Kind, now_ms: u64) -> V
     })
 }
 
-/// Where an instantiation wants the app to be: the hosts and sites that it names.
+/// Where an instantiation wants the app to be: at one of the hosts and sites that it names. An entry that names
+/// both means that host of that site, and one that names neither says nothing.
 fn wish(body: &Value) -> Wish {
-    let named = |of: fn(&Value) -> &Value| {
-        let hosts = body["selectedMECHostInfo"].as_array().into_iter().flatten();
-        hosts.filter_map(|one| of(one).as_str().map(str::to_owned)).collect()
-    };
-    Wish { hosts: named(|one| &one["hostName"]), zones: named(|one| &one["hostId"]["zone"]) }
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let spot =
+        |one: &Value| Spot { host: text(&one["hostName"]), zone: text(&one["hostId"]["zone"]) };
+    let spots = body["selectedMECHostInfo"].as_array().into_iter().flatten().map(spot);
+    Wish { any_of: spots.filter(|spot| spot.host.is_some() || spot.zone.is_some()).collect() }
 }
 
 /// Whether what was granted before is where it is wanted.
