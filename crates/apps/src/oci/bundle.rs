@@ -45,6 +45,12 @@ const REFUSED: [&str; 22] = [
     "unshare",
     "userfaultfd",
 ];
+/// Flags of `clone` that make namespaces, of which one of users makes whoever is in it root of the others it makes:
+/// CLONE_NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWNS (clone(2)).
+const NAMESPACE_FLAGS: [u64; 7] =
+    [0x0200_0000, 0x0400_0000, 0x0800_0000, 0x1000_0000, 0x2000_0000, 0x4000_0000, 0x0002_0000];
+/// ENOSYS: libraries that find no `clone3` go on with `clone`.
+const NO_SUCH_CALL: u64 = 38;
 const MASKED: [&str; 9] = [
     "/proc/acpi",
     "/proc/asound",
@@ -108,10 +114,25 @@ fn config(spec: &Spec, image: &Image, devices: &[Value]) -> Value {
             "readonlyPaths": READ_ONLY,
             "seccomp": {
                 "defaultAction": "SCMP_ACT_ALLOW",
-                "syscalls": [{ "names": REFUSED, "action": "SCMP_ACT_ERRNO" }],
+                "syscalls": calls(),
             },
         },
     })
+}
+
+/// Calls that fail. A filter sees the flags of `clone`, and not those of `clone3`, which lie in memory.
+fn calls() -> Value {
+    let mut calls = vec![
+        json!({ "names": REFUSED, "action": "SCMP_ACT_ERRNO" }),
+        json!({ "names": ["clone3"], "action": "SCMP_ACT_ERRNO", "errnoRet": NO_SUCH_CALL }),
+    ];
+    // A comparison holds for all bits of its mask together: one for each flag.
+    calls.extend(NAMESPACE_FLAGS.map(|flag| {
+        let is_set =
+            json!({ "index": 0, "value": flag, "valueTwo": flag, "op": "SCMP_CMP_MASKED_EQ" });
+        json!({ "names": ["clone"], "action": "SCMP_ACT_ERRNO", "args": [is_set] })
+    }));
+    calls.into()
 }
 
 #[cfg(test)]
