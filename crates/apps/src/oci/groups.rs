@@ -53,7 +53,25 @@ pub(super) fn limit(name: &str, pid: u32, cpu_milli: u64, memory_mib: u64) -> Re
         for (file, value) in settings {
             write(&group.join(file), value)?;
         }
+        bound_swap(&group)?;
         write(&group.join("cgroup.procs"), &pid.to_string())?;
+    }
+    Ok(())
+}
+
+/// Keeps what is over an instance's memory from going to swap. The first version counts both in one limit,
+/// which cannot be below that of memory; where the kernel counts no swap there is no such file.
+fn bound_swap(group: &Path) -> Result<(), String> {
+    let of_second = group.join("memory.swap.max");
+    if of_second.exists() {
+        write(&of_second, "0")?;
+    }
+    let of_first = group.join("memory.memsw.limit_in_bytes");
+    if of_first.exists() {
+        let memory = group.join("memory.limit_in_bytes");
+        let bytes = fs::read_to_string(&memory)
+            .map_err(|error| format!("{}: {error}", memory.display()))?;
+        write(&of_first, bytes.trim())?;
     }
     Ok(())
 }
