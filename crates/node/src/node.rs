@@ -625,7 +625,7 @@ fn open_http3(
         port.early.clone_from(&early);
         port.congestion = listener.congestion;
     }
-    let alt_svc = quic_ports::advertisement(listener.http3_port.unwrap_or(address.port()));
+    let alt_svc = quic_ports::advertisement(listener.http3_port.unwrap_or_else(|| address.port()));
     own.iter_mut().for_each(|port| port.alt_svc = Some(Arc::clone(&alt_svc)));
     Ok(served)
 }
