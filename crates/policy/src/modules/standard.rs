@@ -239,7 +239,7 @@ impl Glob {
                 if leading_dot || (self.pathname && *byte == b'/') {
                     return false;
                 }
-                match class(rest, *byte) {
+                match class(rest, *byte, self.escapes) {
                     Some((true, rest)) => {
                         self.matches(rest, tail, self.starts_behind(*byte), steps)
                     }
@@ -267,8 +267,8 @@ impl Glob {
     }
 }
 
-/// Whether a class such as `a-z]` has `byte`, and what stands behind it.
-fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+/// Whether a class such as `a-z[:digit:]]` has `byte`, and what stands behind it.
+fn class(pattern: &[u8], byte: u8, escapes: bool) -> Option<(bool, &[u8])> {
     let (negated, mut rest) = match pattern.first() {
         Some(b'!' | b'^') => (true, &pattern[1..]),
         _ => (false, pattern),
@@ -276,22 +276,62 @@ fn class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
     let mut found = false;
     let mut first = true;
     loop {
-        let (low, tail) = rest.split_first()?;
-        if *low == b']' && !first {
-            return Some((found != negated, tail));
+        if rest.first() == Some(&b']') && !first {
+            return Some((found != negated, &rest[1..]));
         }
         first = false;
+        if let Some((is_in, behind)) = named_class(rest, byte) {
+            found |= is_in;
+            rest = behind;
+            continue;
+        }
+        let (low, tail) = sign(rest, escapes)?;
         match tail {
-            [b'-', high, behind @ ..] if *high != b']' => {
-                found |= (*low..=*high).contains(&byte);
+            [b'-', end @ ..] if end.first() != Some(&b']') => {
+                let (high, behind) = sign(end, escapes)?;
+                found |= (low..=high).contains(&byte);
                 rest = behind;
             }
             _ => {
-                found |= *low == byte;
+                found |= low == byte;
                 rest = tail;
             }
         }
     }
+}
+
+/// One sign of a class, which a backslash may stand before.
+fn sign(pattern: &[u8], escapes: bool) -> Option<(u8, &[u8])> {
+    match pattern {
+        [b'\\', escaped, rest @ ..] if escapes => Some((*escaped, rest)),
+        [byte, rest @ ..] => Some((*byte, rest)),
+        [] => None,
+    }
+}
+
+/// Whether a class by name such as `[:digit:]`, of the C locale, has `byte`; `None` where there is none.
+fn named_class(pattern: &[u8], byte: u8) -> Option<(bool, &[u8])> {
+    let rest = pattern.strip_prefix(b"[:")?;
+    let (name, rest) = rest.split_at(position(rest, b":]")?);
+    if !name.iter().all(u8::is_ascii_lowercase) {
+        return None;
+    }
+    let is_in = match name {
+        b"alnum" => byte.is_ascii_alphanumeric(),
+        b"alpha" => byte.is_ascii_alphabetic(),
+        b"blank" => matches!(byte, b' ' | b'\t'),
+        b"cntrl" => byte.is_ascii_control(),
+        b"digit" => byte.is_ascii_digit(),
+        b"graph" => byte.is_ascii_graphic(),
+        b"lower" => byte.is_ascii_lowercase(),
+        b"print" => byte.is_ascii_graphic() || byte == b' ',
+        b"punct" => byte.is_ascii_punctuation(),
+        b"space" => byte.is_ascii_whitespace() || byte == 0x0b,
+        b"upper" => byte.is_ascii_uppercase(),
+        b"xdigit" => byte.is_ascii_hexdigit(),
+        _ => false,
+    };
+    Some((is_in, &rest[2..]))
 }
 
 fn file(run: &mut Run<'_>, arguments: &[Value]) -> Result<Text> {
