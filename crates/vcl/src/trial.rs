@@ -118,7 +118,11 @@ impl Scene {
     fn line(&mut self, word: &str, rest: &str, policy: &Policy) -> Result<(), String> {
         match word {
             "request" => {
-                let (method, target) = rest.split_once(' ').unwrap_or(("GET", rest));
+                let (method, target) = match rest.split_once(' ') {
+                    Some(both) => both,
+                    None if rest.starts_with('/') => ("GET", rest),
+                    None => (rest, "/"),
+                };
                 self.req.method = Method::from_name(method);
                 self.req.target = target.trim().into();
                 self.of_response = false;
@@ -205,8 +209,26 @@ impl Scene {
             _ => {}
         }
         let mut world = World { log: &mut self.log, now: self.now };
-        self.outcome = Some(policy.run(state, view, &mut self.task, &mut world));
+        let outcome = policy.run(state, view, &mut self.task, &mut world);
+        if let Outcome::Synth(status, reason) | Outcome::Error(status, reason) = &outcome {
+            self.response = ResponseHead { reason: reason.clone(), ..ResponseHead::new(*status) };
+            self.body.clear();
+        }
+        self.outcome = Some(outcome);
         Ok(())
+    }
+
+    /// The values of a field of the message the last state was about; a request's host is apart.
+    fn values(&self, name: &str) -> Vec<String> {
+        let (fields, head) = self.fields();
+        match head.filter(|_| name.eq_ignore_ascii_case("host")) {
+            Some(head) if head.authority.is_empty() => Vec::new(),
+            Some(head) => vec![head.authority.clone()],
+            None => fields
+                .get_all(name)
+                .map(|value| String::from_utf8_lossy(value).into_owned())
+                .collect(),
+        }
     }
 
     /// The fields of the message the last state was about.
@@ -225,15 +247,9 @@ impl Scene {
 
     fn expect(&mut self, what: &str) -> Result<(), String> {
         let Some(outcome) = &self.outcome else { return Err("nothing was run before".into()) };
-        let (fields, head) = self.fields();
+        let (_, head) = self.fields();
         if let Some((name, value)) = what.split_once(':').filter(|(name, _)| !name.contains(' ')) {
-            let found: Vec<_> = match head.filter(|_| name.eq_ignore_ascii_case("host")) {
-                Some(head) => vec![head.authority.clone()],
-                None => fields
-                    .get_all(name)
-                    .map(|value| String::from_utf8_lossy(value).into_owned())
-                    .collect(),
-            };
+            let found = self.values(name);
             let value = value.trim();
             return match found.iter().any(|found| found == value) {
                 true => Ok(()),
@@ -247,9 +263,9 @@ impl Scene {
             false => Err(format!("{word} is {is}")),
         };
         match word {
-            "no" => match fields.get_str(rest) {
-                None => Ok(()),
-                Some(value) => Err(format!("{rest} is '{value}'")),
+            "no" => match &*self.values(rest) {
+                [] => Ok(()),
+                found => Err(format!("{rest} is '{}'", found.join("', '"))),
             },
             "url" => same(head.map(|head| head.target.clone()).unwrap_or_default(), rest),
             "method" => same(head.map(|head| head.method.to_string()).unwrap_or_default(), rest),
@@ -358,12 +374,34 @@ mod tests {
     }
 
     #[test]
+    fn a_method_alone_is_no_target() {
+        let tests = "request POST\nrun recv\nexpect method POST\nexpect url /";
+        assert_eq!(wrong(tests), [None]);
+        assert_eq!(wrong("request /news\nrun recv\nexpect method GET\nexpect url /news"), [None]);
+    }
+
+    #[test]
+    fn an_answer_has_the_status_that_was_returned() {
+        let tests = "client 198.51.100.9
+            response 200
+            field Age: 1
+            run recv
+            expect synth 403
+            run synth
+            expect status 403
+            expect no Age";
+        assert_eq!(wrong(tests), [None]);
+    }
+
+    #[test]
     fn what_is_not_is_said_with_its_line() {
         let said = |tests: &str| wrong(tests).remove(0);
         let at = |line, text: &str| Some((line, text.to_owned()));
         assert_eq!(said("run recv\nexpect pass"), at(2, "the action is hash"));
         assert_eq!(said("request GET /news\nrun recv\nexpect Site: x"), at(3, "Site is 'news'"));
         assert_eq!(said("run recv\nexpect Site: x"), at(2, "there is no Site"));
+        assert_eq!(said("run recv\nexpect no Host"), at(2, "Host is 'example.com'"));
+        assert_eq!(said("field A: \u{e9}\nrun recv\nexpect no A"), at(3, "A is '\u{e9}'"));
         assert_eq!(said("expect hash"), at(1, "nothing was run before"));
         assert_eq!(said("run nowhere"), at(1, "there is no state 'nowhere'"));
         assert_eq!(said("response 20"), at(1, "a status has three digits"));
