@@ -77,6 +77,7 @@ fn substitute(run: &mut Run<'_>, arguments: &[Value], all: bool) -> Result<Value
     let Value::Regex(regex) = arguments.at(1) else { return Ok(Value::Text(text)) };
     let program = run.program;
     let Some(regex) = program.regexes.get(regex as usize) else { return Ok(Value::Text(text)) };
+    run.charge(run.bytes(text).len())?;
     let left = run.task.budget.saturating_sub(run.task.work.len());
     let mut out = Vec::new();
     let found = regex

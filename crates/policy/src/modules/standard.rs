@@ -185,12 +185,17 @@ fn fnmatch(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         }
     }
     let (pattern, subject) = (run.bytes(arguments.text(0)), run.bytes(arguments.text(1)));
-    let mut steps = 100_000_u32;
-    match rules.matches(pattern, subject, true, &mut steps) {
+    let mut steps = GLOB_STEPS_MAX;
+    let matched = rules.matches(pattern, subject, true, &mut steps);
+    run.charge((GLOB_STEPS_MAX - steps) as usize)?;
+    match matched {
         _ if steps == 0 => fault("std.fnmatch(): the pattern takes too long"),
         matched => Ok(Value::Bool(matched)),
     }
 }
+
+/// Steps of one `std.fnmatch`.
+const GLOB_STEPS_MAX: u32 = 100_000;
 
 /// Rules of fnmatch(3).
 struct Glob {

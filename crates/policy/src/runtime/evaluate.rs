@@ -223,6 +223,7 @@ impl Run<'_> {
 
     fn matches(&self, regex: u32, text: &[u8]) -> Result<bool> {
         let Some(regex) = self.program.regexes.get(regex as usize) else { return Ok(false) };
+        self.charge(text.len())?;
         regex.is_match(text).map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
     }
 
@@ -317,6 +318,7 @@ impl Run<'_> {
         for (slot, argument) in values.iter_mut().zip(arguments) {
             *slot = self.evaluate(argument)?;
         }
+        self.charge(0)?;
         (function.call)(self, object.unwrap_or(u32::MAX), &values[..count])
     }
 }

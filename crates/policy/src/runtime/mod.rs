@@ -27,6 +27,7 @@ use crate::program::{Block, Expr, Program, Statement, StatementKind, Text, Value
 use crate::source::Span;
 use crate::types::{Action, State};
 use freshet_http::message::reason_phrase;
+use std::cell::Cell;
 
 /// How a state ended.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +98,8 @@ pub(crate) struct Run<'a> {
     pub(crate) task: &'a mut Task,
     pub(crate) host: &'a mut dyn Host,
     pub(crate) traced: bool,
-    statements_left: u32,
+    /// Of [`STATEMENTS_MAX`], which matches and calls use as well.
+    statements_left: Cell<u32>,
     /// The statement being run.
     at: Span,
 }
@@ -127,7 +129,7 @@ pub(crate) fn run<'a>(
         task,
         host,
         traced,
-        statements_left: STATEMENTS_MAX,
+        statements_left: Cell::new(STATEMENTS_MAX),
         at: Span::default(),
     };
     if traced {
@@ -223,10 +225,7 @@ impl Run<'_> {
 
     fn statement(&mut self, statement: &Statement) -> Result<Flow> {
         self.at = statement.span;
-        self.statements_left = self
-            .statements_left
-            .checked_sub(1)
-            .ok_or_else(|| Fault::new("too many statements were run in one state"))?;
+        self.charge(0)?;
         let mark = self.task.work.len();
         let flow = match &statement.kind {
             StatementKind::If { arms, otherwise } => {
@@ -402,6 +401,15 @@ impl Run<'_> {
         Ok(self.stored_since(start))
     }
 
+    /// Counts a statement, a match or a call, and one more for each 64 bytes or steps it goes through:
+    /// a condition may hold any number of them.
+    pub(crate) fn charge(&self, steps: usize) -> Result<()> {
+        let cost = u32::try_from(steps / 64).unwrap_or(u32::MAX).saturating_add(1);
+        let left = self.statements_left.get().checked_sub(cost);
+        self.statements_left.set(left.ok_or_else(|| Fault::new("too much was done in one state"))?);
+        Ok(())
+    }
+
     /// Demands that `more` bytes fit the workspace.
     pub(crate) fn reserve(&self, more: usize) -> Result<()> {
         if self.task.work.len() + more > self.task.budget {
@@ -476,7 +484,7 @@ pub(crate) fn resolve<'a>(
         task,
         host,
         traced,
-        statements_left: STATEMENTS_MAX,
+        statements_left: Cell::new(STATEMENTS_MAX),
         at: Span::default(),
     };
     match crate::modules::directors::resolve(&mut run, backend) {

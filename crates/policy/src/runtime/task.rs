@@ -13,7 +13,7 @@ pub const WORKSPACE_BYTES_MAX: usize = 128 << 10;
 /// Bytes of one synthetic body.
 pub const SYNTHETIC_BYTES_MAX: usize = 4 << 20;
 /// Statements one state may run. Without loops a policy needs a few thousand; subroutines that
-/// call one another twice each could need 2^n.
+/// call one another twice each could need 2^n. Matches and calls count as well.
 pub const STATEMENTS_MAX: u32 = 100_000;
 
 /// One side's memory of a request. Made when it begins, dropped when it ends.

@@ -27,9 +27,30 @@ fn calls_that_double_end() {
     let mut scene = Scene::default();
     assert_eq!(scene.run(&policy, State::Recv), Outcome::Fail);
     let failure = scene.task.take_failure().unwrap();
-    assert!(
-        failure.message.contains("too many statements") || failure.message.contains("workspace")
-    );
+    assert!(failure.message.contains("too much was done") || failure.message.contains("workspace"));
+}
+
+#[test]
+fn matches_and_substitutions_that_double_end() {
+    let doubling = |leaf: &str| {
+        let mut text = String::from("sub vcl_recv { call s0; }\n");
+        for at in 0..12 {
+            text.push_str(&format!("sub s{at} {{ call s{0}; call s{0}; }}\n", at + 1));
+        }
+        compile(&format!("import std; {text} sub s12 {{ if ({leaf}) {{ return (pass); }} }}"))
+    };
+    let all = |one: &str| doubling(&vec![one; 100].join(" || "));
+    for one in [
+        "req.url ~ \"x\"",
+        "req.url + \"a\" ~ \"x\"",
+        "regsub(req.url, \"x\", \"y\") == \"z\"",
+        "std.fnmatch(\"x*\", req.url)",
+    ] {
+        let mut scene = Scene::default();
+        assert_eq!(scene.run(&all(one), State::Recv), Outcome::Fail, "{one}");
+        let failure = scene.task.take_failure().unwrap();
+        assert_eq!(failure.message, "too much was done in one state", "{one}");
+    }
 }
 
 #[test]
