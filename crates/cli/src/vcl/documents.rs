@@ -2,9 +2,10 @@
 
 use freshet_node::vcl::Files;
 use freshet_vcl::variables::VARIABLES;
-use freshet_vcl::{Report, Severity, Source, Span, State, States};
+use freshet_vcl::{NoFiles, Report, Severity, Source, Sources, Span, State, States};
 use serde_json::{Value, json};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Words that begin statements and declarations.
@@ -37,9 +38,9 @@ impl Documents {
     pub(super) fn change(&mut self, uri: &str, text: &str) -> Value {
         self.0.insert(uri.to_owned(), text.to_owned());
         let path = path_of(uri);
-        let mut files = Files::default();
+        let mut files = Nearby(Files::default());
         if let Some(folder) = path.parent() {
-            files.folders.insert(0, folder.into());
+            files.0.folders.insert(0, folder.into());
         }
         let source = Source { name: path.display().to_string(), text: text.to_owned() };
         let settings = freshet_node::vcl::language([]);
@@ -110,6 +111,24 @@ impl Documents {
             }
             _ => json!([]),
         }
+    }
+}
+
+/// The files around a text. Names of hosts are taken as they are: whoever types waits for no name
+/// server, and what a node can reach is not known here.
+struct Nearby(Files);
+
+impl Sources for Nearby {
+    fn include(&self, name: &str, from: &str, glob: bool) -> Result<Vec<Source>, String> {
+        self.0.include(name, from, glob)
+    }
+
+    fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+        Ok(NoFiles.resolve(host, port).unwrap_or_default())
+    }
+
+    fn service(&self, name: &str) -> Option<u16> {
+        self.0.service(name)
     }
 }
 

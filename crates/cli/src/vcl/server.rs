@@ -149,6 +149,12 @@ mod tests {
     }
 
     #[test]
+    fn names_of_hosts_are_taken_as_they_are() {
+        let (_, found) = open("vcl 4.1;\nbackend b { .host = \"origin.invalid\"; }\n");
+        assert_eq!(found, json!([]), "nobody is asked for the address while it is typed");
+    }
+
+    #[test]
     fn words_are_explained_and_completed() {
         let text = "vcl 4.1;\nimport std;\nbackend b none;\nsub vcl_backend_response {\n    set beresp.ttl = 1s;\n    std.l\n}\n";
         let (mut documents, _) = open(text);
