@@ -10,6 +10,7 @@ use freshet_net::address::Address;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
+use tokio::net::TcpSocket;
 
 /// Nodes before `origin` that know each other.
 fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
@@ -24,7 +25,9 @@ pub(crate) fn place_with(origin: &Origin, names: &[&str], more: &str) -> Vec<Tes
 /// The same with more of `[cache]` as well.
 pub(crate) fn place_of(origin: &Origin, names: &[&str], cache: &str, more: &str) -> Vec<TestNode> {
     let of_cache = cache;
-    let at: Vec<_> = names.iter().map(|_| refusing()).collect();
+    // Bound until all have started: nobody else gets these addresses, and who says so may listen there.
+    let held: Vec<_> = names.iter().map(|_| reserved()).collect();
+    let at: Vec<_> = held.iter().map(|socket| socket.local_addr().unwrap()).collect();
     let row = |(name, at)| format!("[[sibling]]\nname = \"{name}\"\nurl = \"http://{at}\"\n");
     let rows: String = names.iter().zip(&at).map(row).collect();
     let start = |(name, at)| {
@@ -36,6 +39,13 @@ pub(crate) fn place_of(origin: &Origin, names: &[&str], cache: &str, more: &str)
         setup.and(&cache).and(&rows).and(more).start()
     };
     names.iter().zip(&at).map(start).collect()
+}
+
+fn reserved() -> TcpSocket {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_reuseaddr(true).unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
 }
 
 /// What the node that was asked says of its cache: the last line, behind those of others.
