@@ -4,8 +4,8 @@
 //! with one writer each ([`counter`]), how often a line is logged ([`log_limit`]) and what a peer may ask for
 //! to no use ([`debt`]), reads files that people name ([`mod@file`]), puts files on the disk that only this
 //! user reads ([`private`]), finds the name they meant ([`mod@nearest`]), knows what this machine is called
-//! ([`machine`]), gives bytes that nobody foresees ([`random`]) and writes bytes in digits
-//! ([`hexadecimal`]). It knows nothing of HTTP or sockets.
+//! ([`machine`]), gives bytes that nobody foresees ([`random`]) and numbers that only look so
+//! ([`splitmix`]), and writes bytes in digits ([`hexadecimal`]). It knows nothing of HTTP or sockets.
 #![forbid(unsafe_code)]
 
 pub mod clock;
@@ -21,4 +21,5 @@ pub mod private;
 pub mod random;
 #[cfg(feature = "simulation")]
 pub mod simulation;
+pub mod splitmix;
 pub mod units;

@@ -3,6 +3,7 @@
 //! Without the feature `simulation` none of this is there, and nobody asks.
 
 use crate::clock::UnixMillis;
+use crate::splitmix::{mixed, next};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -53,19 +54,6 @@ pub(crate) fn drawn() -> Option<u64> {
         CHANCE.set(state);
         number
     })
-}
-
-/// The next number of a row (SplitMix64: Steele, Lea, Flood 2014).
-pub fn next(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed(*state)
-}
-
-/// SplitMix64's last step: numbers that are near become numbers that are not.
-pub fn mixed(number: u64) -> u64 {
-    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, ReadTimes};
 use super::simulation::SimulatedDevice;
-use freshet_base::simulation;
+use freshet_base::splitmix;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -114,7 +114,7 @@ impl Handle {
         if start >= end {
             return Duration::ZERO;
         }
-        let drawn = simulation::next(&mut lock(&self.drive.random));
+        let drawn = splitmix::next(&mut lock(&self.drive.random));
         Duration::from_micros(start + drawn % (end - start))
     }
 

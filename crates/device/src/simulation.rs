@@ -6,6 +6,7 @@
 
 use super::block::{Block, Buffer};
 use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, ReadTimes};
+use freshet_base::splitmix::{mixed, next};
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -73,17 +74,9 @@ struct State {
     read_times: ReadTimes,
 }
 
-/// A number of which each bit follows from all bits of another.
-fn mixed(mut number: u64) -> u64 {
-    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ (number >> 31)
-}
-
 impl State {
     fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.random)
+        next(&mut self.random)
     }
 
     fn happens(&mut self, per_65536: u16) -> bool {

@@ -1,6 +1,5 @@
 //! Measuring a disk through the store: what `freshet store bench` does.
 
-use super::codec::mix;
 use super::geometry::FormatOptions;
 use super::index::{Index, LINE_SLOTS};
 use super::intake::Description;
@@ -11,6 +10,7 @@ use super::superblock::Uuid;
 use super::volume::{Common, Volume};
 use super::writer::Writer;
 use crate::error::DiskError;
+use freshet_base::splitmix::mixed;
 use freshet_device::Device;
 use freshet_device::block::Block;
 use freshet_device::limits::READ_BATCH;
@@ -75,7 +75,7 @@ fn now_us() -> u64 {
 }
 
 fn key(number: u64) -> u128 {
-    u128::from(mix(number)) << 64 | u128::from(mix(!number))
+    u128::from(mixed(number)) << 64 | u128::from(mixed(!number))
 }
 
 /// An index of one disk with so many records at design load, to be looked up in.
@@ -94,20 +94,20 @@ impl Lookups {
         let slots = entries.max(1) * 10 / 9;
         let index = Index::new(slots.div_ceil(LINE_SLOTS as u64))?;
         for number in 0..entries {
-            index.insert(mix(number), head_kind(0), number, 2000);
+            index.insert(mixed(number), head_kind(0), number, 2000);
         }
         Ok(Self { index, entries })
     }
 
     /// Looks up the resource of this number, modulo what there is; how many records it may have.
     pub fn look_up(&self, number: u64) -> usize {
-        let hash = mix(number % self.entries.max(1));
+        let hash = mixed(number % self.entries.max(1));
         self.index.heads(hash).iter().count()
     }
 
     /// Says that the resource of this number is about to be looked up.
     pub fn prefetch(&self, number: u64) {
-        self.index.prefetch(mix(number % self.entries.max(1)));
+        self.index.prefetch(mixed(number % self.entries.max(1)));
     }
 
     /// Records in the index: a few less than were put in where it is too full.
@@ -169,7 +169,7 @@ pub fn run(
     let mut random = 1u64;
     let mut begin = || -> (Instant, Reading) {
         random = random.wrapping_add(1);
-        let number = mix(random) % report.objects;
+        let number = mixed(random) % report.objects;
         let (volume, arena) = (Arc::clone(&volume), Arc::clone(&arena));
         let reading = async move { volume.read_heads(key(number), true, &arena).await };
         (Instant::now(), Box::pin(reading))

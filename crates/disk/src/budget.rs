@@ -5,9 +5,9 @@
 //! than the budget; a burst is taken for hours, and what is worth most is never locked out for long.
 //! The account is in the checkpoints, and what a crash left unsaid is charged when the disk is opened.
 
-use super::codec::mix;
 use super::geometry::Geometry;
 use super::limits::CHECKPOINT_EVERY;
+use freshet_base::splitmix::mixed;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -189,7 +189,7 @@ impl Seen {
 
     /// Notes a resource; whether it had been noted.
     pub fn note(&self, key: u128) -> bool {
-        let hash = mix(key as u64);
+        let hash = mixed(key as u64);
         let Some(slot) = self.0.get(hash as usize % self.0.len()) else { return false };
         let print = (hash >> 48) as u16 | 1;
         slot.swap(print, Relaxed) == print

@@ -75,13 +75,6 @@ impl Put for Vec<u8> {
     }
 }
 
-/// A good mixture of all bits (the finaliser of splitmix64).
-pub(crate) fn mix(mut value: u64) -> u64 {
-    value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
 /// `value` rounded up to a multiple of `unit`, a power of two.
 pub(crate) fn round_up(value: u64, unit: u64) -> u64 {
     (value + unit - 1) & !(unit - 1)

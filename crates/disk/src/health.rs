@@ -1,11 +1,11 @@
 //! How a disk is, and what says so.
 
-use super::codec::mix;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT};
 use super::pace::{Pace, Second};
 use super::volume::Volume;
 use super::writer::Writer;
 use crate::error::DiskError;
+use freshet_base::splitmix::mixed;
 use freshet_device::{IoError, ReadTimes};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -222,10 +222,10 @@ impl<'a> Watch<'a> {
         let is_written = written.saturating_sub(self.written) >= MUCH_BYTES;
         self.written = written;
         self.random = self.random.wrapping_add(1);
-        let (volume, mut random) = (&self.volume, mix(self.random));
+        let (volume, mut random) = (&self.volume, mixed(self.random));
         let second = Second { reads, is_written, peers_us };
         self.pace.judge(second, now, || {
-            random = mix(random);
+            random = mixed(random);
             probe(volume, random)
         });
         // Without the probe: it says what the disk does, and not what its users see.
@@ -265,7 +265,7 @@ pub(super) fn try_out(volume: &Volume, random: u64) -> Result<(), DiskError> {
 fn trial(volume: &Volume, random: u64) -> Result<u64, IoError> {
     let mut failed = 0;
     for number in 0..TRIAL_READS {
-        let Some(offset) = volume.written_place(mix(random ^ number << 32)) else { break };
+        let Some(offset) = volume.written_place(mixed(random ^ number << 32)) else { break };
         match volume.device().probe(offset, PROBE_BYTES, PROBE_LIMIT) {
             Ok(_) => {}
             Err(IoError::TimedOut) => return Err(IoError::TimedOut),

@@ -11,10 +11,10 @@
 //!
 //! While a longer one is made ([`super::growth`]), each change goes to both.
 
-use super::codec::mix;
 use super::limits::INDEX_LOAD;
 use super::slot::{KIND_CHUNK, KIND_HEAD, Slot, TAG_BITS, USES_MAX, USES_SHIFT};
 use super::snapshot::Snapshot;
+use freshet_base::splitmix::mixed;
 use freshet_store::StoreError;
 use freshet_store::lines::Lines;
 use std::fmt;
@@ -379,7 +379,7 @@ impl Index {
 
     /// The other line of an entry with this tag; of the other, the one.
     fn other(&self, tag: u64, line: u64) -> u64 {
-        let sum = ((u128::from(mix(tag + 1)) * u128::from(self.lines)) >> 64) as u64;
+        let sum = ((u128::from(mixed(tag + 1)) * u128::from(self.lines)) >> 64) as u64;
         if sum >= line { sum - line } else { sum + self.lines - line }
     }
 
@@ -403,9 +403,9 @@ impl Index {
     fn make_room(&self, tag: u64, first: u64) -> Option<&AtomicU64> {
         let mut path: [(usize, u64); WALK_MAX] = [(0, 0); WALK_MAX];
         let mut random = self.walk.fetch_add(1, Relaxed);
-        let mut line = if mix(random) & 1 == 0 { first } else { self.other(tag, first) };
+        let mut line = if mixed(random) & 1 == 0 { first } else { self.other(tag, first) };
         for step in 0..WALK_MAX {
-            random = mix(random.wrapping_add(step as u64 + 1));
+            random = mixed(random.wrapping_add(step as u64 + 1));
             let at = line as usize * LINE_SLOTS + (random as usize % LINE_SLOTS);
             let value = self.words.get(at)?.load(Relaxed);
             *path.get_mut(step)? = (at, value);
@@ -458,16 +458,18 @@ mod tests {
         let index = Index::new(20_000).expect("memory for the test");
         let count = index.slots() * 87 / 100;
         for at in 0..count {
-            assert_eq!(index.insert(mix(at), KIND_CHUNK, at, 3), Inserted::Added);
+            assert_eq!(index.insert(mixed(at), KIND_CHUNK, at, 3), Inserted::Added);
         }
         for at in 0..count {
-            assert!(index.chunks(mix(at)).iter().any(|slot| slot.units_at() == at), "{at}");
+            assert!(index.chunks(mixed(at)).iter().any(|slot| slot.units_at() == at), "{at}");
         }
         let bytes = index.bytes() as f64 / index.entries() as f64;
         assert!(bytes <= 9.4, "{bytes} bytes for each entry");
         let more = index.slots() * 95 / 100;
         let lost = (count..more)
-            .filter(|at| matches!(index.insert(mix(*at), KIND_CHUNK, *at, 3), Inserted::Dropped(_)))
+            .filter(|at| {
+                matches!(index.insert(mixed(*at), KIND_CHUNK, *at, 3), Inserted::Dropped(_))
+            })
             .count();
         assert!(lost < 20, "{lost} were lost on the way to 95 %");
     }
@@ -478,18 +480,18 @@ mod tests {
         // An interpreter takes another order with each seed.
         let (keys, rounds) = if cfg!(miri) { (60u64, 10u64) } else { (400, 20_000) };
         for at in 0..keys {
-            index.insert(mix(at), KIND_CHUNK, at, 1);
+            index.insert(mixed(at), KIND_CHUNK, at, 1);
         }
         let there: Vec<u64> = (0..keys)
-            .filter(|at| index.chunks(mix(*at)).iter().any(|s| s.units_at() == *at))
+            .filter(|at| index.chunks(mixed(*at)).iter().any(|s| s.units_at() == *at))
             .collect();
         let stop = AtomicU64::new(0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for round in 0..rounds {
                     let new = 1000 + round;
-                    if let Inserted::Added = index.insert(mix(new), KIND_CHUNK, new, 1) {
-                        index.remove(mix(new), new);
+                    if let Inserted::Added = index.insert(mixed(new), KIND_CHUNK, new, 1) {
+                        index.remove(mixed(new), new);
                     } else {
                         break;
                     }
@@ -498,7 +500,7 @@ mod tests {
             });
             while stop.load(Relaxed) == 0 {
                 for at in &there {
-                    let found = index.chunks(mix(*at)).iter().any(|s| s.units_at() == *at);
+                    let found = index.chunks(mixed(*at)).iter().any(|s| s.units_at() == *at);
                     assert!(found, "{at} was not seen while others moved");
                 }
             }
@@ -514,7 +516,7 @@ mod tests {
             let mut heads: HashMap<u64, u64> = HashMap::new();
             let mut chunks: HashMap<u64, Vec<u64>> = HashMap::new();
             for (what, key, at, units) in steps {
-                let hash = mix(key);
+                let hash = mixed(key);
                 match what {
                     0 | 1 => {
                         index.insert(hash, head_kind(0), at, units);
@@ -540,11 +542,11 @@ mod tests {
                     },
                 }
                 for (key, at) in &heads {
-                    let found: Vec<u64> = index.heads(mix(*key)).iter().map(|slot| slot.units_at()).collect();
+                    let found: Vec<u64> = index.heads(mixed(*key)).iter().map(|slot| slot.units_at()).collect();
                     prop_assert_eq!(&found, &[*at]);
                 }
                 for (key, known) in &chunks {
-                    let mut found: Vec<u64> = index.chunks(mix(*key)).iter().map(|slot| slot.units_at()).collect();
+                    let mut found: Vec<u64> = index.chunks(mixed(*key)).iter().map(|slot| slot.units_at()).collect();
                     let mut known = known.clone();
                     found.sort_unstable();
                     known.sort_unstable();

@@ -35,7 +35,7 @@ pub(crate) fn object_id(common: &Common, key: u128) -> u128 {
 
 /// The insertion of a resource that got this number.
 pub(super) fn object_of(number: u64, key: u128) -> u128 {
-    u128::from(number) << 64 | u128::from(super::codec::mix(key as u64))
+    u128::from(number) << 64 | u128::from(freshet_base::splitmix::mixed(key as u64))
 }
 
 /// The longest chunk of a long object on such a device: whole pages, so that chunks are joined in

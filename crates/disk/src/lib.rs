@@ -6,8 +6,8 @@
 //! content when it works again.
 //!
 //! It never knows what the bytes mean: no keys but their hashes, no freshness, no clock of the wall that it
-//! was not told. Neighbours: `freshet_device` is what it reads and writes; `freshet_store` has the memory a record is read into and the bodies that are
-//! written; the node says what is kept, and asks.
+//! was not told. Neighbours: `freshet_device` is what it reads and writes; `freshet_store` has the memory a
+//! record is read into and the bodies that are written; the node says what is kept, and asks.
 //!
 //! | module | what it is |
 //! |---|---|

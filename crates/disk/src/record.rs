@@ -16,11 +16,12 @@
 //! A head whose payload does not fit one read with it is paged: its payload begins at a page, so that
 //! the payload alone is one read into memory of just its length.
 
-use super::codec::{Put, Reader, mix, round_up};
+use super::codec::{Put, Reader, round_up};
 use super::geometry::Geometry;
 use super::limits::{ALIGNED_RECORD_BYTES, BLOCK_BYTES, META_BYTES_MAX, TAGS_MAX};
 use super::slot::{KIND_CHUNK, head_kind};
 use super::variant::is_of_variants;
+use freshet_base::splitmix::mixed;
 
 const MAGIC: u32 = 0x4352_7246;
 /// How a record is laid out: payload behind what describes it.
@@ -263,7 +264,7 @@ pub(crate) fn key_hash(key: u128) -> u64 {
 /// The number under which the index knows a chunk. Ids of objects are unique and not chosen by
 /// anyone outside.
 pub(crate) fn chunk_hash(object: u128, chunk: u32) -> u64 {
-    mix((object >> 64) as u64 ^ mix(object as u64 ^ mix(u64::from(chunk) + 1)))
+    mixed((object >> 64) as u64 ^ mixed(object as u64 ^ mixed(u64::from(chunk) + 1)))
 }
 
 /// Where a record goes that comes at `offset` of a segment, and its length to the unit.

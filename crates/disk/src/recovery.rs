@@ -254,7 +254,9 @@ fn recover(
         });
         let used = found.iter().map(|entry| entry.units).sum();
         // What was written after the checkpoint wore the drive whether it is known there or not.
-        let header = (from_seq == 0).then(|| header_of(device, id, geometry, segment)).flatten();
+        // Without a checkpoint the headers are what is known of it.
+        let is_reopened = from_seq == 0 && report.had_checkpoint;
+        let header = is_reopened.then(|| header_of(device, id, geometry, segment)).flatten();
         let is_kept = header.map_or(info.is_kept, |(seq, is_kept)| is_kept && seq == info.seq);
         count_written(&mut written, &found, from_seq, is_kept, geometry.unit_bytes.into());
         if is_sealed {

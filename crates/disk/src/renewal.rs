@@ -9,7 +9,6 @@
 //! The first renewal of an object is written as it comes, and those after it once in
 //! [`RENEWAL_EVERY`], the last one of them.
 
-use super::codec::mix;
 use super::intake::{Description, sums};
 use super::limits::{RENEWAL_EVERY, RENEWALS_BYTES_MAX, RENEWALS_MAX};
 use super::purges::Verdict;
@@ -19,6 +18,7 @@ use super::record::key_hash;
 use super::volume::Volume;
 use super::writer::{Stream, Writer};
 use crate::error::DiskError;
+use freshet_base::splitmix::mixed;
 use freshet_store::Arena;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ use std::time::Instant;
 
 /// The key of what renews an object.
 pub(super) fn renewal_key(object: u128) -> u128 {
-    let high = mix((object >> 64) as u64 ^ mix(object as u64 ^ 0x7265_6e65_7761_6c73));
-    u128::from(high) << 64 | u128::from(mix(high ^ object as u64))
+    let high = mixed((object >> 64) as u64 ^ mixed(object as u64 ^ 0x7265_6e65_7761_6c73));
+    u128::from(high) << 64 | u128::from(mixed(high ^ object as u64))
 }
 
 impl Writer {

@@ -1,7 +1,6 @@
 //! All disks of a node: where new content goes, where content is looked for, purges for all.
 
 use super::budget::{Seen, Use};
-use super::codec::mix;
 use super::drive::{Disk, DiskSpec, in_place};
 use super::erase::Asked;
 use super::geometry::FormatOptions;
@@ -18,6 +17,7 @@ use super::tactic::Chosen;
 use super::takes::Wish;
 use super::volume::{Common, Volume};
 use crate::error::DiskError;
+use freshet_base::splitmix::mixed;
 use freshet_device::file::{self, FileDevice};
 use freshet_device::mounts;
 use freshet_device::place;
@@ -394,7 +394,7 @@ impl Disks {
     fn place(&self, key: u128, wish: &Wish) -> Option<&Arc<Disk>> {
         let score = |disk: &Disk| {
             let name = disk.identity();
-            let uniform = (mix(key as u64 ^ mix(name)) >> 11) as f64 / (1u64 << 53) as f64;
+            let uniform = (mixed(key as u64 ^ mixed(name)) >> 11) as f64 / (1u64 << 53) as f64;
             let weight = disk.spec.weight.unwrap_or_else(|| disk.log_bytes() as f64).max(1e-9);
             -uniform.max(1e-18).ln() / weight
         };

@@ -1,7 +1,7 @@
 //! One entry of the index: eight bytes for a record.
 
-use super::codec::mix;
 use super::limits::VARIANTS_MAX;
+use freshet_base::splitmix::mixed;
 
 pub(super) const TAG_BITS: u32 = 18;
 const ADDRESS_BITS: u32 = 34;
@@ -23,7 +23,7 @@ pub(crate) fn head_kind(variant: u64) -> u8 {
     if variant == 0 {
         KIND_HEAD
     } else {
-        KIND_HEAD + 1 + (mix(variant) % u64::from(VARIANTS_MAX)) as u8
+        KIND_HEAD + 1 + (mixed(variant) % u64::from(VARIANTS_MAX)) as u8
     }
 }
 

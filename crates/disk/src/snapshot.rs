@@ -66,9 +66,9 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
-    use crate::codec::mix;
     use crate::index::Index;
     use crate::slot::KIND_CHUNK;
+    use freshet_base::splitmix::mixed;
     use proptest::prelude::*;
 
     proptest! {
@@ -80,7 +80,7 @@ mod tests {
             steps in proptest::collection::vec((1u64..40, 0u64..60, any::<bool>()), 1..30),
         ) {
             let index = Index::new(400).expect("memory for the test");
-            let insert = |at: u64| index.insert(mix(seed ^ at), KIND_CHUNK, at, 1);
+            let insert = |at: u64| index.insert(mixed(seed ^ at), KIND_CHUNK, at, 1);
             // Full enough for entries to be moved along.
             for at in 0..2_700 {
                 insert(at);
@@ -101,8 +101,8 @@ mod tests {
                             insert(next);
                         }
                         false => {
-                            let old = mix(next ^ at) % 2_700;
-                            index.remove(mix(seed ^ old), old);
+                            let old = mixed(next ^ at) % 2_700;
+                            index.remove(mixed(seed ^ old), old);
                         }
                     }
                 }

@@ -318,18 +318,21 @@ fn bind_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2:
     Ok(socket)
 }
 
-/// A socket that is bound to an address and does not listen: where `[::]` is wanted of a machine without
-/// IPv6, to `0.0.0.0`.
-fn claim_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2::Socket> {
-    claim_as_it_is(address, options).or_else(|error| {
+/// Does something at an address: where `[::]` is wanted of a machine without IPv6, at `0.0.0.0`.
+pub(crate) fn where_it_may<T>(
+    what: impl Fn(SocketAddr) -> io::Result<T>,
+    address: SocketAddr,
+) -> io::Result<T> {
+    what(address).or_else(|error| {
         let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
         let no_v6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
-        if no_v6 && address.ip().is_unspecified() {
-            claim_as_it_is(any_v4, options)
-        } else {
-            Err(error)
-        }
+        if no_v6 && address.ip().is_unspecified() { what(any_v4) } else { Err(error) }
     })
+}
+
+/// A socket that is bound to an address, where that may be, and does not listen.
+fn claim_tcp(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2::Socket> {
+    where_it_may(|address| claim_as_it_is(address, options), address)
 }
 
 fn claim_as_it_is(address: SocketAddr, options: &ListenOptions) -> io::Result<socket2::Socket> {

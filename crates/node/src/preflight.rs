@@ -150,7 +150,7 @@ fn examine_http3(
     is_own: impl Fn(&Address) -> bool,
 ) -> Option<Mistake> {
     let Address::Tcp(address) = listener.address else { return None };
-    if !listener.tls || listener.http3 == Http3::Off || is_own(&listener.address) {
+    if listener.http3 == Http3::Off || is_own(&listener.address) {
         return None;
     }
     UdpPort::examine(address).err().map(|error| no_http3(&error, listener))

@@ -1,5 +1,6 @@
 //! UDP ports of HTTP/3 beside the TCP ports of a listener.
 
+use freshet_base::file::read;
 use freshet_base::private;
 use freshet_net::NetError;
 use freshet_net::handover::{Inherited, pass_on_udp};
@@ -11,8 +12,7 @@ use freshet_net::quic::steering::{self, Steering};
 use freshet_quic::Algorithm;
 use freshet_session::QuicPort;
 use rustls::ServerConfig;
-use std::fs;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -155,13 +155,16 @@ pub(crate) fn secrets(state: Option<&Path>) -> Arc<Secrets> {
 
 /// Reads them, or draws and keeps them where none are whole.
 fn kept_secrets(file: &Path) -> io::Result<Secrets> {
-    match fs::read(file) {
-        Ok(bytes) if bytes.len() == SECRET_BYTES => {
-            let bytes = bytes.first_chunk().ok_or(io::ErrorKind::InvalidData)?;
-            return Ok(Secrets::from_bytes(bytes));
+    match read(file, SECRET_BYTES as u64) {
+        Ok(bytes) => {
+            if let Ok(bytes) = bytes.as_slice().try_into() {
+                return Ok(Secrets::from_bytes(bytes));
+            }
         }
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::FileTooLarge) => {
+            return Err(error);
+        }
+        Err(_) => {}
     }
     let secrets = Secrets::random();
     private::replace(file, secrets.as_bytes())?;
@@ -188,6 +191,7 @@ fn look_at_buffers(port: &UdpPort) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]

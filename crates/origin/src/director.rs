@@ -8,6 +8,7 @@
 
 use crate::definition::OriginId;
 use crate::health::Health;
+use freshet_base::splitmix;
 use siphasher::sip::SipHasher13;
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -372,10 +373,7 @@ pub fn stable_hash(text: &[u8]) -> u64 {
 /// share of keys proportional to the weight.
 pub fn score(member_hash: u64, weight: u32, key_hash: u64) -> f64 {
     // splitmix64's finisher over both hashes; 53 bits make a uniform draw in (0, 1].
-    let mut mixed = key_hash ^ member_hash.rotate_left(32);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^= mixed >> 31;
+    let mixed = splitmix::mixed(key_hash ^ member_hash.rotate_left(32));
     let draw = ((mixed >> 11) + 1) as f64 / (1_u64 << 53) as f64;
     f64::from(weight) / -draw.ln()
 }

@@ -4,10 +4,10 @@
 use super::engine::SMALL;
 use super::erase::{begin, step};
 use super::world::World;
-use crate::codec::mix;
 use crate::erase::Order;
 use crate::geometry::FormatOptions;
 use crate::purges::{Soft, Target};
+use freshet_base::splitmix::mixed;
 use freshet_device::simulation::Faults;
 use std::sync::Arc;
 
@@ -30,10 +30,10 @@ struct Life {
 /// Lives one seed. Panics on a wrong byte, on purged content, on content that a lost note is about
 /// and on an engine that panics.
 fn live(seed: u64) -> Life {
-    let mut random = mix(seed ^ 0x5eed);
+    let mut random = mixed(seed ^ 0x5eed);
     let mut next = move |end: u64| {
         random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mix(random) % end.max(1)
+        mixed(random) % end.max(1)
     };
     let mut life = Life::default();
     let bytes = (6 + next(6)) << 20;
@@ -208,7 +208,7 @@ fn what_was_sealed_before_a_power_cut_is_served_after_it() {
         let mut world = World::new(12 << 20, seed, SMALL);
         for resource in 0..150 {
             world
-                .insert(resource, 10_000 + mix(seed ^ resource) % 30_000, 0)
+                .insert(resource, 10_000 + mixed(seed ^ resource) % 30_000, 0)
                 .expect("there is room");
         }
         world.opened().writer.drain().expect("the drive works");

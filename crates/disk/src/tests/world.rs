@@ -3,7 +3,6 @@
 //! Contents follow from a number, so that every byte that comes back can be judged. The oracle
 //! keeps, for each resource, which contents were inserted and which purges were confirmed.
 
-use crate::codec::mix;
 use crate::error::DiskError;
 use crate::geometry::FormatOptions;
 use crate::intake::{chunk_bytes_max, object_id, object_of};
@@ -13,6 +12,7 @@ use crate::record::key_hash;
 use crate::recovery::{self, Opened, Report};
 use crate::superblock::Uuid;
 use crate::{Common, Description, ReadError, Stored};
+use freshet_base::splitmix::mixed;
 use freshet_device::Device;
 use freshet_device::simulation::{Faults, SimulatedDevice};
 use freshet_store::Arena;
@@ -34,14 +34,14 @@ pub(crate) fn finish<F: Future>(future: F) -> Option<F::Output> {
 pub(crate) fn content(number: u64, len: u64) -> Vec<u8> {
     let words = len.div_ceil(8);
     let mut bytes: Vec<u8> =
-        (0..words).flat_map(|at| mix(number << 20 ^ at).to_le_bytes()).collect();
+        (0..words).flat_map(|at| mixed(number << 20 ^ at).to_le_bytes()).collect();
     bytes.truncate(len as usize);
     bytes
 }
 
 /// The hash of a resource's key.
 pub(crate) fn key(number: u64) -> u128 {
-    u128::from(mix(number ^ 0xabcd)) << 64 | u128::from(mix(number ^ 0x1234_5678))
+    u128::from(mixed(number ^ 0xabcd)) << 64 | u128::from(mixed(number ^ 0x1234_5678))
 }
 
 /// A complete body in memory.
@@ -319,7 +319,7 @@ impl World {
 
 /// What a note about a resource says: short ones and long ones.
 fn text_of_note(resource: u64) -> Arc<[u8]> {
-    let long = mix(resource ^ 0x0e) % if resource.is_multiple_of(7) { 4000 - 8 } else { 100 };
+    let long = mixed(resource ^ 0x0e) % if resource.is_multiple_of(7) { 4000 - 8 } else { 100 };
     resource.to_le_bytes().into_iter().chain(content(resource, long)).collect()
 }
 

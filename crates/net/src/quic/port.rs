@@ -6,11 +6,11 @@ use super::watched::Watched;
 use crate::address::Address;
 use crate::error::NetError;
 use crate::limits::{UDP_BUFFER_BYTES, UDP_READ_BYTES_MAX};
+use crate::listener::where_it_may;
 #[cfg(feature = "simulation")]
 use crate::simulation::{Datagrams, Network, no_socket};
 use crate::socket::canonical;
 use freshet_quic::{Ecn, Route};
-use rustix::io::Errno;
 use socket2::{Domain, MaybeUninitSlice, MsgHdr, MsgHdrMut, Protocol, SockAddr, Socket, Type};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
@@ -180,7 +180,7 @@ impl UdpPort {
         let mut unsent = self.unsent.borrow_mut();
         loop {
             let Some(batch) = &mut *unsent else { return Poll::Pending };
-            let is_left = if ready!(batch.poll_room(cx)) {
+            let lost = if ready!(batch.poll_room(cx)) {
                 let Unsent { route, ecn, segment_bytes, .. } = *batch;
                 match self.give((route, ecn), &batch.bytes, segment_bytes) {
                     Ok(()) => 0,
@@ -192,7 +192,7 @@ impl UdpPort {
             } else {
                 batch.bytes.len().div_ceil(batch.segment_bytes)
             };
-            self.note_lost(is_left);
+            self.note_lost(lost);
             *unsent = None;
             return Poll::Ready(());
         }
@@ -272,16 +272,13 @@ impl UdpPort {
                 Err(error) if matches!(error.raw_os_error(), Some(EIO | EINVAL)) => {
                     has_failed = true;
                 }
-                Err(error) => {
-                    let all = bytes.len().div_ceil(segment_bytes);
-                    return Full::of(&error).map_or_else(
-                        || {
-                            self.note_lost(all);
-                            Ok(())
-                        },
-                        |full| Err((0, full)),
-                    );
-                }
+                Err(error) => match Full::of(&error) {
+                    Some(full) => return Err((0, full)),
+                    None => {
+                        self.note_lost(bytes.len().div_ceil(segment_bytes));
+                        return Ok(());
+                    }
+                },
             }
         }
         let told = self.told(route, ecn);
@@ -369,18 +366,6 @@ impl AsFd for UdpPort {
 
 const EIO: i32 = libc::EIO;
 const EINVAL: i32 = libc::EINVAL;
-
-/// Does something at an address: where `[::]` is wanted of a machine without IPv6, at `0.0.0.0`.
-fn where_it_may<T>(
-    what: impl Fn(SocketAddr) -> io::Result<T>,
-    address: SocketAddr,
-) -> io::Result<T> {
-    what(address).or_else(|error| {
-        let any_v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port()));
-        let no_v6 = error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
-        if no_v6 && address.ip().is_unspecified() { what(any_v4) } else { Err(error) }
-    })
-}
 
 fn open(address: SocketAddr) -> io::Result<Socket> {
     let socket = datagram_socket(address)?;

@@ -1,7 +1,8 @@
 //! Tokens of Retry packets: they show that a client is where it says (RFC 9000 §8.1.2).
 //!
-//! Form: a byte that says what it is, a random nonce of 12 bytes, then AES-256-GCM-SIV of the time and the id of the client's very
-//! first packet, with the client's address, its version and the id it was told to use as associated data.
+//! Form: a byte that says what it is, a random nonce of 12 bytes, then AES-256-GCM-SIV of the time and the id of
+//! the client's very first packet, with the client's address, its version and the id it was told to use as
+//! associated data.
 
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::rand;

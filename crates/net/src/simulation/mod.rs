@@ -16,7 +16,7 @@ use crate::address::Address;
 use crate::error::NetError;
 use crate::socket::Socket;
 use datagrams::Inbox;
-use freshet_base::simulation::next;
+use freshet_base::splitmix::next;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;

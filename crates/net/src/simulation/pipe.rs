@@ -1,6 +1,6 @@
 //! Both ends of a connection in memory.
 
-use freshet_base::simulation::next;
+use freshet_base::splitmix::next;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;

@@ -1,7 +1,7 @@
 //! What there is to ask for: each byte of it follows from whose it is.
 
 use crate::random::Random;
-use freshet_base::simulation::mixed;
+use freshet_base::splitmix::mixed;
 use std::fmt;
 use std::ops::Range;
 use std::time::Duration;

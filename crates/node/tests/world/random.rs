@@ -1,6 +1,6 @@
 //! Numbers from a seed.
 
-use freshet_base::simulation;
+use freshet_base::splitmix;
 use std::ops::Range;
 
 /// Where a row of numbers is.
@@ -9,7 +9,7 @@ pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     pub(crate) fn next(&mut self) -> u64 {
-        simulation::next(&mut self.0)
+        splitmix::next(&mut self.0)
     }
 
     /// A number in a range that is not empty.

@@ -13,11 +13,11 @@ mod traffic;
 use super::world::{body, finish, key};
 use crate::Common;
 use crate::budget::{Seen, Use};
-use crate::codec::mix;
 use crate::geometry::FormatOptions;
 use crate::purges::{Mark, Target};
 use crate::record::key_hash;
 use drive::{BESIDE_GROWTH, DRIVE_WRITES, Drive};
+use freshet_base::splitmix::mixed;
 use freshet_store::Arena;
 use freshet_store::Body;
 use std::collections::{BTreeMap, HashMap};
@@ -91,7 +91,7 @@ impl Month {
     fn fill(&mut self) {
         let names = CATALOGUE * self.plan.bytes() / self.plan.mean_bytes();
         for number in 0..names {
-            let object = Plan::newest(mix(number ^ 0xf1) % names);
+            let object = Plan::newest(mixed(number ^ 0xf1) % names);
             let drive = &mut self.drives[self.plan.home(object)];
             let filled = drive.device.written_bytes() as f64 / self.plan.drive_bytes as f64;
             if filled < FILLED_PART && !drive.opened.volume.may_have(key(object)) {
@@ -153,7 +153,7 @@ impl Month {
             if is_new_hour {
                 self.begin_hour(hour);
             }
-            let chance = mix(number ^ 0x5eed_0000_0000);
+            let chance = mixed(number ^ 0x5eed_0000_0000);
             self.request(self.plan.object(number, chance));
         }
         self.begin_hour(24 * self.plan.days);

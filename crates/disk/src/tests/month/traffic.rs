@@ -1,7 +1,7 @@
 //! What clients ask for in a month, and what memory has of it.
 
-use crate::codec::mix;
 use crate::geometry::FormatOptions;
+use freshet_base::splitmix::mixed;
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
 
@@ -49,7 +49,7 @@ impl Plan {
     pub(super) fn length(&self, object: u64) -> u64 {
         // Of two lengths the shorter has as many more objects.
         match *self.lengths {
-            [short, long] if mix(object ^ 0x1e) % (short + long) < short => long,
+            [short, long] if mixed(object ^ 0x1e) % (short + long) < short => long,
             [short, ..] => short,
             [] => 1,
         }
@@ -66,7 +66,7 @@ impl Plan {
     /// What is asked for: something of a catalogue in which popularity falls with rank to the power of
     /// 0.8, or what nobody else asks for.
     pub(super) fn object(&self, number: u64, chance: u64) -> u64 {
-        if mix(chance ^ 0x0c).is_multiple_of(ONCE_IN) {
+        if mixed(chance ^ 0x0c).is_multiple_of(ONCE_IN) {
             return (1 << 62) | number;
         }
         let names = (CATALOGUE * self.bytes() / self.mean_bytes()) as f64;
@@ -76,12 +76,12 @@ impl Plan {
 
     /// The drive an object is at home on: with drives of one length each has as many.
     pub(super) fn home(&self, object: u64) -> usize {
-        (mix(object ^ 0xd1) % self.drives) as usize
+        (mixed(object ^ 0xd1) % self.drives) as usize
     }
 
     /// What has this rank now.
     pub(super) fn newest(rank: u64) -> u64 {
-        let began_ms = mix(rank) % LIFE_MS;
+        let began_ms = mixed(rank) % LIFE_MS;
         (rank << 16) | ((now_ms() - BEGIN_MS + LIFE_MS + began_ms) / LIFE_MS)
     }
 }
