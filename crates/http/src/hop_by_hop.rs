@@ -77,6 +77,19 @@ pub fn strip_named(fields: &mut Fields, spared: &[Box<str>]) {
     }
 }
 
+/// Has `Connection` not name a field: one that this node sets did not come with the connection.
+pub fn unname(fields: &mut Fields, name: &str) {
+    let is_it = |option: &[u8]| option.eq_ignore_ascii_case(name.as_bytes());
+    if fields.tokens("Connection").any(is_it) {
+        let others: Vec<_> = fields.tokens("Connection").filter(|option| !is_it(option)).collect();
+        let others = others.join(&b", "[..]);
+        fields.remove("Connection");
+        if !others.is_empty() {
+            fields.append("Connection", others);
+        }
+    }
+}
+
 /// As [`strip`], and removes what is meant for a proxy: what may be kept in a cache remains.
 pub fn strip_for_storage(fields: &mut Fields) {
     strip(fields);
@@ -133,6 +146,17 @@ mod tests {
         assert_eq!(fields, want);
         strip_for_storage(&mut fields);
         assert_eq!(fields, [("c", "3")].into_iter().collect());
+    }
+
+    #[test]
+    fn what_this_node_sets_is_named_no_longer() {
+        for (said, left) in [("X-User", None), ("close, x-user,te, X-USER", Some("close, te"))] {
+            let mut fields: Fields = [("Connection", said), ("X-User", "1")].into_iter().collect();
+            unname(&mut fields, "X-User");
+            assert_eq!(fields.get_str("connection"), left);
+            strip(&mut fields);
+            assert!(fields.contains("x-user"));
+        }
     }
 
     #[test]

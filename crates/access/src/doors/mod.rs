@@ -188,6 +188,10 @@ impl Doors<'_> {
                 seconds => refused.telling("Retry-After", seconds.to_string()),
             });
         }
+        // Nobody but a service of the site says what is in its fields, whether it is asked here or not.
+        for service in rules.iter().filter_map(|access| access.service.as_ref()) {
+            service.remove_claims(&mut head.fields);
+        }
         let (mut let_in, mut is_used_up) = (Identity::default(), false);
         for access in for_path(rules, &head.target) {
             if access.lets_in_from(address)? {

@@ -509,3 +509,43 @@ fn an_answer_says_how_long_it_is_remembered_and_when_to_come_again() {
         assert_eq!((answer.text().as_str(), node.count("access_service_failures")), ("later\n", 0));
     });
 }
+
+#[test]
+fn a_client_says_nothing_in_the_name_of_a_service_that_is_not_asked() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| {
+            fresh(asked.field("x-user").unwrap_or("nobody").to_owned())
+        });
+        let service = service();
+        let url = service.url();
+        let rule = format!("[[access]]\nservice = \"{url}/check\"\nservice_fields = [\"X-User\"]");
+        let near = "allow = [\"127.0.0.0/8\", \"::1\"]\nsatisfy = \"any\"";
+        let near = Setup::of(&origin).and(&format!("{rule}\npath = \"/near/\"\n{near}")).start();
+        let preflight = ["Origin: https://a.example", "Access-Control-Request-Method: PUT"];
+        for (method, target, fields) in [
+            ("GET", "/near/a", &[][..]),
+            ("DELETE", "/near/a", &[]),
+            ("GET", "/elsewhere", &[]),
+            ("OPTIONS", "/near/b", &preflight),
+        ] {
+            let fields = [fields, &["X-User: eve", "x_user: eve"]].concat();
+            let answer = request(&near, method, target, &fields).await;
+            assert_eq!((answer.status, answer.text().as_str()), (200, "nobody"), "{method}");
+        }
+        assert_eq!(service.count(), 0);
+    });
+}
+
+#[test]
+fn what_a_service_says_cannot_be_named_away() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| {
+            let (user, hop) = (asked.field("x-user"), asked.field("x-hop"));
+            fresh(format!("{} {}", user.unwrap_or("nobody"), hop.unwrap_or("none")))
+        });
+        let service = service();
+        let node = setup(&origin, &service.url(), "").start();
+        let fields = ["Connection: x-user, X-Hop", "X-Hop: a"];
+        assert_eq!(request(&node, "DELETE", "/a?token=good", &fields).await.text(), "anna none");
+    });
+}

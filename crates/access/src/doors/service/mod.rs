@@ -147,17 +147,20 @@ impl Service {
         &self.settings.url
     }
 
-    /// Asks about a request, unless the same was asked not long ago.
+    /// Removes what a client says in the service's place.
+    pub(super) fn remove_claims(&self, fields: &mut Fields) {
+        for name in &self.settings.fields {
+            fields.remove_claims(name);
+        }
+    }
+
+    /// Asks about a request without such claims, unless the same was asked not long ago.
     pub(super) async fn ask(
         self: &Arc<Self>,
         asker: Asker<'_>,
         head: &mut RequestHead,
         client: &Client,
     ) -> Answer {
-        // Nobody but the service says what is in them.
-        for name in &self.settings.fields {
-            head.fields.remove_claims(name);
-        }
         // What was sent before the handshake was over may be another's recording.
         if !client.presence.known().await {
             return Err(Refused::new(425, Reason::ServiceRefused));
@@ -222,6 +225,7 @@ impl Service {
             given.claim.map(|claim| place(asker.limiter, claim)).transpose().map_err(counted)?;
         for (name, value) in &*given.fields {
             head.fields.set(&**name, value);
+            hop_by_hop::unname(&mut head.fields, name);
         }
         Ok(Identity {
             name: given.user.clone(),
