@@ -143,8 +143,8 @@ pub fn plain(path: &str) -> Cow<'_, [u8]> {
     if !path.starts_with('/') || !is_odd(&plain) {
         return plain;
     }
-    while let Some(read) = decoded(&plain) {
-        plain = read.into();
+    if plain.contains(&b'%') {
+        plain = decoded_throughout(&plain).into();
     }
     for step in [slashed, merged, resolved] {
         if let Some(read) = step(&plain) {
@@ -193,6 +193,38 @@ pub fn decoded(path: &[u8]) -> Option<Vec<u8>> {
     }
     out.extend_from_slice(rest);
     (out.len() < path.len()).then_some(out)
+}
+
+/// A path without percent-encoding, however often it was put on, in one walk: what comes off may
+/// make the end of what is read another encoded byte.
+fn decoded_throughout(path: &[u8]) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let mut out: Vec<u8> = Vec::with_capacity(path.len());
+    for byte in path {
+        out.push(*byte);
+        while let [.., b'%', high, low] = *out
+            && let Some((high, low)) = digit(high).zip(digit(low))
+            && let Ok(byte) = u8::try_from((high << 4) | low)
+        {
+            out.truncate(out.len() - 3);
+            out.push(byte);
+        }
+    }
+    out
+}
+
+/// Whether a target that begins with `beginning` stays there, whatever its path is taken for. One
+/// that ends with a slash is also what it is without.
+pub fn stays_below(target: &str, beginning: &str) -> bool {
+    let whole = beginning.strip_suffix('/');
+    let beginnings = Readings::of_path(whole.unwrap_or(beginning).as_bytes());
+    beginning.len() <= 1
+        || Readings::of(target).all(|path| {
+            beginnings.any(|begun| {
+                let rest = path.strip_prefix(begun);
+                rest.is_some_and(|rest| whole.is_none() || matches!(rest, [] | [b'/', ..]))
+            })
+        })
 }
 
 /// Reads `\` as `/`.
@@ -299,6 +331,49 @@ mod tests {
             [("/caf%c3%a9/a", "/caf%C3%A9/"), ("/caf%C3%A9/a", "/café/"), ("/a%20b/", "/a%20b/")]
         {
             assert!(begins_with(path, prefix), "{path}");
+        }
+    }
+
+    #[test]
+    fn what_was_encoded_more_than_once_is_read_in_one_walk() {
+        const BYTES: &[u8] = b"%2541";
+        for length in 0..8 {
+            for number in 0..BYTES.len().pow(length) {
+                let digit = |place: u32| BYTES[number / BYTES.len().pow(place) % BYTES.len()];
+                let path: Vec<u8> = (0..length).map(digit).collect();
+                let mut expected = path.clone();
+                while let Some(read) = decoded(&expected) {
+                    expected = read;
+                }
+                assert_eq!(decoded_throughout(&path), expected, "{}", path.escape_ascii());
+            }
+        }
+        assert_eq!(plain(&format!("/%{}2e./a", "25".repeat(4_000))), b"/a"[..]);
+    }
+
+    #[test]
+    fn a_target_stays_below_its_beginning_however_it_is_read() {
+        for (target, beginning, stays) in [
+            ("/a?b=/../c", "/", true),
+            ("/../a", "/", true),
+            ("/v2/a", "/v2/", true),
+            ("/v2", "/v2/", true),
+            ("/v2?a", "/v2/", true),
+            ("/v2/a;b=c/%20//d", "/v2/", true),
+            ("/v2/a/../b?c=..", "/v2/", true),
+            ("/v2/../v2/b", "/v2/", true),
+            ("/v2;x/a%20b", "/v2;x/", true),
+            ("/v%20w/a/../b", "/v%20w/", true),
+            ("/bb;x", "/b", true),
+            ("/v2/../a", "/v2/", false),
+            ("/v2/../v20/a", "/v2/", false),
+            ("/v2/..;/a", "/v2/", false),
+            ("/v2/%2e%2e/a", "/v2/", false),
+            ("/v2/%252e%252e/a", "/v2/", false),
+            ("/v2/x/..\\..\\a", "/v2/", false),
+            ("/v2/a/../../b", "/v2/", false),
+        ] {
+            assert_eq!(stays_below(target, beginning), stays, "{target} below {beginning}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::places::{PLACES, split};
 use freshet_http::message::{RequestHead, ResponseHead};
+use freshet_http::path;
 
 /// Where the content of an origin begins, and which beginning of clients' paths it does not have.
 ///
@@ -37,14 +38,17 @@ impl BasePath {
         target.get(..length).unwrap_or_default()
     }
 
-    /// `target` of a client as the origin is asked for it. `*` (RFC 9110 §9.3.7) stays.
-    pub(crate) fn of_origin(&self, target: &str) -> String {
+    /// `target` of a client as the origin is asked for it. `*` (RFC 9110 §9.3.7) stays. `None` where the
+    /// origin may take it for a place that is not below the base (`/..`, however it is spelt).
+    pub(crate) fn of_origin(&self, target: &str) -> Option<String> {
         match target.strip_prefix(self.left_out(target)) {
             Some(rest) if target.starts_with('/') => {
                 let slash = if self.base.is_empty() && !rest.starts_with('/') { "/" } else { "" };
-                format!("{}{slash}{rest}", self.base)
+                let sent = format!("{}{slash}{rest}", self.base);
+                let below = format!("{}/", self.base);
+                path::stays_below(&sent, &below).then_some(sent)
             }
-            _ => target.to_owned(),
+            _ => Some(target.to_owned()),
         }
     }
 
@@ -67,11 +71,21 @@ impl BasePath {
                 let is_clients = authority.eq_ignore_ascii_case(&request.authority);
                 let before = self.left_out(&request.target);
                 let slash = if before.is_empty() && !rest.starts_with('/') { "/" } else { "" };
-                let place = format!("{}{before}{slash}{rest}", if is_clients { start } else { "" });
-                head.fields.set(name, place);
+                let start = match is_clients {
+                    true => start,
+                    // It would be read as an authority (RFC 3986 §4.2).
+                    false if before.is_empty() && is_authority(rest) => "/.",
+                    false => "",
+                };
+                head.fields.set(name, format!("{start}{before}{slash}{rest}"));
             }
         }
     }
+}
+
+/// Whether a reference is read as the authority of another place, by browsers also with `\`.
+fn is_authority(reference: &str) -> bool {
+    reference.starts_with("//") || reference.starts_with("/\\")
 }
 
 #[cfg(test)]
@@ -93,9 +107,27 @@ mod tests {
             ("/", &api, "/api/", "/"),
             ("", &api, "/api/old?a", "/?a"),
             ("", &api, "/other", "/other"),
+            ("", &api, "/api/../other", "/../other"),
+            ("/site", &[], "/a/../b;c//d", "/site/a/../b;c//d"),
         ] {
             let base = BasePath::new(base, left_out);
-            assert_eq!(base.of_origin(target), expected, "{target} below {base:?}");
+            assert_eq!(base.of_origin(target).as_deref(), Some(expected), "{target} {base:?}");
+        }
+    }
+
+    #[test]
+    fn nothing_leads_out_of_a_base() {
+        let api = ["/api/".to_owned()];
+        for (left_out, target) in [
+            (&[][..], "/../other"),
+            (&[], "/%2e%2e/other"),
+            (&[], "/a/..;/../other"),
+            (&[], "/..%5cother"),
+            (&api, "/api/../other"),
+            (&api, "/api/a/%2E./../other?b"),
+        ] {
+            let base = BasePath::new("/v2", left_out);
+            assert_eq!(base.of_origin(target), None, "{target} below {base:?}");
         }
     }
 
@@ -121,6 +153,10 @@ mod tests {
             ("/v2", &[], "/a", "/v2/b", "/b"),
             ("/v2", &[], "/a", "/v2", "/"),
             ("/v2", &[], "/a", "/v2?b", "/?b"),
+            ("/v2", &[], "//evil.example/a", "/v2//evil.example/a/", "/.//evil.example/a/"),
+            ("/v2", &[], "/a", "http://origin.example:81/v2//b", "/.//b"),
+            ("/v2", &[], "/a", "/v2/\\evil.example", "/./\\evil.example"),
+            ("/v2", &api, "/api/a", "/v2//b", "/api//b"),
             ("", &api, "/api/a", "/b", "/api/b"),
             ("", &api, "/api/a", "http://origin.example:81", "/api"),
             ("", &api, "/api/a", "?b", "?b"),

@@ -111,6 +111,7 @@ pub async fn exchange_within(
     on_interim: &mut dyn FnMut(ResponseHead),
     terms: Terms,
 ) -> Result<OriginResponse, OriginError> {
+    let sent = &*addressed(request, origin)?;
     origin.stats.requests.add(1);
     let in_flight = Held::in_flight(origin, terms.party).await;
     let in_flight = in_flight.inspect_err(|error| origin.stats.failed(error))?;
@@ -121,7 +122,6 @@ pub async fn exchange_within(
         let (client, server) = terms.ends.unzip();
         proxy_protocol::write(origin.settings.proxy_header, client, server, &mut head);
     }
-    let sent = &*addressed(request, origin);
     write::request_head(sent, framing, &mut head);
     let mut upload = Upload::new(head, body);
     let interim = (on_interim, in_flight);
@@ -143,15 +143,19 @@ pub async fn exchange_within(
 }
 
 /// The request with the `Host` and the target it is sent with.
-fn addressed<'a>(request: &'a RequestHead, origin: &Origin) -> Cow<'a, RequestHead> {
+fn addressed<'a>(
+    request: &'a RequestHead,
+    origin: &Origin,
+) -> Result<Cow<'a, RequestHead>, OriginError> {
     let mut sent = Cow::Borrowed(request);
     if origin.settings.host_header.is_some() || request.authority.is_empty() {
         sent.to_mut().authority = origin.authority();
     }
     if !origin.settings.base_path.is_empty() {
-        sent.to_mut().target = origin.settings.base_path.of_origin(&request.target);
+        let target = origin.settings.base_path.of_origin(&request.target);
+        sent.to_mut().target = target.ok_or(OriginError::ClientPath)?;
     }
-    sent
+    Ok(sent)
 }
 
 async fn attempts(

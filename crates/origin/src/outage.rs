@@ -21,7 +21,7 @@ pub(crate) struct Outage {
 impl Outage {
     /// An exchange with the origin of this name failed.
     pub(crate) fn failed(&self, origin: &str, error: &OriginError, now: UnixMillis) {
-        if error.kind() == FailureKind::ClientBody {
+        if matches!(error.kind(), FailureKind::ClientBody | FailureKind::ClientPath) {
             return;
         }
         if self.failures.fetch_add(1, Relaxed) == 0 {

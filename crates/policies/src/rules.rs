@@ -5,7 +5,7 @@ use freshet_config::rules::{Caching, Cors, FieldAction, FieldRule, Redirect, Rul
 use freshet_config::template::Template;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, ResponseHead, Scheme};
-use freshet_http::path::Readings;
+use freshet_http::path::{self, Readings};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_site::policy::{ClientTask, FetchKind, FetchTask};
@@ -56,8 +56,13 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
     // Also of what is answered here: what is purged by its URL has a key.
     let rewritten = rules.paths.iter().find_map(|rule| {
         let rest = request.target.strip_prefix(&rule.prefix)?;
-        Some(format!("{}{rest}", rule.replace))
+        Some((format!("{}{rest}", rule.replace), &rule.replace))
     });
+    let rewritten = match rewritten {
+        // It is not for the rule to lead to any other place.
+        Some((target, beginning)) if !path::stays_below(&target, beginning) => return Some(400),
+        rewritten => rewritten.map(|(target, _)| target),
+    };
     let sent_target = rewritten.map(|target| std::mem::replace(&mut request.target, target));
     if local.is_some() || sent_target.is_some() {
         task.state = Some(Box::new(Ruled { sent_target, local }));

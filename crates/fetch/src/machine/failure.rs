@@ -91,7 +91,7 @@ fn reason_of(kind: FailureKind) -> Reason {
         | FailureKind::Upgrade
         | FailureKind::BodyMalformed
         | FailureKind::Config => Reason::OriginMalformed,
-        FailureKind::ClientBody => Reason::ClientMalformed,
+        FailureKind::ClientBody | FailureKind::ClientPath => Reason::ClientMalformed,
     }
 }
 

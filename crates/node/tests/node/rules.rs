@@ -2,7 +2,7 @@
 
 use crate::client::{Client, get, get_with, request};
 use crate::harness::{Setup, run, until};
-use crate::origin::{Origin, Request, response};
+use crate::origin::{Origin, Request, fresh, response};
 
 /// An origin that echoes its target and the fields it is asked about.
 fn echo() -> Origin {
@@ -322,5 +322,33 @@ fn the_host_that_was_asked_is_a_field_of_the_log() {
         let text = || std::fs::read_to_string(file.path()).unwrap();
         until(|| !text().is_empty()).await;
         assert!(text().eq_ignore_ascii_case("shop.example:8080 - 200\n"), "{}", text());
+    });
+}
+
+#[test]
+fn no_path_leads_out_of_what_a_site_is_given_of_its_origin() {
+    run(async {
+        let origin = Origin::serve(|asked: &Request| fresh(asked.target().to_owned()));
+        let url = format!("{}/tenant1", origin.url());
+        let below = |more: &str| {
+            let mut setup = Setup::of(&origin).and(more);
+            setup.origins = format!("[[origin]]\nname = \"only\"\nurl = \"{url}\"\n");
+            setup.start()
+        };
+        let node = below("");
+        assert_eq!(get(&node, "/a/../b;c").await.text(), "/tenant1/a/../b;c");
+        for target in
+            ["/../tenant2/a", "/%2e%2e/tenant2/a", "/a/..;/../../tenant2", "/..%2ftenant2"]
+        {
+            for method in ["GET", "DELETE"] {
+                assert_eq!(request(&node, method, target, &[]).await.status, 400, "{target}");
+            }
+        }
+        assert_eq!(origin.count(), 1);
+        let rule = "[[path]]\nprefix = \"/in/\"\nreplace = \"/tenant1/\"";
+        let node = Setup::of(&origin).and(rule).start();
+        assert_eq!(get(&node, "/in/a/../b").await.text(), "/tenant1/a/../b");
+        assert_eq!(get(&node, "/in/../tenant2/a").await.status, 400);
+        assert_eq!(origin.count(), 2);
     });
 }

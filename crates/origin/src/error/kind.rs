@@ -46,6 +46,8 @@ pub enum FailureKind {
     BodyMalformed,
     /// The client's request body failed.
     ClientBody,
+    /// The path of the client's request may lead out of what the origin is asked for.
+    ClientPath,
     /// Configuration cannot be used.
     Config,
 }
@@ -58,7 +60,7 @@ struct Row(FailureKind, &'static str, ProxyError, u16, &'static str);
 /// recommends with three exceptions: a client that broke its own request gets 400, and what RFC
 /// 9209 would answer with 500 (configuration, our resources) is 503, because another node or a
 /// later try may well answer.
-const TABLE: [Row; 21] = [
+const TABLE: [Row; 22] = [
     Row(
         FailureKind::Name,
         "name",
@@ -199,6 +201,13 @@ const TABLE: [Row; 21] = [
         ProxyError::HttpRequestError,
         400,
         "its client did not send all of the request",
+    ),
+    Row(
+        FailureKind::ClientPath,
+        "client-path",
+        ProxyError::HttpRequestError,
+        400,
+        "its client asked for something that is not below the path of origin.url",
     ),
     Row(
         FailureKind::Config,

@@ -29,6 +29,9 @@ pub enum OriginError {
         /// What the body's provider said.
         reason: String,
     },
+    /// The origin may take the request's path for one that is not below what it is asked for.
+    #[error("the path may lead out of what the origin is asked for")]
+    ClientPath,
     /// The origin's settings cannot be used.
     #[error("origin `{origin}`: {reason}")]
     Config {
@@ -236,6 +239,7 @@ impl OriginError {
     pub fn kind(&self) -> FailureKind {
         match self {
             Self::ClientBody { .. } => FailureKind::ClientBody,
+            Self::ClientPath => FailureKind::ClientPath,
             Self::Config { .. } => FailureKind::Config,
             Self::LocalConnectionLimit { .. }
             | Self::LocalQueueFull { .. }
