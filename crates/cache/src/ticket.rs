@@ -99,6 +99,15 @@ impl Ticket {
         own
     }
 
+    /// The same bytes under a head that is for the one that asked, as an object that is in no index. What is
+    /// stored stays as it was, for whoever asks about it next.
+    #[must_use]
+    pub fn lend(mut self, object: &Arc<Object>, head: StoredHead) -> Arc<Object> {
+        let own = Arc::new(object.under(self.cache.next_id(), head, self.born_seq));
+        self.end(WaitOutcome::TryAgain);
+        own
+    }
+
     /// Notes that the response was not fit to be shared: requests it would have been for fetch side by
     /// side for a while. Wakes those that wait. A marker does not survive the insertion of an object
     /// that answers such requests, and there may be fewer than wanted where very many are set.

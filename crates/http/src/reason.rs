@@ -273,6 +273,12 @@ impl Reason {
         })
     }
 
+    /// Whether a response is not stored for what the client has sent of its own, which says nothing of what others
+    /// get.
+    pub const fn is_of_request(self) -> bool {
+        matches!(self, Self::RequestNoStore | Self::UnusualRequest | Self::Authorization)
+    }
+
     /// Whether the request was answered without one of its own to an origin: from the store, fresh or
     /// stale, or with what another's fetch brings or has just brought. This is what a hit is wherever
     /// hits are counted.

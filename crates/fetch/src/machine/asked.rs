@@ -11,6 +11,7 @@ use super::{Fetched, road::Question};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;
 use freshet_http::reason::Reason;
+use freshet_http::unkeyed;
 use freshet_origin::Origin;
 use freshet_site::body::ClientBodyError;
 use freshet_site::policy::{BackendFetch, FetchKind, FetchTask};
@@ -237,8 +238,15 @@ impl Asked {
     /// Tells those that wait for the fetch of another.
     pub(super) fn fail_waiting(&mut self, failure: Failure) -> Arc<Failure> {
         let failure = Arc::new(failure);
-        // Where only this client's network has no connection, the next that waits may have one.
-        if let Some(ticket) = self.plan.ticket.take().filter(|_| !self.is_crowded) {
+        // Where only this client's network has no connection, or its request is one that an origin may break off
+        // at, the next that waits may have an answer.
+        let is_provoked = matches!(
+            failure.reason,
+            Reason::OriginClosed | Reason::OriginMalformed | Reason::OriginHeadTooLarge
+        ) && !self.plan.site.semantics.forwards_as_it_is
+            && !unkeyed::is_plain(&self.task.request.fields);
+        let is_own = self.is_crowded || is_provoked;
+        if let Some(ticket) = self.plan.ticket.take().filter(|_| !is_own) {
             ticket.fail(Arc::clone(&failure));
         }
         failure

@@ -19,6 +19,18 @@ use freshet_worker::keepers::Renewed;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Whom what a 304 confirms is good for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum GoodFor {
+    /// Whoever asks: it is kept on.
+    All,
+    /// The one that asked, as the origin will have no more of it shared. Requests for it do not wait for one another
+    /// for so long.
+    Waiting(Duration),
+    /// The one that asked, for what it has said of itself: nobody else hears of it.
+    Asker,
+}
+
 impl Asked {
     /// The stored response is still good: its head takes over what the 304 says.
     pub(super) async fn not_modified(mut self: Box<Self>, head: &ResponseHead) -> Step {
@@ -88,19 +100,20 @@ impl Asked {
             self.plan.ticket = Some(ticket);
             return self.fail(Cause::Contradiction.failure("what a 304 confirmed broke off"));
         }
-        if let Some((upkeep, keep)) = upkeep_of(object.body()).zip(answer.keep) {
+        let good_for = match reason {
+            Reason::HitRevalidated => GoodFor::All,
+            reason if reason.is_of_request() => GoodFor::Asker,
+            _ => GoodFor::Waiting(answer.hit_for_miss.unwrap_or(site.settings.cache.hit_for_miss)),
+        };
+        if let Some((upkeep, keep)) = upkeep_of(object.body()).zip(answer.keep)
+            && good_for != GoodFor::Asker
+        {
             upkeep.renew(keep);
         }
-        let passes = match reason {
-            Reason::HitRevalidated => None,
-            // It says nothing of what others may have.
-            Reason::RequestNoStore => Some(Duration::ZERO),
-            _ => answer.hit_for_miss.or(Some(site.settings.cache.hit_for_miss)),
-        };
         entry::renew_head(&mut stored, answer, self.task.id);
         stored.hits_before = u32::try_from(object.hits()).unwrap_or(u32::MAX);
         self.note_renewed(&object);
-        self.reply_renewed(object, ticket, stored, (reason, passes))
+        self.reply_renewed(object, ticket, stored, reason, good_for)
     }
 
     /// Waits until all of a body has come that is still on its way; whether it did.
@@ -144,41 +157,43 @@ impl Asked {
         stored.fields =
             update::stored_fields(&self.received(stored.status, &stored.fields), &rules);
         (stored.freshness, stored.fetch_id) = (answer.freshness, self.task.id);
-        self.reply_renewed(object, ticket, stored, (Reason::MediaBehind, None))
+        self.reply_renewed(object, ticket, stored, Reason::MediaBehind, GoodFor::All)
     }
 
-    /// Gives those that wait what was stored before, with a new head. Where it is not kept on, requests for it do not
-    /// wait for one another for the time that comes with the reason.
+    /// Gives those it is good for what was stored before, with a new head.
     fn reply_renewed(
         &mut self,
         mut object: Arc<Object>,
         ticket: Ticket,
         stored: StoredHead,
-        (reason, passes): (Reason, Option<Duration>),
+        reason: Reason,
+        good_for: GoodFor,
     ) -> Step {
         let was_fresh = object.with_head(|head| head.freshness.is_fresh(self.task.now));
         let hold = Some(object.body().reader(..));
-        if !entry::is_for_same(&stored, object.variation()) {
+        if good_for != GoodFor::Asker && !entry::is_for_same(&stored, object.variation()) {
             // Where it is found is for other requests than it says now (RFC 9111 §4.1). It is good for the
             // one that asked, and those that wait look for one of theirs.
             self.worker.shared.end(&object, self.born);
         }
         let mut kept = false;
-        if let Some(span) = passes {
-            let fresh_until = stored.freshness.fresh_until();
-            let keep = keep_of(&object);
-            let head = (stored.status, &stored.fields);
-            let marker = Marker {
-                left: Some(Left::new(&ticket, head, &stored.freshness, keep)),
-                variation: object.variation().cloned(),
-                until: self.task.now.plus(span),
-                left_by: LeftBy { fetch_id: self.task.id, fresh_until },
-            };
-            let own = ticket.refresh_for_one(&object, stored, marker);
-            self.worker.shared.end(&object, self.born);
-            object = own;
-        } else {
-            kept = ticket.refresh(&object, stored);
+        match good_for {
+            GoodFor::All => kept = ticket.refresh(&object, stored),
+            GoodFor::Asker => object = ticket.lend(&object, stored),
+            GoodFor::Waiting(span) => {
+                let fresh_until = stored.freshness.fresh_until();
+                let keep = keep_of(&object);
+                let head = (stored.status, &stored.fields);
+                let marker = Marker {
+                    left: Some(Left::new(&ticket, head, &stored.freshness, keep)),
+                    variation: object.variation().cloned(),
+                    until: self.task.now.plus(span),
+                    left_by: LeftBy { fetch_id: self.task.id, fresh_until },
+                };
+                let own = ticket.refresh_for_one(&object, stored, marker);
+                self.worker.shared.end(&object, self.born);
+                object = own;
+            }
         }
         if kept {
             let (site, request, born) = (&self.plan.site, self.plan.selecting(), self.born);

@@ -329,9 +329,10 @@ impl Asked {
                 (Freshness::from_policy(now, Duration::ZERO), Some(reason))
             }
         };
-        // What one client does not want kept says nothing of what others ask for next.
-        let is_wish = uncacheable == Some(Reason::RequestNoStore);
-        let hit_for_miss = is_wish.then_some(Duration::ZERO);
+        // What one client does not want kept, or has provoked, says nothing of what others ask for next. Those that
+        // say who they are come in crowds, which would wait for one another.
+        let is_own = |reason: &Reason| reason.is_of_request() && *reason != Reason::Authorization;
+        let hit_for_miss = uncacheable.as_ref().is_some_and(is_own).then_some(Duration::ZERO);
         Answer { uncacheable, hit_for_miss, ..Answer::new(head, freshness) }
     }
 

@@ -372,3 +372,23 @@ fn each_of_a_crowd_has_the_head_of_its_own_304_where_that_is_for_one() {
         }
     });
 }
+
+#[test]
+fn what_an_origin_breaks_off_at_is_no_failure_of_others() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = TestNode::before(&origin);
+        let odd = format!("User-Agent: {}", "x".repeat(5_000));
+        let mut odd = crowd(&node, 1, "/a", &[&odd]).await;
+        let first = origin.next().await;
+        let mut others = crowd(&node, 3, "/a", &[]).await;
+        node.counted("waits", 3).await;
+        first.close();
+        assert_eq!(odd[0].answer("GET").await.status, 502);
+        origin.next().await.send(fresh("ok"));
+        for client in &mut others {
+            assert_eq!(client.answer("GET").await.text(), "ok");
+        }
+        assert_eq!(origin.count(), 2);
+    });
+}

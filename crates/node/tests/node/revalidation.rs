@@ -97,3 +97,26 @@ fn a_stale_coding_is_made_anew_of_another_that_was_fetched_since() {
         assert_eq!((origin.count(), node.variants("/")), (3, 2));
     });
 }
+
+#[test]
+fn what_one_client_says_of_itself_ends_nothing_that_is_stored() {
+    run(async {
+        for field in
+            ["Authorization: Basic eA==".to_owned(), format!("Cookie: {}", "c".repeat(5_000))]
+        {
+            let status = if field.starts_with('A') { "200 OK" } else { "404 Not Found" };
+            let origin = Origin::serve(move |asked: &Request| match asked.field("if-none-match") {
+                Some("\"x\"") => head("304 Not Modified", &["ETag: \"x\"", LATER], None),
+                _ => response(status, &[TEXT, "ETag: \"x\"", AGED[0], AGED[1]], "stored"),
+            });
+            let node = Setup::of(&origin).start();
+            for fields in [&[][..], &[&*field], &[]] {
+                assert_eq!(get_with(&node, "/", fields).await.text(), "stored");
+            }
+            let asked = origin.requests();
+            let asked: Vec<_> = asked.iter().map(|one| one.field("if-none-match")).collect();
+            assert_eq!(asked, [None, Some("\"x\""), Some("\"x\"")], "{field:.20}");
+            assert_eq!(node.variants("/"), 1);
+        }
+    });
+}
