@@ -7,7 +7,7 @@ use freshet_access::ledger::requests::Charge;
 use freshet_cache::{Key, Object, Ticket};
 use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
-use freshet_http::message::RequestHead;
+use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
 use freshet_site::body::RequestBody;
 use freshet_site::interim::Interim;
@@ -152,6 +152,8 @@ impl Plan {
             FetchKind::Pass => task.request.clone(),
             FetchKind::Miss | FetchKind::Background => prepare::for_all(task),
         };
+        // The answer to POST may be for a later GET (RFC 9110 §9.3.3).
+        let may_be_kept = kind != FetchKind::Pass || task.request.method == Method::Post;
         Self {
             parent: task.id,
             transcript: Rc::clone(&task.transcript),
@@ -160,7 +162,7 @@ impl Plan {
             request: RequestHead::default(),
             hides_port: client.authority != task.request.authority,
             client,
-            selecting: (kind != FetchKind::Pass && !site.semantics.forwards_as_it_is)
+            selecting: (may_be_kept && !site.semantics.forwards_as_it_is)
                 .then(|| selecting::sent(task)),
             names_client: kind == FetchKind::Pass && prepare::names_client(task),
             client_address: task.client.address,

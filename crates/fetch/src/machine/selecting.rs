@@ -2,12 +2,14 @@
 //! §4.1).
 //!
 //! Most fields an origin gets as the client sent them. What the node says itself, for all sites or by
-//! their rules, stands in the place of what a client said, also in the key of a variant.
+//! their rules, stands in the place of what a client said, also in the key of a variant; what stays
+//! behind is in none.
 
 use super::prepare;
 use freshet_cache::Selecting;
 use freshet_http::fields::Fields;
 use freshet_http::message::Scheme;
+use freshet_http::unkeyed;
 use freshet_http::vary::{VaryKey, VaryRule};
 use freshet_site::policy::ClientTask;
 use std::cell::OnceCell;
@@ -43,7 +45,20 @@ impl<'a> Selection<'a> {
         // Which coding a body is kept in, its client says.
         !site.semantics.forwards_as_it_is
             && name != b"accept-encoding"
-            && (OWN.contains(&name) || site.policy.writes(site, name))
+            && (OWN.contains(&name)
+                || site.policy.writes(site, name)
+                || unkeyed::is_unkeyed(name)
+                || self.is_of_connection(name)
+                || self.is_of_identity(name))
+    }
+
+    fn is_of_connection(&self, name: &[u8]) -> bool {
+        self.task.request.fields.has_token("connection", name)
+    }
+
+    fn is_of_identity(&self, name: &[u8]) -> bool {
+        let mut said = self.task.identity.iter().flat_map(|identity| identity.said());
+        said.any(|(own, _)| own.as_bytes().eq_ignore_ascii_case(name))
     }
 }
 

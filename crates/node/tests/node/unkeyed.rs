@@ -366,3 +366,19 @@ fn only_the_protocols_that_are_allowed_are_asked_for() {
         assert_eq!(client.answer("GET").await.status, 101);
     });
 }
+
+#[test]
+fn what_a_post_brings_is_filed_by_what_the_origin_heard() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let language = asked.field("accept-language").unwrap_or("none").to_owned();
+            let same = format!("Content-Location: {}", asked.target());
+            let fields = ["Cache-Control: max-age=60", "Vary: Accept-Language", &same];
+            response("200 OK", &fields, language)
+        });
+        let node = TestNode::before(&origin);
+        let odd = ["Accept-Language: de", "Connection: Accept-Language", "Content-Length: 0"];
+        assert_eq!(request(&node, "POST", "/a", &odd).await.text(), "none");
+        assert_eq!(get_with(&node, "/a", &["Accept-Language: de"]).await.text(), "de");
+    });
+}

@@ -243,3 +243,24 @@ fn a_validation_by_the_same_rule_keeps_what_is_stored() {
         assert_eq!((origin.count(), node.variants("/v")), (2, 1));
     });
 }
+
+#[test]
+fn what_varies_by_a_field_that_stays_behind_is_one_for_all() {
+    run(async {
+        let vary = "Vary: X-Forwarded-Host, Range, Content-Type, X-Hop";
+        let origin = Origin::serve(move |_: &Request| {
+            response("200 OK", &["Cache-Control: max-age=60", vary], "same")
+        });
+        let node = TestNode::before(&origin);
+        for fields in [
+            &["X-Forwarded-Host: a"][..],
+            &["X-Forwarded-Host: b"],
+            &["Content-Type: a/b"],
+            &["Connection: X-Hop", "X-Hop: 1"],
+            &[],
+        ] {
+            assert_eq!(get_with(&node, "/a", fields).await.text(), "same");
+        }
+        assert_eq!((origin.count(), node.variants("/a")), (1, 1));
+    });
+}
