@@ -2,6 +2,7 @@
 //! §4.3), which have the same rules.
 
 use crate::h1::Limits;
+use crate::h1::line::imitates;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
 use freshet_http::priority::Priority;
@@ -141,6 +142,7 @@ impl<'a> HeadBuilder<'a> {
         }
         match name {
             _ if CONNECTION_FIELDS.contains(&name) => return None,
+            _ if self.is_strict() && is_framing_lookalike(name) => return None,
             b"te" if value != b"trailers" => return None,
             // Of trailers nothing is kept: no origin is sent any.
             _ if self.is_trailers => {}
@@ -305,6 +307,17 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
+/// Whether gateways behind an origin may take it for what frames a message in HTTP/1: which the node
+/// says itself there.
+fn is_framing_lookalike(name: &[u8]) -> bool {
+    name.contains(&b'_')
+        && match name.len() {
+            14 => imitates(name, b"content-length"),
+            17 => imitates(name, b"transfer-encoding"),
+            _ => false,
+        }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,6 +335,14 @@ mod tests {
         for malformed in ["/a b", "/a#b", "/a\tb", "/\u{fc}\u{7f}"] {
             assert_eq!(path(malformed), Err(Wrong::Malformed), "{malformed}");
         }
+    }
+
+    #[test]
+    fn what_imitates_framing_is_refused_as_over_http_1() {
+        for name in ["transfer_encoding", "content_length"] {
+            assert_eq!(strict(&and(&[(name, "5")])), Err(Wrong::Malformed), "{name}");
+        }
+        assert!(strict(&and(&[("content_lengths", "5"), ("content_type", "a")])).is_ok());
     }
 
     fn read(limits: &Limits, fields: &[(&str, &str)]) -> Result<Request, Wrong> {

@@ -121,3 +121,12 @@ fn without_name(line: &[u8], at: usize) -> Result<Line<'_>, LineError> {
         _ => Err(LineError::NameInvalid),
     }
 }
+/// Whether `name` is `want`, or `want` with `_` in place of `-`, which applications behind gateways
+/// like CGI cannot tell from it. Both are of one length.
+#[inline]
+pub(crate) fn imitates(name: &[u8], want: &[u8]) -> bool {
+    let same = |(byte, want): (&u8, &u8)| {
+        byte.to_ascii_lowercase() == *want || (*byte == b'_' && *want == b'-')
+    };
+    name.iter().zip(want).all(same)
+}

@@ -6,7 +6,7 @@
 //! again.
 
 pub mod chunked;
-mod line;
+pub(crate) mod line;
 pub mod request;
 pub mod response;
 mod scan;

@@ -1,6 +1,6 @@
 //! Request heads (RFC 9112 §3, §5, §6).
 
-use super::line::{self, Line, LineError};
+use super::line::{self, Line, LineError, imitates};
 use super::{Framing, Limits, scan};
 use crate::error_table::error_table;
 use freshet_http::fields::Fields;
@@ -10,6 +10,10 @@ use std::borrow::Cow;
 
 /// Bytes of a method. The longest registered one has 17.
 const METHOD_BYTES_MAX: usize = 32;
+
+/// Most options of `Connection`. Each is compared with all fields wherever they are passed on, and clients send
+/// one to three.
+const CONNECTION_OPTIONS_MAX: usize = 32;
 
 /// Bytes of a host that is checked here; every name in the DNS is shorter.
 const PLAIN_NAME_BYTES_MAX: usize = 253;
@@ -41,6 +45,7 @@ error_table! {
         ClientBareCarriageReturn = 400, "a CR without LF in the head";
         ClientBareLineFeed = 400, "a line ending of LF alone in the head";
         ClientConnect = 501, "CONNECT is not served here";
+        ClientConnectionTooMany = 400, "more options in Connection than anybody has";
         ClientContentLengthInvalid = 400, "Content-Length is not a plain decimal number";
         ClientContentLengthRepeated = 400, "more than one Content-Length";
         ClientContentLengthWithTransferEncoding = 400, "both Content-Length and Transfer-Encoding";
@@ -151,6 +156,7 @@ struct Marks<'a> {
     close: bool,
     keep_alive: bool,
     connection_upgrade: bool,
+    connection_options: usize,
     upgrade: bool,
     expect: bool,
     expect_other: bool,
@@ -288,7 +294,7 @@ impl<'a> Marks<'a> {
                 self.expect_other |= !known;
             }
             7 if name.eq_ignore_ascii_case(b"upgrade") => self.upgrade = true,
-            10 if name.eq_ignore_ascii_case(b"connection") => self.note_connection(value),
+            10 if name.eq_ignore_ascii_case(b"connection") => self.note_connection(value)?,
             14 if imitates(name, b"content-length") => self.note_length(name, value)?,
             17 if imitates(name, b"transfer-encoding") => self.note_coding(name, value)?,
             _ => {}
@@ -296,12 +302,17 @@ impl<'a> Marks<'a> {
         Ok(false)
     }
 
-    fn note_connection(&mut self, value: &[u8]) {
+    fn note_connection(&mut self, value: &[u8]) -> Result<(), RequestError> {
         for option in value.split(|byte| *byte == b',').map(line::trim) {
+            self.connection_options += 1;
+            if self.connection_options > CONNECTION_OPTIONS_MAX {
+                return Err(RequestError::ClientConnectionTooMany);
+            }
             self.close |= option.eq_ignore_ascii_case(b"close");
             self.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
             self.connection_upgrade |= option.eq_ignore_ascii_case(b"upgrade");
         }
+        Ok(())
     }
 
     fn note_length(&mut self, name: &[u8], value: &[u8]) -> Result<(), RequestError> {
@@ -341,16 +352,6 @@ impl<'a> Marks<'a> {
         }
         Err(other_coding(coding))
     }
-}
-
-/// Whether `name` is `want`, or `want` with `_` in place of `-`, which applications behind gateways
-/// like CGI cannot tell from it.
-#[inline]
-fn imitates(name: &[u8], want: &[u8]) -> bool {
-    let same = |(byte, want): (&u8, &u8)| {
-        byte.to_ascii_lowercase() == *want || (*byte == b'_' && *want == b'-')
-    };
-    name.iter().zip(want).all(same)
 }
 
 /// A number without sign, list and leading zeros: every other spelling is read in two ways by

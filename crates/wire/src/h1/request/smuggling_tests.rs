@@ -98,6 +98,12 @@ const LINES: &[Form] = &[
     ),
     ("underscore coding", b"Transfer_Encoding: chunked", 400, E::ClientFieldLookalike),
     ("underscore length", b"Content_Length: 6", 400, E::ClientFieldLookalike),
+    (
+        "33 options",
+        b"Connection: ,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,",
+        400,
+        E::ClientConnectionTooMany,
+    ),
     ("second length", b"Content-Length: 6", 400, E::ClientContentLengthRepeated),
     ("second length, the same", b"content-length: 5", 400, E::ClientContentLengthRepeated),
     ("other expectation", b"Expect: 100-continue, x", 417, E::ClientExpectation),
