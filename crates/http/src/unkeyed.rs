@@ -9,12 +9,18 @@
 use crate::fields::{Fields, is_taken_for};
 
 /// Beginnings of names, lower case, with `-` for `_`: gateways make one of the two.
-const PREFIXES: [&str; 13] = [
+const PREFIXES: [&str; 18] = [
     // RFC 9110 §8: they describe content, and a request for the cache has none.
     "content-",
     // CTA-5004 §2: what a player says of itself.
     "cmcd-",
+    // What servers in front of Rack, Rails and others ask them for in place of a file's bytes.
+    "x-accel-",
     "x-forwarded",
+    // Next.js: which of a page's forms is wanted, and what a server in front of it has found out.
+    "x-invoke-",
+    "x-nextjs-",
+    "x-now-",
     "x-original-",
     "x-originating-",
     "x-rewrite-",
@@ -23,6 +29,7 @@ const PREFIXES: [&str; 13] = [
     "x-method",
     "x-middleware-",
     "x-remote-",
+    "x-sendfile",
     // RFC 9110 §13.1 and extensions of it: conditions of the client's own copy.
     "if-",
     // RFC 9110 §11.7, and `Proxy` itself, which CGI makes the address of a proxy of.
@@ -32,7 +39,7 @@ const PREFIXES: [&str; 13] = [
 ];
 
 /// Whole names, in the same form.
-const NAMES: [&str; 33] = [
+const NAMES: [&str; 34] = [
     // RFC 3229: asks for differences.
     "a-im",
     "base-url",
@@ -61,6 +68,7 @@ const NAMES: [&str; 33] = [
     "x-cluster-client-ip",
     "x-custom-ip-authorization",
     "x-host",
+    "x-matched-path",
     "x-proxyuser-ip",
     "x-real-ip",
     "x-request-uri",
@@ -155,6 +163,12 @@ mod tests {
             "If-None-Match",
             "If",
             "Front-End-Https",
+            "X-Sendfile-Type",
+            "X-Accel-Mapping",
+            "X-Invoke-Path",
+            "X-Nextjs-Data",
+            "x-now-route-matches",
+            "X_Matched_Path",
         ] {
             assert!(is_unkeyed(name.as_bytes()), "{name}");
         }
