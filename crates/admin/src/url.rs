@@ -48,9 +48,10 @@ pub(crate) fn request_for(url: &str) -> Result<RequestHead, Problem> {
     // Clients leave out the port that is the scheme's own.
     let authority = target::without_default_port(&authority, scheme).to_owned();
     let target = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-    if !target.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(wrong("its path has characters that must be percent-encoded"));
-    }
+    // As clients send it.
+    let target = target::encoded(target.as_bytes())
+        .ok_or_else(|| wrong("its path has characters that are in none"))?
+        .into_owned();
     Ok(RequestHead { method: Method::Get, scheme, authority, target, ..RequestHead::default() })
 }
 
@@ -69,11 +70,12 @@ mod tests {
         assert_eq!(parts("http://TV.example:80/a?b#c"), expect(Scheme::Http, "tv.example", "/a?b"));
         assert_eq!(parts("https://a:80"), expect(Scheme::Https, "a:80", "/"));
         assert_eq!(parts("http://[::1]:8000?x"), expect(Scheme::Http, "[::1]:8000", "/?x"));
+        assert_eq!(parts("http://a/ü \"b\"").2, "/%C3%BC%20%22b%22");
     }
 
     #[test]
     fn what_is_wrong_is_said_with_an_example() {
-        for url in ["/a", "ftp://a/", "http:///a", "http://a b/", "http://a/ü", "http://u@a/"] {
+        for url in ["/a", "ftp://a/", "http:///a", "http://a b/", "http://a/\t", "http://u@a/"] {
             let problem = request_for(url).unwrap_err();
             assert!(problem.detail.contains(url) && problem.help.contains("http://"), "{url}");
         }

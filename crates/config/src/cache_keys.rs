@@ -46,8 +46,8 @@ pub(super) const KEYS: &[Key] = &[
         "cache.negative",
         Kind::Span,
         "0s",
-        "Lifetime of 400, 403, 404, 405, 410, 414, 451 and 500 to 504 without any of their own; 0 \
-         keeps none.",
+        "Lifetime of 400, 404, 405, 410, 414 and 500 to 504 without any of their own; 0 keeps none. \
+         403 and 451 are about who asks.",
     ),
     per_site(
         "cache.hit_for_miss",

@@ -35,9 +35,10 @@ pub fn is_about_form(status: u16) -> bool {
 }
 
 /// Whether the status is one of those an operator's negative lifetime applies to: errors that say
-/// something about the target and not about who asks (so not 401 or 407).
+/// something about the target and not about who asks (so not 401 or 407, nor 403 and 451, which origins give to
+/// clients of one kind, place or address).
 pub fn is_negative(status: u16) -> bool {
-    matches!(status, 400 | 403 | 404 | 405 | 410 | 414 | 451 | 500 | 501 | 502 | 503 | 504)
+    matches!(status, 400 | 404 | 405 | 410 | 414 | 500 | 501 | 502 | 503 | 504)
 }
 
 /// Whether the status is one of those a lifetime an operator gives is for: content, and redirects for

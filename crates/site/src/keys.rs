@@ -44,12 +44,18 @@ pub fn key_authority(authority: &str) -> &str {
 }
 
 /// All authorities by which clients of a node with these ports may ask for what is purged under this one: it, its host,
-/// and that with each of the ports.
+/// and that with each of the ports; names with the dot of the root behind them and without it.
 pub fn purged_authorities(authority: &str, own_ports: &[u16]) -> Vec<String> {
-    let host = target::split_authority(authority).0;
-    let own = own_ports.iter().map(|port| format!("{host}:{port}"));
-    let all = [authority.to_owned(), host.to_owned()].into_iter().chain(own);
-    let mut all: Vec<_> = all.map(|one| key_authority(&one).to_owned()).collect();
+    let (host, port) = target::split_authority(authority);
+    let host = host.strip_suffix('.').unwrap_or(host);
+    let dotted = (!host.ends_with(']')).then(|| format!("{host}."));
+    let ports: Vec<_> = port.iter().chain(own_ports).collect();
+    let mut all = Vec::new();
+    for host in [host].into_iter().chain(dotted.as_deref()) {
+        let with_port = ports.iter().map(|port| format!("{host}:{port}"));
+        all.extend(with_port.map(|one| key_authority(&one).to_owned()));
+        all.push(host.to_owned());
+    }
     all.sort_unstable();
     all.dedup();
     all
@@ -79,9 +85,19 @@ mod tests {
 
     #[test]
     fn what_is_purged_is_so_at_each_port_of_the_node() {
-        let all = ["tv.example", "tv.example:8000", "tv.example:8443"];
+        let of = |name: &str, ports: &[&str]| {
+            let all = ["", "."].map(|dot| [""].iter().chain(ports).map(move |port| (dot, *port)));
+            let all = all.into_iter().flatten();
+            let mut all: Vec<_> = all.map(|(dot, port)| format!("{name}{dot}{port}")).collect();
+            all.sort_unstable();
+            all
+        };
+        let all = of("tv.example", &[":8000", ":8443"]);
         assert_eq!(purged_authorities("tv.example", &[443, 8000, 8443]), all);
+        assert_eq!(purged_authorities("tv.example.", &[443, 8000, 8443]), all);
         assert_eq!(purged_authorities("tv.example:8443", &[80, 8000, 8443]), all);
-        assert_eq!(purged_authorities("tv.example:9000", &[80]), ["tv.example", "tv.example:9000"]);
+        let all = of("tv.example", &[":9000"]);
+        assert_eq!(purged_authorities("tv.example.:9000", &[80]), all);
+        assert_eq!(purged_authorities("[::1]:9000", &[80]), ["[::1]", "[::1]:9000"]);
     }
 }

@@ -161,7 +161,7 @@ fn a_page_is_put_together_of_its_own_text_and_other_responses() {
             "/two" => response(
                 "200 OK",
                 &[TEXT, FRESH, PAGE],
-                "<i>2<esi:include src=\"http://other.example/three\"/></i>",
+                "<i>2<esi:include src=\"http://OTHER.example/x/../three#top\"/></i>",
             ),
             "/three" => {
                 assert_eq!(asked.field("host"), Some("other.example"));
@@ -177,6 +177,7 @@ fn a_page_is_put_together_of_its_own_text_and_other_responses() {
         assert_eq!(unpacked(&get_with(&node, "/page", GZIP).await), want);
         assert_eq!(get_with(&node, "/page", &["Range: bytes=0-1"]).await.text(), want);
         assert_eq!(request(&node, "HEAD", "/page", &[]).await.status, 200);
+        assert_eq!((first.field("etag"), first.field("last-modified")), (None, None));
         // The pages were fetched once, and what may not be kept each time.
         assert_eq!(origin.count(), 3 + 3);
         assert_eq!(node.count("esi_requests"), 9);

@@ -20,6 +20,7 @@ use freshet_content::coding::gzip::{HEADER, deflate, flush, trailer};
 use freshet_http::coding::Coding;
 use freshet_http::conditional;
 use freshet_http::message::{Method, RequestHead, Version};
+use freshet_http::target::resolve;
 use freshet_site::interim::Interim;
 use freshet_site::nesting::Nesting;
 use freshet_site::pieces::{BodyBroken, Chunk, Holding};
@@ -293,10 +294,11 @@ impl Assembly {
         self.asked_in_turn += 1;
         let page = &self.page;
         let nesting = &page.nesting;
-        if !self.may_ask() {
+        let head = request_head(nesting, &include).filter(|_| self.may_ask());
+        let Some(head) = head else {
             let breaks = page.settings.obey_onerror && !include.may_fail;
             return if breaks { Err(BodyBroken) } else { Ok(()) };
-        }
+        };
         let worker = Rc::clone(&page.worker);
         worker.stats.esi_requests.increment();
         let id = worker.next_id();
@@ -305,7 +307,6 @@ impl Assembly {
         let transcript = Transcript::begin(scribe, Side::Client, id, "req", page.id, "esi");
         transcript.note_start();
         let transcript = Rc::new(transcript);
-        let head = request_head(nesting, &include);
         note_changes(&transcript, &nesting.original, &head, &include);
         transcript.note(Tag::ReqStart, format_args!("{}", page.client.endpoint()));
         transcript.request(Message::Request, &head);
@@ -505,14 +506,24 @@ fn note_changes(
     transcript.changes((set, unset), (&page.fields, &head.fields), &order);
 }
 
-/// The request for an include: the page's as it came, with another target.
-fn request_head(nesting: &Nesting, include: &Include) -> RequestHead {
+/// The request for an include: the page's as it came, with another target. Host and target are as a client would have
+/// sent them, in one spelling, unless the site's policy wants them as they stand in the page; `None` where nobody could
+/// have.
+fn request_head(nesting: &Nesting, include: &Include) -> Option<RequestHead> {
     let mut head = nesting.original.clone();
     head.method = Method::Get;
     head.version = Version::Http11;
-    head.target = String::from_utf8_lossy(&include.target).into_owned();
-    if !include.host.is_empty() {
-        head.authority = String::from_utf8_lossy(&include.host).into_owned();
+    let host = String::from_utf8_lossy(&include.host);
+    let target = String::from_utf8_lossy(&include.target);
+    if nesting.site.semantics.forwards_as_it_is {
+        head.target = target.into_owned();
+        if !host.is_empty() {
+            head.authority = host.into_owned();
+        }
+    } else {
+        let slashes = if host.is_empty() { "" } else { "//" };
+        let reference = format!("{slashes}{host}{target}");
+        (head.authority, head.target) = resolve(&head.authority, &head.target, &reference)?;
     }
     let fields = &mut head.fields;
     // Only the whole of it fits into a page.
@@ -525,5 +536,5 @@ fn request_head(nesting: &Nesting, include: &Include) -> RequestHead {
     } else {
         fields.remove("accept-encoding");
     }
-    head
+    Some(head)
 }

@@ -32,6 +32,8 @@ pub(super) struct Admission {
     pub(super) held: Option<Rc<[Held]>>,
     /// What its client is told.
     told: Vec<(Cow<'static, str>, String)>,
+    /// Whether a token of its own is in that.
+    is_renewed: bool,
     /// What its client gets then, where somebody else has said so.
     pub(super) page: Option<Box<Synthetic>>,
     /// Whom it was let in as, where it had to say.
@@ -53,11 +55,17 @@ impl Admission {
         for (name, value) in &self.told {
             fields.append(name.as_bytes(), value);
         }
+        if self.is_renewed {
+            // The response may be one for everybody, and a token is for one.
+            fields.append_to_list("Cache-Control", b"private");
+            fields.remove("cdn-cache-control");
+        }
     }
 
     /// There is no more to say.
     pub(super) fn has_told(&mut self) {
         self.told.clear();
+        self.is_renewed = false;
     }
 }
 
@@ -129,6 +137,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
             Ok(None) => {}
             Ok(Some(granted)) => {
                 let renewal = granted.renewal.map(|(name, value)| (name.into(), value));
+                admission.is_renewed = renewal.is_some();
                 admission.told.extend(renewal);
                 identity.token = Some(granted.grant);
             }

@@ -98,7 +98,13 @@ impl Machine<'_> {
         }
         // A policy was shown the weak tag of what is unpacked, and may have set another.
         let is_told = self.task.site.semantics.shows_unpacked;
-        if (shape.is_unpacked() && !is_told) || matches!(shape, Shape::Page { .. }) {
+        let is_page = matches!(shape, Shape::Page { .. });
+        if is_page && !is_told {
+            // They are of the frame alone, and what is included changes without it.
+            for name in ["etag", "last-modified"] {
+                head.fields.remove(name);
+            }
+        } else if is_page || (shape.is_unpacked() && !is_told) {
             weaken_etag(&mut head.fields);
         }
     }

@@ -5,6 +5,7 @@ use crate::delivery::{HeldBytes, Parts, ResponseBody};
 use crate::machine::Machine;
 use crate::machine::shape::Shape;
 use bytes::Bytes;
+use freshet_base::random;
 use freshet_cache::Object;
 use freshet_fetch::missing;
 use freshet_fetch::range::Filler;
@@ -63,7 +64,7 @@ impl Machine<'_> {
             Part::Many(ranges) => {
                 let total = total.unwrap_or(0);
                 let content_type = head.fields.get("content-type").map(<[u8]>::to_vec);
-                let boundary = Boundary::from_random(self.key.as_ref().map_or(0, |key| key.hash()));
+                let boundary = Boundary::from_random(u128::from_ne_bytes(random::secret()));
                 let parts = ranges.into_iter().map(|range| {
                     let mut text = Vec::new();
                     boundary.write_part_head(content_type.as_deref(), &range, total, &mut text);
