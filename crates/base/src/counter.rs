@@ -1,5 +1,6 @@
 //! Counters that cost an unlocked add.
 
+use crate::ledger::Ledger;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A count that only grows. One writer at a time keeps it cheap: the add is a plain load and store,
@@ -37,9 +38,12 @@ impl SharedCounter {
         self.0.fetch_add(n, Relaxed);
     }
 
-    /// Takes `n` away again, for gauges; wraps below zero.
+    /// Takes `n` away again, for gauges.
+    ///
+    /// # Panics
+    /// Less was added: that is a bug.
     pub fn subtract(&self, n: u64) {
-        self.0.fetch_sub(n, Relaxed);
+        self.0.give_back(n, Relaxed);
     }
 
     /// The count so far.

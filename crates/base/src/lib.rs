@@ -1,7 +1,7 @@
 //! The ground floor of Freshet: what every other crate may use and what uses no other crate.
 //!
 //! It owns time as a value ([`clock`]), sizes and durations as people write them ([`units`]), counters
-//! with one writer each ([`counter`]), how often a line is logged ([`log_limit`]) and what a peer may ask for
+//! with one writer each ([`counter`]), counts of what is held ([`ledger`]), how often a line is logged ([`log_limit`]) and what a peer may ask for
 //! to no use ([`debt`]), reads files that people name ([`mod@file`]), puts files on the disk that only this
 //! user reads ([`private`]), finds the name they meant ([`mod@nearest`]), knows what this machine is called
 //! ([`machine`]), gives bytes that nobody foresees ([`random`]) and numbers that only look so
@@ -14,6 +14,7 @@ pub mod debt;
 pub mod file;
 pub mod hexadecimal;
 pub mod histogram;
+pub mod ledger;
 pub mod log_limit;
 pub mod machine;
 pub mod nearest;

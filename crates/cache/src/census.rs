@@ -1,6 +1,7 @@
 //! How many tags objects have, for those who want to know: see [`Cache::count_tags`](crate::Cache::count_tags).
 
 use crate::object::Object;
+use freshet_base::ledger::Ledger;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -49,15 +50,15 @@ impl Census {
         if object.tags().is_empty() {
             return;
         }
-        self.objects.fetch_sub(1, Relaxed);
-        self.references.fetch_sub(object.tags().len() as u64, Relaxed);
+        self.objects.give_back(1, Relaxed);
+        self.references.give_back(object.tags().len() as u64, Relaxed);
         for tag in object.tags() {
             let mut holders = self.part(*tag).lock().unwrap_or_else(PoisonError::into_inner);
             let Some(count) = holders.get_mut(tag) else { continue };
             *count -= 1;
             if *count == 0 {
                 holders.remove(tag);
-                self.tags.fetch_sub(1, Relaxed);
+                self.tags.give_back(1, Relaxed);
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::key::Key;
 use crate::ticket::Ticket;
+use freshet_base::ledger::Ledger;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Left {
         let mut kept = fields.clone().compact();
         let mut field_bytes = kept.heap_bytes();
         if FIELD_BYTES.fetch_add(field_bytes, Relaxed) + field_bytes > FIELD_BYTES_MAX {
-            FIELD_BYTES.fetch_sub(field_bytes, Relaxed);
+            FIELD_BYTES.give_back(field_bytes, Relaxed);
             (kept, field_bytes) = (Fields::new(), 0);
         }
         Arc::new(Self {
@@ -90,6 +91,6 @@ impl Left {
 
 impl Drop for Left {
     fn drop(&mut self) {
-        FIELD_BYTES.fetch_sub(self.field_bytes, Relaxed);
+        FIELD_BYTES.give_back(self.field_bytes, Relaxed);
     }
 }

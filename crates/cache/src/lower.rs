@@ -18,6 +18,7 @@ use crate::lock::lock;
 use crate::object::Object;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
+use freshet_base::ledger::Ledger;
 use freshet_store::Arena;
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -184,7 +185,7 @@ impl Lodger {
 
 impl Drop for Lodger {
     fn drop(&mut self) {
-        self.desk.charged_bytes.fetch_sub(self.charged_bytes, Relaxed);
+        self.desk.charged_bytes.give_back(self.charged_bytes, Relaxed);
     }
 }
 

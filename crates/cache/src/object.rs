@@ -10,6 +10,7 @@ use crate::selector::{Selector, Variation};
 use crate::share::{Part, Share};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use freshet_base::clock::UnixMillis;
+use freshet_base::ledger::Ledger;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Lifetimes, Reuse};
 use freshet_http::message::{Scheme, Version};
@@ -534,7 +535,7 @@ impl Object {
 
     /// Notes that `bytes` more, or fewer, were charged for it.
     pub(crate) fn add_charge(&self, more: u32, fewer: u32) {
-        self.charged_bytes.fetch_add(more.wrapping_sub(fewer), Relaxed);
+        self.charged_bytes.recount(fewer, more, Relaxed);
     }
 }
 

@@ -9,6 +9,7 @@
 use crate::eviction::fifo::{Busy, Resident};
 use crate::lock::lock;
 use crate::object::Object;
+use freshet_base::ledger::Ledger;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, Weak};
@@ -66,7 +67,7 @@ impl Part {
     /// Has the object counted with so many bytes. Under the lock of the queues.
     pub(crate) fn count(&self, bytes: u64) {
         let before = self.bytes.swap(bytes, Relaxed);
-        self.share.bytes.fetch_add(bytes.wrapping_sub(before), Relaxed);
+        self.share.bytes.recount(before, bytes, Relaxed);
     }
 }
 

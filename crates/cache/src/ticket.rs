@@ -273,7 +273,6 @@ impl Cache {
     ) -> bool {
         self.note_time(head.freshness.received);
         let more = head_heap_bytes(&head);
-        let fewer = object.with_head(head_heap_bytes);
         let arena = object.body().arena();
         let has_room = arena.charge_metadata(more.into()).is_ok();
         if !has_room {
@@ -283,6 +282,8 @@ impl Cache {
         let key = object.key();
         let mut shard = self.shard(key);
         let in_time = self.end_in_time(&mut shard, object, pending, born_seq);
+        // As late as this: another may have renewed it meanwhile.
+        let fewer = object.with_head(head_heap_bytes);
         object.set_head(head);
         if has_room {
             object.add_charge(more, fewer);

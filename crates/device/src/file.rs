@@ -4,6 +4,7 @@ use super::block::Buffer;
 use super::device::{Completion, Device, Finish, Io, IoError, Op, Outcome, ReadTimes, WriteLife};
 use super::limits::{BLOCK_BYTES, POOL_THREADS};
 use super::ring::Ring;
+use freshet_base::ledger::Ledger;
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatVfs};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -293,11 +294,11 @@ impl Shared {
     pub(super) fn ended(&self, op: Op, began_us: u64) {
         let now_us = self.now_us();
         if op == Op::Read {
-            self.reads.fetch_sub(1, Relaxed);
+            self.reads.give_back(1, Relaxed);
             self.reads_ended.fetch_add(1, Relaxed);
             self.reads_us.fetch_add(now_us.saturating_sub(began_us), Relaxed);
         }
-        self.all.fetch_sub(1, Relaxed);
+        self.all.give_back(1, Relaxed);
         self.progress_us.store(now_us, Relaxed);
     }
 

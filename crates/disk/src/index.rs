@@ -14,6 +14,7 @@
 use super::limits::INDEX_LOAD;
 use super::slot::{KIND_CHUNK, KIND_HEAD, Slot, TAG_BITS, USES_MAX, USES_SHIFT};
 use super::snapshot::Snapshot;
+use freshet_base::ledger::Ledger;
 use freshet_base::splitmix::mixed;
 use freshet_store::StoreError;
 use freshet_store::lines::Lines;
@@ -251,7 +252,7 @@ impl Index {
             return Inserted::Added;
         }
         // Too full: the one that was used least goes.
-        self.entries.fetch_sub(1, Relaxed);
+        self.entries.give_back(1, Relaxed);
         let least = self.words_of(hash).min_by_key(|word| Slot(word.load(Relaxed)).uses());
         let Some(word) = least else { return Inserted::Added };
         self.before_change(word);
@@ -273,7 +274,7 @@ impl Index {
             if slot.kind() != 0 && slot.tag() == tag && slot.units_at() == units_at {
                 self.before_change(word);
                 word.store(0, Release);
-                self.entries.fetch_sub(1, Relaxed);
+                self.entries.give_back(1, Relaxed);
                 return Some(slot);
             }
         }
@@ -295,7 +296,7 @@ impl Index {
             if slot.kind() >= KIND_HEAD && slot.tag() == tag {
                 self.before_change(word);
                 word.store(0, Release);
-                self.entries.fetch_sub(1, Relaxed);
+                self.entries.give_back(1, Relaxed);
                 gone(slot);
             }
         }
@@ -320,7 +321,7 @@ impl Index {
                 gone(slot);
             }
         }
-        self.entries.fetch_sub(removed, Relaxed);
+        self.entries.give_back(removed, Relaxed);
     }
 
     /// What it is now is what [`Index::take_lines`] gives from now on, whatever changes meanwhile.

@@ -474,7 +474,7 @@ impl Writer {
         let entries = open.entries[open.submitted..open.submitted + ended].to_vec();
         open.submitted += ended;
         let (segment, seq) = (open.segment, open.seq);
-        debug_assert_eq!(open.stream, stream);
+        assert_eq!(open.stream, stream, "each stream has its own segment");
         self.is_dirty = true;
         let completion = self.volume.device.submit(Io { op: Op::Write, offset, len, buffer });
         self.volume.books().written.padding_bytes += padding as u64;

@@ -89,7 +89,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         if let Some(word) = self.word {
             // Its count is at least 1 as long as this is there, so the word is still this key's.
-            self.counts.buckets[word / WAYS].0[word % WAYS].fetch_sub(1, Relaxed);
+            let before = self.counts.buckets[word / WAYS].0[word % WAYS].fetch_sub(1, Relaxed);
+            assert!(before & COUNT_MASK > 0, "what leaves was counted");
         }
     }
 }

@@ -165,9 +165,9 @@ impl Drop for Place {
     fn drop(&mut self) {
         let mut pools = self.pools.lock();
         let Some(pool) = pools.get_mut(&self.pool) else { return };
-        pool.under_way = pool.under_way.saturating_sub(1);
+        pool.under_way -= 1;
         if let Some(one) = pool.members.get_mut(&self.member) {
-            one.under_way = one.under_way.saturating_sub(1);
+            one.under_way -= 1;
         }
     }
 }

@@ -6,6 +6,7 @@
 //! bells of all others, which then close an idle one.
 
 use crate::definition::Origin;
+use freshet_base::ledger::Ledger;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -104,7 +105,7 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.0.capacity.waiting.fetch_sub(1, SeqCst);
+        self.0.capacity.waiting.give_back(1, SeqCst);
     }
 }
 

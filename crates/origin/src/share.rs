@@ -7,6 +7,7 @@
 
 use crate::definition::Origin;
 use crate::error::OriginError;
+use freshet_base::ledger::Ledger;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,7 +109,7 @@ impl<'a> Waits<'a> {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.share.waiting.fetch_sub(1, Relaxed);
+        self.share.waiting.give_back(1, Relaxed);
     }
 }
 

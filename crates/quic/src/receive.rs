@@ -55,7 +55,7 @@ impl ReceiveBuffer {
 
     /// `count` of them are done.
     pub(super) fn consume(&mut self, count: usize) {
-        debug_assert!(count <= self.readable().len());
+        assert!(count <= self.readable().len(), "only what came is done");
         self.start += count as u64;
         self.bytes.drain(..count);
         if self.bytes.is_empty() {

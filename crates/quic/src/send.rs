@@ -71,7 +71,7 @@ impl<P: AsRef<[u8]>> SendBuffer<P> {
 
     /// The first `count` of these were sent.
     pub(super) fn advance(&mut self, count: u64) {
-        debug_assert!(self.sent + count <= self.end);
+        assert!(self.sent + count <= self.end, "only what is there is sent");
         self.sent += count;
     }
 

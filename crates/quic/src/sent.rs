@@ -145,7 +145,7 @@ impl SentPackets {
 
     /// Leaves out the next number.
     pub(super) fn skip(&mut self) {
-        debug_assert_eq!(self.building, 0);
+        assert_eq!(self.building, 0, "no packet is left out that carries something");
         self.add(Run {
             first: self.next,
             sent: Duration::ZERO,
@@ -169,7 +169,7 @@ impl SentPackets {
     /// one frame of a stream was said to be carried, and each further one carries as much behind it.
     pub(super) fn push_run(&mut self, sent: Duration, packets: u8, bytes: u16, how: How) {
         let carried = std::mem::take(&mut self.building);
-        debug_assert!(packets == 1 || carried == 1);
+        assert!(packets == 1 || carried == 1, "a run carries one frame");
         self.add(Run {
             first: self.next,
             sent,

@@ -3,6 +3,7 @@
 use freshet_access::client::{Client, End, Link};
 use freshet_access::ledger::network::Network;
 use freshet_base::clock::UnixMillis;
+use freshet_base::ledger::Ledger;
 use freshet_limits::Held;
 use freshet_net::address::{Address, PeerAddress};
 use freshet_net::controls::Controls;
@@ -244,7 +245,7 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         self.0.stats.connections_closed.increment();
-        if self.0.shared.connections.fetch_sub(1, SeqCst) == 1 {
+        if self.0.shared.connections.give_back(1, SeqCst) == 0 {
             self.0.shared.all_closed.notify_waiters();
         }
     }

@@ -7,6 +7,7 @@
 
 use crate::upkeep::upkeep_of;
 use freshet_base::counter::SharedCounter;
+use freshet_base::ledger::Ledger;
 use freshet_cache::{Groups, Object};
 use freshet_store::Body;
 use std::collections::VecDeque;
@@ -231,7 +232,7 @@ impl Share {
     }
 
     fn give_back(&self, bytes: u64) {
-        self.used_bytes.fetch_sub(bytes, Relaxed);
+        self.used_bytes.give_back(bytes, Relaxed);
         self.counters.returned_bytes.add(bytes);
     }
 
@@ -289,7 +290,7 @@ impl Loan {
     /// by the piece.
     pub fn cover(&self, held_bytes: u64, more: u64, is_open: bool) -> bool {
         let wanted = held_bytes.saturating_add(more);
-        let lent = self.lent_bytes.load(Relaxed).saturating_sub(self.fixed_bytes);
+        let lent = self.lent_bytes.load(Relaxed) - self.fixed_bytes;
         if wanted <= lent {
             return true;
         }
@@ -308,7 +309,7 @@ impl Loan {
         let lent = self.lent_bytes.load(Relaxed);
         let excess = lent.saturating_sub(self.fixed_bytes + held_bytes);
         if excess > 0 {
-            self.lent_bytes.fetch_sub(excess, Relaxed);
+            self.lent_bytes.give_back(excess, Relaxed);
             self.share.give_back(excess);
         }
     }
@@ -331,7 +332,7 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         self.share.give_back(self.lent_bytes.load(Relaxed));
-        self.share.loans.fetch_sub(1, Relaxed);
+        self.share.loans.give_back(1, Relaxed);
     }
 }
 

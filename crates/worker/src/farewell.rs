@@ -54,7 +54,7 @@ impl Farewell {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        let left = self.0.untold.get().saturating_sub(1);
+        let left = self.0.untold.get() - 1;
         self.0.untold.set(left);
         if left == 0 {
             self.0.all_told.notify_one();

@@ -11,6 +11,7 @@ use crate::limiter::Limiter;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_base::file;
+use freshet_base::ledger::Ledger;
 use freshet_base::log_limit::LogLimit;
 use freshet_config::Mistake;
 use freshet_config::access::{AccessRule, Maintenance};
@@ -376,6 +377,6 @@ impl<'a> Waits<'a> {
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.0.give_back(1, Relaxed);
     }
 }

@@ -6,6 +6,7 @@
 //! it, up to `limits.requests_bytes_max`. Where that is used up, new requests are refused that would
 //! use more, and bodies are not read on until what came of them is taken.
 
+use freshet_base::ledger::Ledger;
 use freshet_store::Arena;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -72,7 +73,7 @@ impl RequestMemory {
             match self.charged_bytes.compare_exchange_weak(charged, more, Relaxed, Relaxed) {
                 Ok(_) if self.arena.charge_metadata(STEP_BYTES).is_ok() => charged = more,
                 Ok(_) => {
-                    self.charged_bytes.fetch_sub(STEP_BYTES, Relaxed);
+                    self.charged_bytes.give_back(STEP_BYTES, Relaxed);
                     return false;
                 }
                 Err(now) => charged = now,
@@ -82,7 +83,7 @@ impl RequestMemory {
     }
 
     fn give_back(&self, bytes: u64) {
-        let used = self.used_bytes.fetch_sub(bytes, Relaxed) - bytes;
+        let used = self.used_bytes.give_back(bytes, Relaxed);
         let mut charged = self.charged_bytes.load(Relaxed);
         // A step more than is used stays, so that one request back and forth costs nothing.
         while charged >= used + 2 * STEP_BYTES {

@@ -5,6 +5,7 @@ use super::waiting::pass;
 use crate::erase::Asked;
 use crate::intake::Description;
 use crate::limits::{PURGE_DELAY, QUEUE_BYTES_MAX};
+use freshet_base::ledger::Ledger;
 use freshet_device::block::Block;
 use freshet_device::{Completion, Finish};
 use freshet_store::{Body, BodyReader, Standing};
@@ -119,7 +120,7 @@ impl Disk {
     /// A job is done that so many bytes waited with. Once half of the queue is free, what was turned away
     /// is worth offering again: without that it would wait until the log reclaims something.
     pub(super) fn leave(&self, bytes: u64) {
-        let left = self.queued_bytes.fetch_sub(bytes, Relaxed) - bytes;
+        let left = self.queued_bytes.give_back(bytes, Relaxed);
         if left <= QUEUE_BYTES_MAX / 2 && self.has_turned_away.swap(false, Relaxed) {
             self.common.begin_generation();
         }

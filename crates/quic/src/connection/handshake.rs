@@ -198,7 +198,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             _ => return,
         }
         let space = std::mem::replace(self.space(level), super::Space::new());
-        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(space.sent.bytes());
+        self.bytes_in_flight -= space.sent.bytes();
         if self.initial.is_none() && self.handshake.is_none() {
             self.spaces.forget_handshake();
         }

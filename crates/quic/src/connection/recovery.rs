@@ -118,7 +118,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             return Ok(self.came_after_all(level, ack, now));
         }
         self.waiting = now;
-        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes_acknowledged);
+        self.bytes_in_flight -= bytes_acknowledged;
         if let Some(sent) = newest.filter(|_| is_eliciting) {
             let held = match level {
                 Level::OneRtt => {
@@ -211,7 +211,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         });
         space.loss_at = loss_at;
         self.statistics.packets_lost += packets;
-        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(bytes);
+        self.bytes_in_flight -= bytes;
         if let Some(number) = probe_lost {
             self.path.datagram_size.lost(number);
         }

@@ -9,6 +9,7 @@
 use super::{Arena, ArenaStats, Need};
 use crate::limits::{PIECE_BYTES_MAX, TRANSIT_WINDOW_BYTES_LEAST, TRANSIT_WINDOW_BYTES_MIN};
 use crate::piece::PieceMut;
+use freshet_base::ledger::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -116,7 +117,7 @@ impl Claim {
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let fewer = self.kept_bytes.saturating_sub(bytes);
         self.kept_bytes -= fewer;
-        self.arena.fills.kept_bytes.fetch_sub(fewer, Relaxed);
+        self.arena.fills.kept_bytes.give_back(fewer, Relaxed);
     }
 
     fn keep(&mut self, bytes: u64) -> bool {
@@ -156,6 +157,6 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.shrink(0);
-        self.arena.fills.passing_bytes.fetch_sub(self.passing_bytes, Relaxed);
+        self.arena.fills.passing_bytes.give_back(self.passing_bytes, Relaxed);
     }
 }

@@ -35,6 +35,7 @@ use crate::limits::{
 use crate::piece::PieceMut;
 use crate::wake::WakeList;
 use fills::Fills;
+use freshet_base::ledger::Ledger;
 use state::State;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
@@ -306,7 +307,7 @@ impl Arena {
     }
 
     pub(crate) fn unpin(&self, bytes: u32) {
-        self.pinned_bytes.fetch_sub(u64::from(bytes), Relaxed);
+        self.pinned_bytes.give_back(u64::from(bytes), Relaxed);
     }
 
     /// Tries `attempt`, and evicts and tries again while the owner frees anything.
@@ -338,7 +339,7 @@ impl Arena {
     fn settle(&self, mut state: MutexGuard<'_, State>) {
         let mut wakes = WakeList::default();
         let served = state.settle(&self.mapping, &mut wakes);
-        self.waiting.fetch_sub(served, SeqCst);
+        self.waiting.give_back(served, SeqCst);
         drop(state);
         drop(wakes);
     }

@@ -8,6 +8,7 @@ use super::{Arena, Need, Run};
 use crate::limits::PIECE_BYTES_MAX;
 use crate::piece::PieceMut;
 use crate::wake::WakeList;
+use freshet_base::ledger::Ledger;
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -108,7 +109,7 @@ impl Drop for MemoryWait {
             let before = state.queue.tickets.len();
             state.queue.tickets.retain(|ticket| !Arc::ptr_eq(ticket, &self.ticket));
             let left = (before - state.queue.tickets.len()) as u64;
-            self.arena.waiting.fetch_sub(left, SeqCst);
+            self.arena.waiting.give_back(left, SeqCst);
             let granted = self.ticket.slot().granted.take();
             // The next in the queue may need less than this one did.
             self.arena.settle(state);

@@ -39,7 +39,7 @@ const ALLOWED: [(&str, &[&str]); 47] = [
     ("http", &["base"]),
     ("quic", &["base", "http"]),
     ("wire", &["base", "http", "quic"]),
-    ("store", &["http"]),
+    ("store", &["base", "http"]),
     ("device", &["base", "store"]),
     ("disk", &["base", "store", "device"]),
     ("net", &["base", "http", "quic", "wire"]),

@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod layers;
+mod ledgers;
 mod links;
 mod rooms;
 mod safety;

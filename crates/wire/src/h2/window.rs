@@ -23,7 +23,7 @@ impl SendWindow {
 
     /// Uses up what is sent: at most [`bytes`](Self::bytes).
     pub(super) fn take(&mut self, bytes: usize) {
-        debug_assert!(bytes <= self.bytes());
+        assert!(bytes <= self.bytes(), "no more is sent than the client takes");
         self.0 -= bytes as i64;
     }
 
@@ -41,6 +41,8 @@ impl SendWindow {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct ReceiveWindow {
     open: u32,
+    /// Received, and not taken yet.
+    waiting: u32,
     /// Taken, and not given back yet.
     taken: u32,
     /// Whether every byte is given back at once.
@@ -50,7 +52,7 @@ pub(super) struct ReceiveWindow {
 impl ReceiveWindow {
     /// A window of which some is given back at a time, or every byte `at_once`.
     pub(super) fn new(bytes: u32, at_once: bool) -> Self {
-        Self { open: bytes, taken: 0, at_once }
+        Self { open: bytes, waiting: 0, taken: 0, at_once }
     }
 
     /// The client sent `bytes`; false when it might not.
@@ -58,6 +60,7 @@ impl ReceiveWindow {
         match self.open.checked_sub(bytes) {
             Some(left) => {
                 self.open = left;
+                self.waiting += bytes;
                 true
             }
             None => false,
@@ -67,7 +70,12 @@ impl ReceiveWindow {
     /// `bytes` of what was received are not needed any more. Returns by how much the client may be
     /// told to go on, once that is worth a frame: when it is as much as what is still open, however
     /// much of the window is filled with what nobody takes.
+    ///
+    /// # Panics
+    /// Less was received: the client would be let send more than the window has.
     pub(super) fn take(&mut self, bytes: u32) -> Option<u32> {
+        let waiting = self.waiting.checked_sub(bytes);
+        self.waiting = waiting.expect("no more is taken than was received");
         self.taken += bytes;
         if self.taken < self.open && !self.at_once {
             return None;
