@@ -1,9 +1,9 @@
 //! Counts of what is held neither wrap nor stop at zero in silence: one that would is a bug that is seen.
 //!
-//! What several threads write is given back through `freshet_base::ledger`. A clamp where ledgers are says why
-//! it is none.
+//! Where they are, `overflow-checks` make arithmetic an assertion in release builds, and what several threads
+//! write is given back through `freshet_base::ledger`. A clamp there says why it is none.
 
-use freshet_tidy::{code_of, expect_none, files, product_lines};
+use freshet_tidy::{code_of, expect_none, files, product_lines, root};
 
 /// Where what is held is counted: beginnings of paths.
 const LEDGERS: [&str; 24] = [
@@ -70,6 +70,10 @@ const TAKES_OTHERWISE: [(&str, &str); 3] = [
     ("crates/load/src/exchange.rs", "a budget with a sign"),
 ];
 
+/// Crates that have ledgers or windows, and check their arithmetic in release builds.
+const CHECKED: [&str; 9] =
+    ["access", "cache", "disk", "limits", "quic", "site", "store", "wire", "worker"];
+
 #[test]
 fn what_is_held_is_not_clamped() {
     let mut places = Vec::new();
@@ -119,5 +123,28 @@ fn what_threads_hold_together_is_given_back_in_one_way() {
         &places,
         "an atomic number that wraps in silence",
         "`freshet_base::ledger::Ledger::give_back` takes from it and says when there was less.",
+    );
+}
+
+#[test]
+fn where_ledgers_are_arithmetic_is_an_assertion() {
+    let text = std::fs::read_to_string(root().join("Cargo.toml")).expect("it is there");
+    let manifest: toml::Table = text.parse().expect("Cargo.toml is TOML");
+    let packages = &manifest["profile"]["release"]["package"];
+    let is_checked = |room: &&str| {
+        let package = packages.get(format!("freshet-{room}"));
+        package.and_then(|package| package.get("overflow-checks")?.as_bool()) == Some(true)
+    };
+    let of = |path: &str| path["crates/".len()..].split('/').next().unwrap_or("").to_owned();
+    let rooms: std::collections::BTreeSet<_> = LEDGERS.iter().map(|path| of(path)).collect();
+    let unchecked = CHECKED.iter().filter(|room| !is_checked(room)).copied();
+    let places: Vec<String> = unchecked
+        .map(str::to_owned)
+        .chain(rooms.into_iter().filter(|room| !CHECKED.contains(&room.as_str())))
+        .collect();
+    expect_none(
+        &places,
+        "a crate with ledgers whose arithmetic wraps in release builds",
+        "Give it `overflow-checks = true` in `[profile.release.package]`.",
     );
 }
