@@ -13,6 +13,7 @@
 //! that client could ask for, of the same host, and has a budget of its own.
 
 use super::asked::Asked;
+use super::errand::Errand;
 use super::plan::Plan;
 use super::range::Filler;
 use super::selecting::Selection;
@@ -35,27 +36,6 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::task::spawn_local;
-
-/// Something that is under way beside requests, counted as long as it is.
-#[derive(Debug)]
-pub(super) struct Errand(Rc<Cell<u64>>);
-
-impl Errand {
-    /// One more, where fewer than `most` are under way.
-    pub(super) fn begin(under_way: &Rc<Cell<u64>>, most: u64) -> Option<Self> {
-        if under_way.get() >= most {
-            return None;
-        }
-        under_way.set(under_way.get() + 1);
-        Some(Self(Rc::clone(under_way)))
-    }
-}
-
-impl Drop for Errand {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
 
 /// A request that is foreseen, as its client would send it.
 pub struct Next {

@@ -1,9 +1,9 @@
 //! An answer that its policy takes: whether it is kept.
 
 use super::asked::{Asked, Step};
-use super::coded::Incoming;
 use super::entry::{self, Place};
 use super::fill::{Broken, Flow};
+use super::incoming::Incoming;
 use freshet_cache::{Form, Variation};
 use freshet_http::freshness::Reuse;
 use freshet_http::reason::Reason;

@@ -1,7 +1,7 @@
 //! A fetch that asks: from its plan to an answer, or to the end of its tries.
 
 use super::answered::Answered;
-use super::exchange::Late;
+use super::asking::Late;
 use super::failure::Cause;
 use super::given::Given;
 use super::kept::Kept;

@@ -2,22 +2,18 @@
 //! place, its variant and its tags.
 
 use super::SentPart;
-use super::asked::Asked;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Form, StoredHead, Variation};
-use freshet_config::storage::Storage;
 use freshet_http::fields::Fields;
-use freshet_http::freshness::Freshness;
-use freshet_http::message::{ResponseHead, Scheme, Version};
+use freshet_http::hop_by_hop;
+use freshet_http::message::{ResponseHead, Scheme};
 use freshet_http::range::{ContentRange, Reconciled};
 use freshet_http::reason::Reason;
 use freshet_http::vary::Vary;
-use freshet_http::{hop_by_hop, update};
 use freshet_site::policy::Answer;
 use freshet_site::sites::SiteName;
 use freshet_worker::disk::meta;
-use freshet_worker::keepers::Candidate;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -79,82 +75,6 @@ impl SentPart {
     }
 }
 
-impl Asked {
-    /// A response as those who keep responses besides memory are asked about it.
-    pub(super) fn candidate<'a>(
-        &'a self,
-        head: &'a StoredHead,
-        variation: Option<&'a Variation>,
-        tags: &'a [u64],
-        storage: &'a Storage,
-    ) -> Candidate<'a> {
-        Candidate {
-            site: &self.plan.site,
-            key: &self.plan.key,
-            head,
-            variation,
-            tags,
-            request: self.plan.selecting(),
-            born: self.born,
-            storage,
-        }
-    }
-
-    /// The head as it is kept: complete but for what each response adds.
-    pub(super) fn stored_head(
-        &self,
-        head: &ResponseHead,
-        freshness: Freshness,
-        form: Form,
-        partial: bool,
-    ) -> StoredHead {
-        let received = self.received(head.status, &head.fields);
-        let fields = update::stored_fields(&received, &self.freshness());
-        let stored = self.head_with(head, fields, freshness);
-        StoredHead { form, partial, ..stored }
-    }
-
-    /// Adds this node to those a message has passed (RFC 9110 §7.6.3); an older version than this node
-    /// speaks counts as that.
-    pub(super) fn pass_on(&self, version: Version, fields: &mut Fields) {
-        let name = &self.plan.site.settings.cache.name;
-        let via = format!("{} {name}", version.max(Version::Http11).number());
-        fields.append_to_list("Via", via.as_bytes());
-    }
-
-    /// The same with these fields, of a whole body that is kept as it is.
-    pub(super) fn head_with(
-        &self,
-        head: &ResponseHead,
-        mut fields: Fields,
-        freshness: Freshness,
-    ) -> StoredHead {
-        // A policy had its say on the date that was put there.
-        if !self.plan.site.semantics.dates_responses && !head.fields.contains("date") {
-            fields.remove("Date");
-        }
-        self.pass_on(head.version, &mut fields);
-        let status = if head.status == 206 { 200 } else { head.status };
-        if status == 200 && !fields.contains("accept-ranges") {
-            fields.append("Accept-Ranges", "bytes");
-        }
-        StoredHead {
-            etag_holds: true,
-            scheme_bound: scheme_bound(status, &fields, self.plan.client.scheme),
-            for_caches: hop_by_hop::has_for_caches(&fields),
-            partial: false,
-            fetch_id: self.task.id,
-            reason: head.reason.clone().filter(|_| head.status == status),
-            version: head.version,
-            fields: fields.compact(),
-            status,
-            freshness,
-            form: Form::default(),
-            hits_before: 0,
-        }
-    }
-}
-
 /// Which requests of the resource an answer is for, by its `Vary` and the `selecting` fields of the
 /// request it came for; `None` where it is for all.
 ///
@@ -191,7 +111,7 @@ pub(super) fn is_for_same(head: &StoredHead, found_for: Option<&Variation>) -> b
 /// The origin is told the scheme, which is in no key. A redirect may be meant for one only: from
 /// `http` to `https` of the same place, say, which would be a loop for the other. So may an error,
 /// and what says itself that it varies by the scheme.
-fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> {
+pub(super) fn scheme_bound(status: u16, fields: &Fields, scheme: Scheme) -> Option<Scheme> {
     let is_redirect = (300..400).contains(&status) && fields.contains("location");
     (is_redirect || status >= 400 || varies_by_scheme(fields)).then_some(scheme)
 }

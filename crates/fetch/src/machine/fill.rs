@@ -1,6 +1,6 @@
 //! Moving an origin's bytes into memory.
 
-use super::coded::Source;
+use super::coded_body::Source;
 use super::failure::Cause;
 use freshet_cache::Failure;
 use freshet_content::chain::CodingError;

@@ -3,10 +3,10 @@
 use super::Fetched;
 use super::answered::Answered;
 use super::asked::{Asked, Step};
-use super::coded::Incoming;
 use super::entry;
 use super::failure::Cause;
 use super::fill::{Broken, Flow};
+use super::incoming::Incoming;
 use super::stored::StoredBody;
 use freshet_cache::{Key, Left, LeftBy, Marker};
 use freshet_http::freshness::Freshness;

@@ -13,14 +13,17 @@
 mod ahead;
 mod answered;
 mod asked;
-mod changed;
-mod coded;
+mod asking;
+mod changes_told;
+mod choice;
+mod coded_body;
 mod entry;
-mod exchange;
+mod errand;
 pub mod failure;
 mod fill;
 mod following;
 mod given;
+mod incoming;
 mod kept;
 mod media;
 pub mod missing;
@@ -34,6 +37,7 @@ mod respond;
 mod road;
 pub mod selecting;
 pub mod stored;
+mod stored_head;
 mod visit;
 
 pub use ahead::{Foreseen, Next, fetch_next, is_fetched_in_part};

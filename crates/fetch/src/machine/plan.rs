@@ -1,6 +1,6 @@
 //! What to fetch, and for whom.
 
-use super::ahead::Errand;
+use super::errand::Errand;
 use super::prepare;
 use super::selecting;
 use freshet_access::ledger::requests::Charge;

@@ -1,6 +1,6 @@
 //! Fetching a missing range of a stored object.
 
-use super::coded::Source;
+use super::coded_body::Source;
 use super::fill::Flow;
 use super::prepare;
 use super::road::Road;

@@ -1,7 +1,7 @@
 //! A stored body put under another coding: made once for each coding that clients like best, from
 //! what memory has, without asking an origin.
 
-use super::coded::{CodedBody, From, Source};
+use super::coded_body::{CodedBody, From, Source};
 use super::entry;
 use super::fill::Flow;
 use super::missing;

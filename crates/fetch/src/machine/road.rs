@@ -1,6 +1,6 @@
 //! How the origin of an object's bytes is asked for more of them: always as its policy says.
 
-use super::exchange::{choose, is_failed_over};
+use super::choice::{choose, is_failed_over};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::message::RequestHead;

@@ -2,19 +2,18 @@
 
 use super::Fetched;
 use super::asked::Asked;
+use super::choice::{choose, is_failed_over};
 use super::failure::Cause;
 use super::records;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
-use freshet_cache::{Failure, Key, Ticket};
-use freshet_http::message::{Method, RequestHead, ResponseHead};
-use freshet_origin::director::stable_hash;
+use freshet_cache::{Failure, Ticket};
+use freshet_http::message::{Method, ResponseHead};
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{HttpVersion, Origin, OriginError, OriginId, OriginResponse, exchange_within};
 use freshet_site::body::{ClientBodyError, Pace, RequestBody};
 use freshet_site::policy::{FetchKind, OriginChoice};
-use freshet_site::site::Site;
 use freshet_telemetry::answer_bodies::AnswerBody;
 use freshet_telemetry::transcript::Tag;
 use freshet_worker::worker::Worker;
@@ -241,38 +240,6 @@ impl Asked {
             _ => Cause::Origin(error.kind()).failure(error),
         }
     }
-}
-
-/// Whether a request that an origin may have seen goes to the next one all the same: a safe one, whose
-/// connection ended before an answer. A policy that has chosen its origins says itself when it retries.
-pub(super) fn is_failed_over(
-    (choice, request): (&OriginChoice, &RequestHead),
-    error: &OriginError,
-) -> bool {
-    error.is_unanswered()
-        && matches!(choice, OriginChoice::Director)
-        && matches!(request.method, Method::Get | Method::Head)
-}
-
-/// The origin a policy chose, or its director's next choice but those that were `tried`.
-pub(super) fn choose(
-    choice: &OriginChoice,
-    (site, request, goes_to_siblings): (&Site, &RequestHead, bool),
-    key: &Key,
-    tried: &[OriginId],
-    now: UnixMillis,
-) -> Option<Arc<Origin>> {
-    match choice {
-        OriginChoice::Exactly(origin) => Some(origin).filter(|one| !tried.contains(&one.id)),
-        OriginChoice::Among(places) => places.choose(tried, now),
-        OriginChoice::Nobody(_) => None,
-        OriginChoice::Director => {
-            // The same on every node, unlike the index's own hash.
-            let hash = stable_hash(key.text());
-            site.upstreams.choose(request, goes_to_siblings, hash, tried, now)
-        }
-    }
-    .cloned()
 }
 
 /// Whether a cache says that it has no way to an origin itself: it is overloaded, its origins are

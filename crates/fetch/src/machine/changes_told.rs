@@ -4,8 +4,8 @@
 //! Its home hears of it first, as the others fill themselves from there. An answer waits until all have heard, as far
 //! as that takes no time to speak of: whoever sent the request then finds what it has written, whichever node it asks.
 
-use super::ahead::Errand;
 use super::asked::Asked;
+use super::errand::Errand;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_http::message::{RequestHead, ResponseHead};
