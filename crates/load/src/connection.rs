@@ -1,9 +1,9 @@
 //! One connection of a load: socket, TLS, protocol, and making it again when it has gone.
 
 use super::Fault;
-use super::exchange::{Context, Next, Place};
 use super::h1::{Close, Http1};
 use super::h2::Http2;
+use super::lane::{Context, Next, Place};
 use super::tls::Tls;
 use super::{Pace, READ_BYTES, SKIP_BYTES};
 use rustix::event::epoll;

@@ -1,8 +1,8 @@
 //! HTTP/1.1 on one connection: one request at a time.
 
 use super::Fault;
-use super::exchange::{Context, Lane, Next, Place};
 use super::head::{self, Chunks, Framing, HEAD_BYTES_MAX};
+use super::lane::{Context, Lane, Next, Place};
 
 /// Where the response is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -5,10 +5,10 @@
 //! data without being put together first.
 
 use super::Fault;
-use super::exchange::{Context, Lane, Next, Place};
 use super::h1::Close;
 use super::head::HEAD_BYTES_MAX;
 use super::hpack;
+use super::lane::{Context, Lane, Next, Place};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 

@@ -1,7 +1,7 @@
 //! One thread of a load: its events, timers and arrivals, and the bookkeeping of its processor time.
 
 use super::connection::{Connection, Workbench};
-use super::exchange::{Context, nanoseconds_since};
+use super::lane::{Context, nanoseconds_since};
 use super::meter::{Interval, Meter};
 use super::random::Random;
 use super::{Load, Pace, READ_BYTES, SKIP_BYTES, Shared};
@@ -246,7 +246,7 @@ impl Thread {
             let connection = &mut self.connections[number];
             if is_open_loop {
                 for lane in 0..lanes {
-                    let place = super::exchange::Place { connection: number as u32, lane };
+                    let place = super::lane::Place { connection: number as u32, lane };
                     self.context.idle.push(place);
                 }
                 connection.wants_open = !closes;

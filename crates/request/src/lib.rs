@@ -1,7 +1,7 @@
 //! The client's side of a request: from what a session hands over to a response that it can send.
 //!
 //! [`handle`] runs the state machine that every protocol's requests go through. It asks the site's policy at
-//! each state, looks up and fetches, and answers with a [`exchange::Reply`], whose body is read while it is
+//! each state, looks up and fetches, and answers with a [`client_exchange::Reply`], whose body is read while it is
 //! sent. It knows no bytes of any protocol, and no disk.
 //!
 //! | a reader looks for | it is in |
@@ -14,8 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod assembly;
+pub mod client_exchange;
 pub mod delivery;
-pub mod exchange;
 mod machine;
 pub mod preview;
 

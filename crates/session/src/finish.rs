@@ -10,7 +10,7 @@ use freshet_http::message::{RequestHead, ResponseHead, Scheme, Version};
 use freshet_http::reason::Reason;
 use freshet_media::cmcd;
 use freshet_net::tls::client_auth::ClientCertificate;
-use freshet_request::exchange::Facts;
+use freshet_request::client_exchange::Facts;
 use freshet_site::site::Site;
 use freshet_telemetry::exemplars::Exemplar;
 use freshet_telemetry::log::{Record, fields};

@@ -3,7 +3,7 @@
 use super::h1_io::SharedIo;
 use super::patience::{Patience, Terms};
 use bytes::Bytes;
-use freshet_site::body::{Arriving, ClientBodyError};
+use freshet_site::client_body::{Arriving, ClientBodyError};
 use freshet_wire::h1::chunked::Decoder;
 use std::cell::Cell;
 use std::rc::Rc;

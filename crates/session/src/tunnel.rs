@@ -1,7 +1,7 @@
 //! A connection after `101 Switching Protocols` or a pipe: bytes both ways until one side ends.
 
 use freshet_net::stream::Stream;
-use freshet_request::exchange::Tunnel;
+use freshet_request::client_exchange::Tunnel;
 use freshet_worker::worker::Worker;
 use std::cell::Cell;
 use std::future::Future;

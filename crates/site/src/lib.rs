@@ -18,7 +18,7 @@
 //! | what goes with a stored body | [`upkeep`], [`shares`] |
 #![forbid(unsafe_code)]
 
-pub mod body;
+pub mod client_body;
 pub mod durability;
 pub mod error_pages;
 pub mod interim;

@@ -13,7 +13,7 @@ use freshet_cache::Failure;
 use freshet_http::reason::Reason;
 use freshet_http::unkeyed;
 use freshet_origin::Origin;
-use freshet_site::body::ClientBodyError;
+use freshet_site::client_body::ClientBodyError;
 use freshet_site::policy::{BackendFetch, FetchKind, FetchTask};
 use freshet_telemetry::transcript::{Message, Side, Tag, Transcript};
 use freshet_wire::h1::Framing;

@@ -12,7 +12,7 @@ use freshet_cache::{Failure, Ticket};
 use freshet_http::message::{Method, ResponseHead};
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{HttpVersion, Origin, OriginError, OriginId, OriginResponse, exchange_within};
-use freshet_site::body::{ClientBodyError, Pace, RequestBody};
+use freshet_site::client_body::{ClientBodyError, Pace, RequestBody};
 use freshet_site::policy::{FetchKind, OriginChoice};
 use freshet_telemetry::answer_bodies::AnswerBody;
 use freshet_telemetry::transcript::Tag;

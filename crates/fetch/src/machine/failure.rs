@@ -4,7 +4,7 @@ use freshet_cache::Failure;
 use freshet_http::proxy_status::{ProxyError, ProxyStatus};
 use freshet_http::reason::Reason;
 use freshet_origin::error::FailureKind;
-use freshet_site::body::ClientBodyError;
+use freshet_site::client_body::ClientBodyError;
 use freshet_site::site::Site;
 use freshet_site::synthetic::Synthetic;
 

@@ -9,7 +9,7 @@ use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
-use freshet_site::body::RequestBody;
+use freshet_site::client_body::RequestBody;
 use freshet_site::interim::Interim;
 use freshet_site::policy::{ClientTask, FetchKind, OriginChoice};
 use freshet_site::sites::SiteRef;

@@ -4,10 +4,10 @@
 //! them, a small closed table that metrics, `Proxy-Status` and the answer's status are read from.
 
 mod kind;
-mod probe;
+mod probe_failure;
 
 pub use kind::FailureKind;
-pub use probe::ProbeFailure;
+pub use probe_failure::ProbeFailure;
 
 use freshet_http::proxy_status::ProxyError;
 use freshet_net::NetError;

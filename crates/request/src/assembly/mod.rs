@@ -5,9 +5,9 @@ use freshet_content::esi::parse::Include;
 use freshet_content::esi::parts::{HEAD_BYTES, Head, Kind, LAST_BLOCK, read_include};
 mod work;
 
+use crate::client_exchange::{Request, Response};
 use crate::delivery::ResponseBody;
 use crate::delivery::coded::Coded;
-use crate::exchange::{Request, Response};
 use bytes::Bytes;
 use crc32fast::Hasher;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress};

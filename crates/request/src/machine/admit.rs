@@ -1,7 +1,7 @@
 //! Whether a request may go on, by who asks and what was asked for before: blocks,
 //! `[[rate_limit]]`, `client_ca`, `[maintenance]`, `[[access]]` and `[[token]]`.
 
-use crate::exchange::Request;
+use crate::client_exchange::Request;
 use freshet_access::client::Client;
 use freshet_access::doors::{Asker, Page};
 use freshet_access::identity::Identity;
@@ -14,7 +14,7 @@ use freshet_http::message::RequestHead;
 use freshet_http::path;
 use freshet_http::reason::Reason;
 use freshet_limits::{Block, Cause, Held, Verdict, policy_field, retry_after_s, state_field};
-use freshet_site::body::RequestBody;
+use freshet_site::client_body::RequestBody;
 use freshet_site::sites::SiteRef;
 use freshet_site::synthetic::Synthetic;
 use freshet_worker::worker::Worker;

@@ -1,7 +1,7 @@
 //! What an authority asks for to see whose a name is (RFC 8555 §8.3).
 
+use crate::client_exchange::{Facts, Request, Response};
 use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Request, Response};
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;

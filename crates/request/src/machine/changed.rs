@@ -1,7 +1,7 @@
 //! What another node of this place says was changed by way of it.
 
+use crate::client_exchange::{Facts, Request, Response};
 use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Request, Response};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Purge;
 use freshet_http::changed;

@@ -4,7 +4,7 @@ use super::State;
 use freshet_access::ledger::requests::Charge;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, RequestHead};
-use freshet_site::body::RequestBody;
+use freshet_site::client_body::RequestBody;
 use freshet_site::sites::SiteRef;
 use freshet_worker::worker::Worker;
 use std::net::IpAddr;

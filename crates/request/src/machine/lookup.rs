@@ -2,7 +2,7 @@
 
 use super::away::within;
 use super::{Found, Machine, State};
-use crate::exchange::Reply;
+use crate::client_exchange::Reply;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{
     Failure, Key, Left, LeftBy, Lookup, MissWhy, Object, Selecting, Ticket, Use, WaitOutcome,
@@ -15,7 +15,7 @@ use freshet_http::freshness::Reuse;
 use freshet_http::message::Method;
 use freshet_http::range::{RangeRequest, RangeSpec};
 use freshet_http::reason::Reason;
-use freshet_site::body::RequestBody;
+use freshet_site::client_body::RequestBody;
 use freshet_site::keys::id_of;
 use freshet_site::policy::{ClientTask, Hit, Miss};
 use freshet_site::shares::TRANSIENT;

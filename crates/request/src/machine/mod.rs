@@ -30,8 +30,8 @@ mod tier;
 pub(crate) use admit::limits_of;
 pub use synth::refusal;
 
+use crate::client_exchange::{Facts, Reply, Request, Unsaid};
 use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Reply, Request, Unsaid};
 use bytes::Bytes;
 use freshet_access::client::End;
 use freshet_base::clock::UnixMillis;
@@ -41,7 +41,7 @@ use freshet_fetch::{Fetched, SentPart};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
-use freshet_site::body::{ClientBodyError, RequestBody};
+use freshet_site::client_body::{ClientBodyError, RequestBody};
 use freshet_site::interim::Interim;
 use freshet_site::policy::{ClientTask, Recv, Shaping};
 use freshet_site::sites::SiteRef;

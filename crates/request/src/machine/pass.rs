@@ -1,13 +1,13 @@
 //! Pass: the origin answers this client alone. Pipe: the connection becomes a tunnel.
 
 use super::{Machine, State};
-use crate::exchange::{Facts, PipeRecord, Reply, Switch, Tunnel, Unsaid};
+use crate::client_exchange::{Facts, PipeRecord, Reply, Switch, Tunnel, Unsaid};
 use freshet_access::client::End;
 use freshet_fetch::{Cause, Fetched, Plan};
 use freshet_http::message::{Method, Version};
 use freshet_http::reason::Reason;
 use freshet_origin::raw::connect_raw;
-use freshet_site::body::{Broken, ClientBodyError, RequestBody};
+use freshet_site::client_body::{Broken, ClientBodyError, RequestBody};
 use freshet_site::policy::{OriginChoice, Pass, Pipe};
 use freshet_site::site::Tunnels;
 use freshet_site::wishes::allows_upgrade;

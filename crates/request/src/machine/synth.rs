@@ -1,8 +1,8 @@
 //! Responses the node makes itself. Every error a client sees is made here.
 
 use super::{Machine, State};
+use crate::client_exchange::{Facts, Reply, Request, Response, Unsaid};
 use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Reply, Request, Response, Unsaid};
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Failure;

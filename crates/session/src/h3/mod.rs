@@ -4,13 +4,12 @@
 //! The port's task takes all datagrams that are there before any connection answers one, so that a
 //! connection that got several says all it has to say at once.
 
-mod connection;
-mod kept;
 mod multiplexed;
+mod served;
 mod shift;
+mod unacknowledged;
 
 use crate::accept::Open;
-use connection::Handle;
 use freshet_base::clock::UnixMillis;
 use freshet_net::limits::{ACCEPT_PAUSE, UDP_READ_BYTES_MAX};
 use freshet_net::quic::port::{Received, Refusals, UdpPort};
@@ -26,6 +25,7 @@ use freshet_wire::h1::Limits;
 use freshet_wire::h3::limits::BLOCK_FACTOR;
 use freshet_worker::worker::Worker;
 use rustls::ServerConfig;
+use served::Handle;
 use shift::{News, Shift};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -358,7 +358,7 @@ impl Port {
         drop(sorting);
         let handle = Handle::begin(self, quic, (number, route.remote), ids, open);
         self.connections.borrow_mut().insert(number, Rc::clone(&handle));
-        spawn_local(connection::serve(Rc::clone(self), handle));
+        spawn_local(served::serve(Rc::clone(self), handle));
     }
 
     /// Tells a client that there is no connection for it. One that another process is about to take is not: its next

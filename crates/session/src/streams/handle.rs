@@ -1,6 +1,6 @@
 //! One stream, to who serves it.
 
-use super::upload::{BodyHandle, UploadState};
+use super::arriving::{BodyHandle, UploadState};
 use super::{Multiplexed, STREAM_BYTES_MAX, State, Why};
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;

@@ -2,14 +2,15 @@
 //! the tasks of its streams share, and how one of these is served. Borrowed within a poll, never
 //! across one.
 
-mod body;
+mod arriving;
 mod handle;
 pub(super) mod serve;
-mod upload;
+mod stream_body;
 
+pub(super) use arriving::BodyHandle;
 pub(super) use handle::{Progress, StreamHandle};
-pub(super) use upload::BodyHandle;
 
+use arriving::{Upload, UploadState};
 use freshet_access::ledger::requests::{Charge, ConnectionMemory, HEAD_FACTOR, REQUEST_BYTES};
 use freshet_http::fields::Fields;
 use freshet_http::message::ResponseHead;
@@ -19,7 +20,6 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use upload::{Upload, UploadState};
 
 /// Bytes of a response's body that may wait for their turn.
 const STREAM_BYTES_MAX: usize = 256 << 10;

@@ -1,6 +1,6 @@
 //! One request of a connection and its response.
 
-use super::body::StreamBody;
+use super::stream_body::StreamBody;
 use super::{Multiplexed, Progress, StreamHandle, Why};
 use crate::deadline::{Deadline, Expired};
 use crate::finish::Sent;
@@ -12,9 +12,9 @@ use freshet_access::ledger::requests::Charge;
 use freshet_base::clock::UnixMillis;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::reason::Reason;
+use freshet_request::client_exchange::{Facts, Request, Response};
 use freshet_request::delivery::ResponseBody;
-use freshet_request::exchange::{Facts, Request, Response};
-use freshet_site::body::RequestBody;
+use freshet_site::client_body::RequestBody;
 use freshet_site::interim::{Either, Interim, Working};
 use freshet_telemetry::transcript::{Tag, Transcript};
 use freshet_wire::h2::Request as Head;

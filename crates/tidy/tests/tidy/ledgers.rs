@@ -67,7 +67,7 @@ const CLAMPED: [(&str, &str, &str); 23] = [
 const TAKES_OTHERWISE: [(&str, &str); 3] = [
     ("crates/base/src/ledger.rs", "it is what does so for all"),
     ("crates/limits/src/counts.rs", "a part of a word, and what is left of it is asserted there"),
-    ("crates/load/src/exchange.rs", "a budget with a sign"),
+    ("crates/load/src/lane.rs", "a budget with a sign"),
 ];
 
 /// Crates that have ledgers or windows, and check their arithmetic in release builds.

@@ -17,6 +17,13 @@ const LARGER: [(&str, usize); 0] = [];
 /// Modules of a knot at most.
 const KNOT_MODULES_MAX: usize = 9;
 
+/// Crates that a request goes through.
+const ON_THE_WAY: [&str; 6] = ["session", "request", "fetch", "origin", "site", "worker"];
+
+/// Files that are called as their folder is: its head and its tests; and the one trait's two sides, whose folder
+/// says of which protocol they are.
+const NAMED_BY_FOLDER: [&str; 4] = ["lib.rs", "mod.rs", "tests.rs", "multiplexed.rs"];
+
 /// The product of one crate.
 struct Room {
     /// Each file's path under `src/`, and its text up to its tests.
@@ -223,6 +230,26 @@ fn no_knot_of_modules_is_larger_than_a_person_unties() {
             "more than {KNOT_MODULES_MAX} modules of a folder that can only be understood together"
         ),
         "Turn an arrow: move what both need below both, or hand it over as an argument.",
+    );
+}
+
+#[test]
+fn a_name_of_a_file_on_a_requests_way_says_which_it_is() {
+    let mut places: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let all = files();
+    for file in all.iter().filter(|file| file.path.contains("/src/") && file.has_extension("rs")) {
+        if file.room().is_some_and(|room| ON_THE_WAY.contains(&room))
+            && !NAMED_BY_FOLDER.contains(&file.name())
+        {
+            places.entry(file.name()).or_default().push(&file.path);
+        }
+    }
+    let places = places.values().filter(|paths| paths.len() > 1).map(|paths| paths.join(", "));
+    expect_none(
+        &places.collect::<Vec<_>>(),
+        "files on a request's way that have one name",
+        "Name the file after what is in it and in no other: who looks for a name in an editor or a log gets \
+         one place.",
     );
 }
 

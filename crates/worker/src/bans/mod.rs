@@ -12,8 +12,8 @@
 //! disks, and come back from them.
 
 mod lurker;
+mod on_disk;
 mod spec;
-mod stored;
 
 pub use lurker::run as lurk;
 
@@ -235,7 +235,7 @@ impl Bans {
         }
         let (number, durability) = self.keep(&spec, None);
         // The same as when it is read from the disks again.
-        let time = if number == 0 { UnixMillis::now() } else { stored::time_of(number) };
+        let time = if number == 0 { UnixMillis::now() } else { on_disk::time_of(number) };
         let (number, is_done) = (AtomicU64::new(number), AtomicBool::new(false));
         let seq = cache.next_in_order();
         list.push_front(Arc::new(Ban { seq, number, time, spec: Some(spec), is_done }));

@@ -5,14 +5,14 @@
 //! needs is read when it needs it, and what the disk cannot give is asked from an origin by range.
 
 mod intake;
+mod invalidation;
 mod keeper;
 pub mod meta;
 mod promote;
-mod purge;
 mod source;
 
+pub use invalidation::Purged;
 pub use keeper::DiskKeeper;
-pub use purge::Purged;
 
 use freshet_base::clock::UnixMillis;
 use freshet_config::Settings;

@@ -6,8 +6,8 @@ mod told;
 
 use super::shape::Shape;
 use super::{Found, Machine, State};
+use crate::client_exchange::{Facts, Reply, Response};
 use crate::delivery::ResponseBody;
-use crate::exchange::{Facts, Reply, Response};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{Form, Object};
 use freshet_fetch::Fetched;

@@ -1,10 +1,10 @@
-//! One connection.
+//! One connection as it is served.
 
 mod client;
 
 use super::Port;
-use super::kept::Kept;
 use super::multiplexed::Piece;
+use super::unacknowledged::Kept;
 use crate::accept::Open;
 use crate::refusal::Refusal;
 use crate::streams::{State, Turn, serve, take_on};

@@ -4,7 +4,7 @@
 use super::{BodyHandle, Multiplexed};
 use crate::patience::{Patience, Terms};
 use bytes::Bytes;
-use freshet_site::body::{Arriving, ClientBodyError, Pace};
+use freshet_site::client_body::{Arriving, ClientBodyError, Pace};
 use std::task::{Context, Poll, ready};
 
 /// Reads a stream's DATA frames.

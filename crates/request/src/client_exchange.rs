@@ -10,7 +10,7 @@ use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
 use freshet_limits::Held;
 use freshet_origin::raw::RawConnection;
-use freshet_site::body::RequestBody;
+use freshet_site::client_body::RequestBody;
 use freshet_site::interim::Interim;
 use freshet_site::nesting::Nesting;
 use freshet_site::sites::SiteRef;
