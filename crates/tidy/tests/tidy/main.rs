@@ -7,6 +7,7 @@ mod links;
 mod rooms;
 mod safety;
 mod seams;
+mod sentences;
 mod size;
 mod time;
 mod words;

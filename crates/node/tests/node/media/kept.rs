@@ -301,7 +301,9 @@ fn playlists_that_are_packed_here_are_read_all_the_same() {
     run(async {
         let origin = channel();
         let node = Setup::of(&origin).and("[cache]\ngzip = true\n").start();
-        assert_eq!(get(&node, "/c/v.m3u8").await.text(), playlist(10, 5, ""));
+        for _ in 0..3 {
+            assert_eq!(get(&node, "/c/v.m3u8").await.text(), playlist(10, 5, ""));
+        }
         assert_eq!(node.count("gzips"), 1);
         assert_eq!((node.count("media_manifests"), node.count("media_unreadable")), (1, 0));
         assert!(life(&node, "/c/14.m4s").await <= 22);
