@@ -5,13 +5,13 @@
 //! hash, 34 of address, a rough length, two bits of use and what it leads to. It may lead to the
 //! wrong record, once in 16,000 look-ups of what is not there; the record itself says so.
 //!
-//! Look-ups take no lock. Whoever changes it holds the volume's lock; an entry that is moved is
-//! copied first and cleared after, and a look-up that found nothing while something moved looks
-//! again.
+//! Look-ups take no lock. Whoever changes it holds the volume's lock; entries that are moved meanwhile are found
+//! ([`super::moves`]).
 //!
 //! While a longer one is made ([`super::growth`]), each change goes to both.
 
 use super::limits::INDEX_LOAD;
+use super::moves::Moves;
 use super::slot::{KIND_CHUNK, KIND_HEAD, Slot, TAG_BITS, USES_MAX, USES_SHIFT};
 use super::snapshot::Snapshot;
 use freshet_base::ledger::Ledger;
@@ -20,7 +20,7 @@ use freshet_store::StoreError;
 use freshet_store::lines::Lines;
 use std::fmt;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, OnceLock};
 
 /// Slots of a line.
@@ -62,7 +62,7 @@ pub(crate) struct Index {
     words: Lines,
     lines: u64,
     entries: AtomicU64,
-    moves: AtomicU64,
+    moves: Moves,
     walk: AtomicU64,
     snapshot: Snapshot,
     /// What takes its place once all is in it.
@@ -76,7 +76,7 @@ impl Index {
             words: Lines::new(words)?,
             lines,
             entries: AtomicU64::new(0),
-            moves: AtomicU64::new(0),
+            moves: Moves::default(),
             walk: AtomicU64::new(1),
             snapshot: Snapshot::default(),
             longer: OnceLock::new(),
@@ -151,8 +151,7 @@ impl Index {
             let slots = line.iter().map(|word| is_wanted(Slot(word.load(Relaxed))));
             slots.enumerate().fold(0u32, |mask, (at, fits)| mask | u32::from(fits) << at)
         };
-        loop {
-            let moves = self.moves.load(Acquire);
+        let found = self.moves.find(|| {
             // One mask for both lines, made without a branch for each slot: where an entry is cannot
             // be foreseen, and a processor that guessed wrong does not go on to the next look-up
             // while this one waits for memory.
@@ -171,10 +170,9 @@ impl Index {
                 }
                 mask &= mask - 1;
             }
-            if found.count > 0 || self.moves.load(Acquire) == moves {
-                return found;
-            }
-        }
+            (found.count > 0).then_some(found)
+        });
+        found.unwrap_or_default()
     }
 
     /// Notes a use of the record at this address.
@@ -431,10 +429,7 @@ impl Index {
             }
             self.before_change(to);
             self.before_change(from);
-            to.store(*expected, Release);
-            self.moves.fetch_add(1, Release);
-            from.store(0, Release);
-            self.moves.fetch_add(1, Release);
+            self.moves.shift(*expected, from, to);
             to = from;
         }
         Some(to)

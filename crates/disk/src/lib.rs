@@ -41,6 +41,7 @@ mod index;
 mod intake;
 mod journal;
 pub mod limits;
+mod moves;
 pub mod notes;
 mod pace;
 mod part;
@@ -81,3 +82,8 @@ pub use stream::ObjectStream;
 pub use takes::{Takes, Wish};
 pub use volume::{Common, Volume, VolumeCounts, VolumeStats};
 pub use writer::Writer;
+
+/// Atomics of what `bench/loom` takes with others.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};
+}

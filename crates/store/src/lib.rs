@@ -46,6 +46,7 @@ mod prefetch;
 #[cfg(test)]
 mod races;
 mod wake;
+mod watermark;
 
 pub use arena::{Arena, ArenaStats, Placement};
 pub use body::{
@@ -56,3 +57,8 @@ pub use heap::use_huge_pages;
 pub use idle::Idle;
 pub use piece::{Lease, Piece, PieceMut, WeakLease};
 pub use prefetch::prefetch;
+
+/// Atomics of what `bench/loom` takes with others.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
+}

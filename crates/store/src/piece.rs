@@ -8,11 +8,10 @@
 use crate::arena::{Arena, Run};
 use crate::limits::{LEND_BYTES_MIN, PAGE_BYTES, SLAB_BYTES_MIN};
 use crate::prefetch::prefetch;
+use crate::watermark::Watermark;
 use std::fmt;
 use std::ops::{Deref, Range};
-use std::sync::atomic::{
-    AtomicU8, AtomicU16, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// A share in a piece. The memory returns to the arena with the last share.
@@ -44,8 +43,7 @@ struct Inner {
     slab: u32,
     /// Changed by the writer only, and read by it and by `drop`.
     capacity: AtomicU32,
-    /// The watermark. Stored with `Release` after the bytes were written.
-    published: AtomicU32,
+    published: Watermark,
     /// How much of this piece the arena counts as pinned, in steps of [`SLAB_BYTES_MIN`].
     pinned_steps: AtomicU16,
     /// [`OFFERED`] and [`LENT`].
@@ -65,7 +63,7 @@ impl PieceMut {
             start: run.start,
             slab: run.slab,
             capacity: AtomicU32::new(run.bytes),
-            published: AtomicU32::new(0),
+            published: Watermark::default(),
             pinned_steps: AtomicU16::new(0),
             marks: AtomicU8::new(0),
         }))
@@ -92,7 +90,7 @@ impl PieceMut {
         let room = self.capacity() - from;
         let len = u32::try_from(n).ok().filter(|n| *n <= room);
         let len = len.expect("no more is published than there is room for");
-        self.0.published.store(from + len, Release);
+        self.0.published.raise(from + len);
         self.share().lease(from, len)
     }
 
@@ -116,8 +114,8 @@ impl PieceMut {
 
     /// Bytes that were published.
     pub fn published(&self) -> u32 {
-        // Only this side stores it.
-        self.0.published.load(Relaxed)
+        // Only this side raises it.
+        self.0.published.value()
     }
 
     /// Bytes this piece has room for, published ones included.
@@ -133,15 +131,15 @@ impl Piece {
     /// If they have not been published.
     pub fn lease(&self, start: u32, len: u32) -> Lease {
         let end = start.checked_add(len);
-        let published = self.0.published.load(Acquire);
-        assert!(end.is_some_and(|end| end <= published), "a lease above the watermark");
+        let is_below = end.is_some_and(|end| self.0.published.covers(end));
+        assert!(is_below, "a lease above the watermark");
         Lease { piece: self.clone(), start, len }
     }
 
     /// Bytes that were published, without a promise that what is in them can be seen.
     #[cfg(test)]
     pub(crate) fn published(&self) -> u32 {
-        self.0.published.load(Relaxed)
+        self.0.published.value()
     }
 
     /// Whether both are shares in the same piece.
