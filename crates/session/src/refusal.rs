@@ -34,6 +34,13 @@ pub(super) struct Told {
     pub(super) since: Option<Instant>,
 }
 
+impl Told {
+    /// In a stream: a head of so many bytes where it was answered, and nothing where it was reset.
+    pub(super) fn in_stream(status: Option<u16>, head_bytes: usize) -> Self {
+        Self { head_bytes: status.map_or(0, |_| head_bytes), ..Self::default() }
+    }
+}
+
 impl Refusal {
     /// All that requests may hold of the memory is held.
     pub(super) const NO_ROOM: Self =

@@ -1,7 +1,9 @@
 //! What a client may not do, and how long it may take.
 
+use crate::authority::Authority;
 use crate::client::{Client, get};
 use crate::h2_frames::{END_STREAM, Frames};
+use crate::h3_client::H3Client;
 use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, fresh, response};
 
@@ -250,17 +252,38 @@ fn a_head_may_come_byte_by_byte() {
     });
 }
 
+/// What the log has of requests that were refused, once there are so many: each one's status, why, which it was,
+/// and whether its client was told anything.
+async fn refusals(node: &TestNode, count: u64) -> Vec<(u16, &'static str, String, bool)> {
+    node.counted("requests_refused", count).await;
+    let mut seen = Vec::new();
+    until(|| {
+        seen = node.node.shared.log.recent(usize::MAX);
+        seen.len() as u64 >= count
+    })
+    .await;
+    let rows = seen.iter().map(|record| {
+        let record = freshet_node::log::decode(&mut &record[..]).unwrap();
+        let reason = record.reason().unwrap().code();
+        (record.status, reason, record.target.to_owned(), record.head_bytes > 0)
+    });
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort();
+    rows
+}
+
 #[test]
-fn what_is_refused_is_counted_and_logged_alike_in_both_protocols() {
+fn what_is_refused_is_counted_and_logged_alike_in_all_protocols() {
     run(async {
         let origin = Origin::serve(|_| fresh("x"));
-        let node = Setup::of(&origin).and("[limits]\nbody_bytes_max = 10\n").start();
-        let long = "v".repeat(40_000);
+        let authority = Authority::new();
+        let limits = "[limits]\nbody_bytes_max = 10\nhead_bytes_max = \"4KiB\"\n";
+        let node = Setup::of(&origin).and(limits).start();
+        let long = "v".repeat(8_000);
         let heads = [
             "GET / HTTP/1.1\r\nHost: a\r\nbad name: x\r\n\r\n".to_owned(),
             format!("GET / HTTP/1.1\r\nHost: a\r\nLong: {long}\r\n\r\n"),
             "POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n".to_owned(),
-            "SSH-2.0-x y z\r\n\r\n".to_owned(),
         ];
         let mut clients = Vec::new();
         for head in heads {
@@ -268,36 +291,45 @@ fn what_is_refused_is_counted_and_logged_alike_in_both_protocols() {
             client.send(head).await;
             clients.push(client);
         }
+        let row = |status, reason, target: &str, told| (status, reason, target.to_owned(), told);
+        let malformed = |told| row(400, "client-malformed", "", told);
+        let long_body = row(413, "client-body-too-large", "/up", true);
+        let long_head = row(431, "client-head-too-large", "", true);
+        assert_eq!(
+            refusals(&node, 3).await,
+            [malformed(true), long_body.clone(), long_head.clone()]
+        );
+        // What is malformed is reset over the others.
+        let alike = [malformed(false), long_body, long_head];
+
+        let node = Setup::of(&origin).and(limits).start();
         let mut frames = Frames::connect(&node, 65_535).await;
         frames.ask(0, 1, "/up", &[("content-length", "11")]).await;
         frames.ask(END_STREAM, 3, "/", &[(":status", "200")]).await;
-        node.counted("requests_refused", 6).await;
-        let mut seen = Vec::new();
-        until(|| {
-            seen = node.node.shared.log.recent(usize::MAX);
-            seen.len() >= 6
-        })
-        .await;
-        let mut seen: Vec<_> = seen
-            .iter()
-            .map(|record| {
-                let record = freshet_node::log::decode(&mut &record[..]).unwrap();
-                let reason = record.reason().unwrap().code();
-                (record.status, reason, record.target.to_owned())
-            })
-            .collect();
-        seen.sort();
-        let row = |status, reason, target: &str| (status, reason, target.to_owned());
-        assert_eq!(
-            seen,
-            [
-                row(400, "client-malformed", ""),
-                row(400, "client-malformed", ""),
-                row(400, "client-malformed", ""),
-                row(413, "client-body-too-large", "/up"),
-                row(413, "client-body-too-large", "/up"),
-                row(431, "client-head-too-large", ""),
-            ]
-        );
+        frames.ask(END_STREAM, 5, "/", &[("long", &long)]).await;
+        assert_eq!(refusals(&node, 3).await, alike);
+
+        let setup = Setup::of(&origin).and(limits).encrypted(&authority, "http3 = true\n");
+        let node = setup.start();
+        let mut client = H3Client::connect(node.address(), &authority).await;
+        let stream = client.ask("POST", "/up", &[("content-length", "11")], Some(b"hello world"));
+        assert_eq!(client.answer(stream).await.status, 413);
+        let stream = client.ask("GET", "/", &[(":status", "200")], None);
+        client.until(|client| client.streams[&stream].reset.is_some()).await;
+        let stream = client.ask("GET", "/", &[("long", &long)], None);
+        assert_eq!(client.answer(stream).await.status, 431);
+        assert_eq!(refusals(&node, 3).await, alike);
+    });
+}
+
+#[test]
+fn what_is_not_http_is_counted_and_logged() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let node = Setup::of(&origin).start();
+        let mut client = Client::to(&node).await;
+        client.send("SSH-2.0-x y z\r\n\r\n").await;
+        let rows = refusals(&node, 1).await;
+        assert_eq!((rows[0].0, rows[0].1), (400, "client-malformed"));
     });
 }

@@ -9,14 +9,14 @@ mod out;
 
 use super::First;
 use super::deadline::Deadline;
-use super::refusal::Refusal;
+use super::refusal::{Refusal, Told};
 use super::streams::{State, serve, take_on};
 use freshet_access::client::Client;
 use freshet_config::limits::Limits;
 use freshet_http::message::Scheme;
 use freshet_net::limits::READ_BYTES_MAX;
 use freshet_net::stream::Stream;
-use freshet_wire::h2::{Code, Connection, Event, Local, Request, Upgrade};
+use freshet_wire::h2::{Code, Connection, Event, FRAME_HEADER_BYTES, Local, Request, Upgrade};
 use freshet_worker::worker::Worker;
 use multiplexed::wants_input;
 use out::Out;
@@ -401,9 +401,10 @@ impl Session {
                         }
                     }
                 }
-                Event::Refused { status, .. } => {
+                Event::Refused { status, head_bytes, .. } => {
                     let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
-                    refusal.note(&self.worker, &self.client, None);
+                    let told = Told::in_stream(status, FRAME_HEADER_BYTES + head_bytes);
+                    refusal.note_told(&self.worker, &self.client, None, told);
                 }
                 Event::Data(number, place, ends) => {
                     state.receive(number.into(), &rest[place], ends)

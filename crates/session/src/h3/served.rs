@@ -6,7 +6,7 @@ use super::Port;
 use super::multiplexed::Piece;
 use super::unacknowledged::Kept;
 use crate::accept::Open;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, Told};
 use crate::streams::{State, Turn, serve, take_on};
 use freshet_access::client::Client;
 use freshet_config::limits::Limits;
@@ -15,6 +15,7 @@ use freshet_limits::Held;
 use freshet_net::limits::SEND_PAUSE;
 use freshet_quic::error::Class;
 use freshet_quic::{self as quic, Batch, Closed, Ecn, Id, Marks, Route};
+use freshet_wire::h3::frame::FRAME_HEAD_BYTES_MAX;
 use freshet_wire::h3::limits::BLOCKED_STREAMS_MAX;
 use freshet_wire::h3::{Code, Connection, Event, Local};
 use freshet_worker::farewell::Part;
@@ -246,10 +247,11 @@ impl Session {
                         self.begin(state, number, *request);
                     }
                 }
-                Event::Refused { status, .. } => {
+                Event::Refused { status, head_bytes, .. } => {
                     let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
+                    let told = Told::in_stream(status, FRAME_HEAD_BYTES_MAX + head_bytes);
                     if let Some(client) = &self.client {
-                        refusal.note(&self.port.worker, client, None);
+                        refusal.note_told(&self.port.worker, client, None, told);
                     }
                 }
                 Event::Data(number, bytes) => state.receive(number, &bytes, false),

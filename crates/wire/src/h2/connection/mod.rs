@@ -95,6 +95,8 @@ pub enum Event {
         stream: u32,
         /// The status it was answered with; `None` where it was reset.
         status: Option<u16>,
+        /// Bytes of the compressed fields of the answer.
+        head_bytes: usize,
     },
     /// The head of a response, final or interim. Only a client hears of it.
     Answer(u32, Box<Answer>),

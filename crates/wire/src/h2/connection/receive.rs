@@ -171,13 +171,14 @@ impl Connection {
             }
             Err(Wrong::Malformed | Wrong::MissingBody) => {
                 self.refuse(number, Code::ProtocolError)?;
-                Ok(Event::Refused { stream: number, status: None })
+                Ok(Event::Refused { stream: number, status: None, head_bytes: 0 })
             }
             Err(Wrong::Status(status)) => {
                 self.open(number, Priority::default(), None, block.ends);
                 self.refuse_body(number);
-                self.respond(number, &ResponseHead::new(status), Some(0), true);
-                Ok(Event::Refused { stream: number, status: Some(status) })
+                let sent = self.respond(number, &ResponseHead::new(status), Some(0), true);
+                let (status, head_bytes) = (Some(status), sent.unwrap_or(0));
+                Ok(Event::Refused { stream: number, status, head_bytes })
             }
         }
     }

@@ -44,6 +44,8 @@ pub enum Event {
         stream: u64,
         /// The status it was answered with; `None` where it was reset.
         status: Option<u16>,
+        /// Bytes of the compressed fields of the answer.
+        head_bytes: usize,
     },
     /// Bytes of a request's body. They have to be [taken](Connection::take_body) in the end.
     Data(u64, Vec<u8>),

@@ -230,12 +230,14 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             }
             Err(Wrong::Malformed | Wrong::MissingBody) => {
                 self.refuse(number, Code::MessageError)?;
-                self.events.push_back(Event::Refused { stream: number, status: None });
+                let refused = Event::Refused { stream: number, status: None, head_bytes: 0 };
+                self.events.push_back(refused);
             }
             Err(Wrong::Status(status)) => {
                 stream.is_body_wanted = false;
-                self.respond(number, &ResponseHead::new(status), Some(0), true);
-                self.events.push_back(Event::Refused { stream: number, status: Some(status) });
+                let sent = self.respond(number, &ResponseHead::new(status), Some(0), true);
+                let (status, head_bytes) = (Some(status), sent.unwrap_or(0));
+                self.events.push_back(Event::Refused { stream: number, status, head_bytes });
             }
         }
         Ok(())

@@ -107,7 +107,7 @@ fn a_stream_ends_for_its_own_mistakes_alone() {
         assert_eq!(peer.seen(), [rst(stream, code)]);
     }
     let events = peer.ask(5, flag::END_STREAM, &[(":status", "200")]);
-    assert_eq!(events, Ok(vec![Event::Refused { stream: 5, status: None }]));
+    assert_eq!(events, Ok(vec![Event::Refused { stream: 5, status: None, head_bytes: 0 }]));
     assert_eq!(peer.seen(), [rst(5, Code::ProtocolError)]);
     peer.get(7, &[]);
     assert_eq!(peer.send(kind::PRIORITY, 0, 7, &[0, 0, 0, 7, 1]).map(|events| events.len()), Ok(1));
@@ -152,10 +152,12 @@ fn methods_that_servers_take_for_others_are_refused() {
             [(":method", method), (":scheme", "http"), (":authority", "a"), (":path", "/")];
         let block = peer.block(&fields);
         let flags = flag::END_STREAM | flag::END_HEADERS;
-        assert_eq!(
-            peer.send(kind::HEADERS, flags, stream, &block),
-            Ok(vec![Event::Refused { stream, status: Some(501) }])
-        );
+        let events = peer.send(kind::HEADERS, flags, stream, &block).expect("it is answered");
+        let [Event::Refused { stream: refused, status: Some(501), head_bytes: 1.. }] = events[..]
+        else {
+            panic!("{events:?}");
+        };
+        assert_eq!(refused, stream);
         let seen = peer.seen();
         assert_eq!(peer.fields(&seen[0])[0].1, "501", "{method}");
     }
