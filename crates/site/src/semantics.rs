@@ -25,9 +25,17 @@ pub struct Semantics {
     pub pages_failures: bool,
     /// A tunnel is made for any protocol; otherwise for those of `origins.upgrades`.
     pub tunnels_any_protocol: bool,
-    /// Origins get what the policy left of the request, and answers are judged by the client's;
-    /// otherwise what no key knows stays here, and the request says whom it came through.
+    /// Origins get what the policy left of the request, and clients what it left of an answer; otherwise what no
+    /// key knows stays here, the request says whom it came through, and what forbids a change has none.
     pub forwards_as_it_is: bool,
+    /// What an answer is for, and whether it may be kept, is judged by the client's request; otherwise by the one
+    /// that its origin got.
+    pub judges_by_client: bool,
+    /// The policy makes requests and keys of its own of what comes, so that it has to be asked what another request
+    /// would be; otherwise authority and target say so.
+    pub makes_own_keys: bool,
+    /// All of a file is fetched where a part of it is asked for.
+    pub fetches_whole: bool,
     /// Answers that contradict themselves are refused before the policy sees them.
     pub refuses_bogus_answers: bool,
     /// The policy sees what an answer says of its connection, and may say it to the client.
@@ -69,6 +77,9 @@ pub const RFC_9111: Semantics = Semantics {
     pages_failures: false,
     tunnels_any_protocol: false,
     forwards_as_it_is: false,
+    judges_by_client: false,
+    makes_own_keys: false,
+    fetches_whole: false,
     refuses_bogus_answers: false,
     speaks_of_connections: false,
     trusts_any_304: false,
@@ -94,6 +105,9 @@ pub const VCL: Semantics = Semantics {
     pages_failures: true,
     tunnels_any_protocol: true,
     forwards_as_it_is: true,
+    judges_by_client: true,
+    makes_own_keys: true,
+    fetches_whole: true,
     refuses_bogus_answers: true,
     speaks_of_connections: true,
     trusts_any_304: true,

@@ -57,7 +57,7 @@ pub enum Foreseen {
 /// Whether a part of something is fetched as that part: where a policy has all fetched, or bodies are
 /// packed here, it would be all of a file.
 pub fn is_fetched_in_part(site: &SiteRef) -> bool {
-    !site.semantics.forwards_as_it_is && !site.codes_gzip
+    !site.semantics.fetches_whole && !site.codes_gzip
 }
 
 impl Asked {
@@ -92,7 +92,7 @@ impl Asked {
     pub(super) fn example(&self) -> Option<Example> {
         let mut request = match &self.plan.came {
             Some(came) => RequestHead::clone(came),
-            None if self.plan.site.semantics.forwards_as_it_is => return None,
+            None if self.plan.site.semantics.makes_own_keys => return None,
             None => self.plan.client.clone(),
         };
         request.method = Method::Get;

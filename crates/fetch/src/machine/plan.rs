@@ -162,7 +162,7 @@ impl Plan {
             request: RequestHead::default(),
             hides_port: client.authority != task.request.authority,
             client,
-            selecting: (may_be_kept && !site.semantics.forwards_as_it_is)
+            selecting: (may_be_kept && !site.semantics.judges_by_client)
                 .then(|| selecting::sent(task)),
             names_client: kind == FetchKind::Pass && prepare::names_client(task),
             client_address: task.client.address,

@@ -346,9 +346,9 @@ impl Asked {
         // A policy may have changed what the origin got, and judges by itself.
         // Nor are fields that rules set the client's.
         let site = &self.plan.site;
-        let is_as_it_is =
-            site.semantics.forwards_as_it_is || !site.settings.rules.request_fields.is_empty();
-        let asked = if is_as_it_is { &self.plan.client } else { &self.task.request };
+        let is_by_client =
+            site.semantics.judges_by_client || !site.settings.rules.request_fields.is_empty();
+        let asked = if is_by_client { &self.plan.client } else { &self.task.request };
         Received {
             method: &self.task.request.method,
             request: &asked.fields,

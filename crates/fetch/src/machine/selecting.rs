@@ -43,7 +43,7 @@ impl<'a> Selection<'a> {
     fn is_written(&self, name: &[u8]) -> bool {
         let site = &self.task.site;
         // Which coding a body is kept in, its client says.
-        !site.semantics.forwards_as_it_is
+        !site.semantics.judges_by_client
             && name != b"accept-encoding"
             && (OWN.contains(&name)
                 || site.policy.writes(site, name)

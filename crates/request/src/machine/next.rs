@@ -29,12 +29,12 @@ pub(super) fn of(worker: &Worker, site: &SiteRef, head: &RequestHead, says: bool
 /// Whether a request is to be kept as it came, as its policy may make something else of it: what it leads
 /// to may be asked for before a client does, by the policy's rules.
 pub(super) fn keeps(worker: &Worker, site: &SiteRef, head: &RequestHead) -> bool {
-    let (rules, is_vcl) = (&site.settings.rules, site.semantics.forwards_as_it_is);
-    let may_change = is_vcl || !rules.paths.is_empty() || !rules.caching.is_empty();
+    let (rules, makes_own) = (&site.settings.rules, site.semantics.makes_own_keys);
+    let may_change = makes_own || !rules.paths.is_empty() || !rules.caching.is_empty();
     if !may_change || !foresees(site) {
         return false;
     }
-    let is_channels = is_vcl && worker.shared.channels.count() > 0;
+    let is_channels = makes_own && worker.shared.channels.count() > 0;
     is_channels || Format::of(None, &head.target).is_some()
 }
 

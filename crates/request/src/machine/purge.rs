@@ -32,7 +32,7 @@ impl Machine<'_> {
     fn purged_keys(&mut self) -> Vec<Arc<Key>> {
         let mut keys = vec![self.key()];
         let ClientTask { site, request, .. } = &self.task;
-        if !site.semantics.forwards_as_it_is {
+        if !site.semantics.makes_own_keys {
             let secret = self.worker.shared.cache.secret();
             let all = purged_authorities(&request.authority, &site.node().own_ports);
             let all = all.iter().map(|one| key_of(site, secret, one, &request.target));

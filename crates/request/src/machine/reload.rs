@@ -80,7 +80,7 @@ impl Machine<'_> {
     /// that makes its own keys knows more of a request than its target, and is asked.
     fn would_be(&mut self, newest: &Known) -> bool {
         let site = self.task.site.clone();
-        if !site.semantics.forwards_as_it_is {
+        if !site.semantics.makes_own_keys {
             return true;
         }
         let builder = site.name.key(self.worker.shared.cache.secret());
