@@ -13,7 +13,7 @@ use freshet_http::freshness::{Freshness, Reuse};
 use freshet_http::reason::Reason;
 use freshet_http::update;
 use freshet_origin::response_body::OriginBody;
-use freshet_site::policy::FetchKind;
+use freshet_site::policy::{Answer, FetchKind};
 use freshet_site::shares::{Loan, loan_of};
 use freshet_site::synthetic::Synthetic;
 use freshet_site::upkeep::Upkeep;
@@ -78,23 +78,19 @@ impl Answered {
         let flow = Flow::new(&asked.worker, incoming.source, writer, end);
         let mut flow = flow.kept_to(end.map_or(bytes_max, |_| u64::MAX));
         let hold = memory.reader(..);
-        let mut is_whole = false;
-        let takes_over = end.is_none_or(|end| end <= TAKEN_OVER_BYTES_MAX)
-            && asked.takes_over_whole()
-            && answer.stream;
-        if !answer.stream || takes_over {
-            let bytes_max = if takes_over { TAKEN_OVER_BYTES_MAX } else { u64::MAX };
-            match flow.ahead(asked.ahead_bytes_max(&answer).min(bytes_max)).await {
-                Ok(all) => is_whole = all,
-                Err(broken) => {
-                    asked.plan.ticket = Some(ticket);
-                    if takes_over {
-                        return asked.body_given_up(broken, flow);
-                    }
-                    return asked.body_failed(broken, Some(flow)).await;
+        let takes_over = answer.stream
+            && end.is_none_or(|end| end <= TAKEN_OVER_BYTES_MAX)
+            && asked.takes_over_whole();
+        let is_whole = match asked.come_ahead(&answer, takes_over, &mut flow).await {
+            Ok(is_whole) => is_whole,
+            Err(broken) => {
+                asked.plan.ticket = Some(ticket);
+                if takes_over {
+                    return asked.body_given_up(broken, flow);
                 }
+                return asked.body_failed(broken, Some(flow)).await;
             }
-        }
+        };
         if is_whole {
             let read = asked.read_manifest(&answer, incoming.form, &memory, flow.position());
             if let Some(read) = read {
@@ -112,17 +108,9 @@ impl Answered {
         }
         // What a channel is read from is small and wanted where it is read.
         let is_visitor = answer.manifest.is_none() && !asked.may_stay(&ticket);
-        let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
-        let admitted = match is_visitor {
-            true => Admitted::by_nobody(),
-            false => asked.worker.shared.keepers.admit(&candidate, &memory),
-        };
         let objective = objective_of(&asked.plan.site.settings, &asked.plan.key);
         let spec = ObjectSpec { head, body: memory, variation, tags, objective };
-        let object = asked.insert(ticket, spec, &admitted);
-        if let Some(keep) = answer.keep {
-            asked.worker.shared.expiry.watch(&object, keep);
-        }
+        let (object, admitted) = asked.take_in(ticket, spec, &answer, is_visitor);
         let filler = Filler::new(&asked.worker, &object, Road::taken(asked.question()));
         // Those who get what is all there are to know its length.
         let received = flow.received();
@@ -145,6 +133,43 @@ impl Answered {
 }
 
 impl Asked {
+    /// Brings a body that nobody is to see before it is whole: where its policy wants it so, or where it takes
+    /// the place of what is served meanwhile. Whether it is whole.
+    async fn come_ahead(
+        &self,
+        answer: &Answer,
+        takes_over: bool,
+        flow: &mut Flow,
+    ) -> Result<bool, Broken> {
+        if answer.stream && !takes_over {
+            return Ok(false);
+        }
+        let bytes_max = if takes_over { TAKEN_OVER_BYTES_MAX } else { u64::MAX };
+        flow.ahead(self.ahead_bytes_max(answer).min(bytes_max)).await
+    }
+
+    /// Puts an object into the index, and has those take it who keep responses besides; no one of those where it is
+    /// a visitor.
+    fn take_in(
+        &self,
+        ticket: Ticket,
+        spec: ObjectSpec,
+        answer: &Answer,
+        is_visitor: bool,
+    ) -> (Arc<Object>, Admitted) {
+        let ObjectSpec { head, body, variation, tags, .. } = &spec;
+        let candidate = self.candidate(head, variation.as_ref(), tags, &answer.storage);
+        let admitted = match is_visitor {
+            true => Admitted::by_nobody(),
+            false => self.worker.shared.keepers.admit(&candidate, body),
+        };
+        let object = self.insert(ticket, spec, &admitted);
+        if let Some(keep) = answer.keep {
+            self.worker.shared.expiry.watch(&object, keep);
+        }
+        (object, admitted)
+    }
+
     /// Keeps a page of our own in the origin's place.
     pub(super) async fn keep_page(
         mut self: Box<Self>,

@@ -24,25 +24,14 @@ use freshet_site::policy::{Answer, BackendError, BackendResponse, FetchKind};
 use freshet_site::synthetic::Synthetic;
 use freshet_telemetry::answer_bodies::AnswerBody;
 use freshet_telemetry::transcript::Tag;
-use freshet_wire::h1::write;
+use freshet_wire::h1::{Framing, write};
 use std::time::Duration;
 
 impl Asked {
     /// An origin answered.
     pub(super) async fn response(mut self: Box<Self>, response: OriginResponse) -> Step {
-        self.task.now = UnixMillis::now();
-        let origin = self.origin.as_deref().unwrap_or_default();
-        records::answered(&self.task.transcript, origin, &response);
-        let (method, status) = (&self.task.request.method, response.head.status);
-        let kind = AnswerBody::of(method, status, response.framing);
-        self.worker.stats.answer_bodies.note(kind);
-        let remote = response.facts.remote;
-        self.task.origin_address = remote.and_then(|remote| remote.socket_address());
-        self.is_connected = true;
-        self.framing = response.framing;
-        self.closing = Closing::of(&response.head, &response.framing, &self.task.request);
-        self.account.add(&self.task.request, self.body_bytes_sent, Some(&response.head));
-        let OriginResponse { mut head, framing, mut body, upgraded, .. } = response;
+        self.note_answer(&response);
+        let OriginResponse { mut head, framing, body, upgraded, .. } = response;
         if let Some(connection) = upgraded {
             let origin = self.origin.clone().unwrap_or_default();
             self.reply(Fetched::Switched { head, connection, origin });
@@ -73,22 +62,19 @@ impl Asked {
             places::of_any_port(&self.plan.client, &mut head.fields);
         }
         if let (304, Some(stale)) = (head.status, &self.plan.stale) {
-            body.discard().await;
             let validates = |stored: &StoredHead| update::validates(&stored.fields, &head.fields);
             if semantics.trusts_any_304 || stale.with_head(validates) {
+                body.discard().await;
                 return self.not_modified(&head).await;
             }
             // It is about another representation than the one that is stored (RFC 9111 §4.3.3).
             conditional::strip(&mut self.task.request.fields);
             self.plan.stale = None;
-            self.note_closed(self.closing);
-            return Step::Again(self);
+            return self.ask_again(body).await;
         }
         if self.confirms_another(&head) {
-            body.discard().await;
             conditional::strip(&mut self.task.request.fields);
-            self.note_closed(self.closing);
-            return Step::Again(self);
+            return self.ask_again(body).await;
         }
         if self.plan.ticket.is_some()
             && semantics.serves_stale_on_error
@@ -99,6 +85,41 @@ impl Asked {
             let detail = format_args!("the origin answered {}", head.status);
             return self.fail(Cause::Status(head.status).failure(detail));
         }
+        self.weigh(head, framing, body).await
+    }
+
+    /// Takes note of what an origin says, whatever becomes of it.
+    fn note_answer(&mut self, response: &OriginResponse) {
+        self.task.now = UnixMillis::now();
+        let origin = self.origin.as_deref().unwrap_or_default();
+        records::answered(&self.task.transcript, origin, response);
+        let (method, status) = (&self.task.request.method, response.head.status);
+        let kind = AnswerBody::of(method, status, response.framing);
+        self.worker.stats.answer_bodies.note(kind);
+        let remote = response.facts.remote;
+        self.task.origin_address = remote.and_then(|remote| remote.socket_address());
+        self.is_connected = true;
+        self.framing = response.framing;
+        self.closing = Closing::of(&response.head, &response.framing, &self.task.request);
+        self.account.add(&self.task.request, self.body_bytes_sent, Some(&response.head));
+    }
+
+    /// Asks once more, with what was changed in the request. Nobody wants this answer.
+    async fn ask_again(mut self: Box<Self>, body: OriginBody) -> Step {
+        body.discard().await;
+        self.note_closed(self.closing);
+        Step::Again(self)
+    }
+
+    /// An answer that is about what was asked for: what it changes elsewhere, whether it may be kept, and whether
+    /// another would be better.
+    async fn weigh(
+        mut self: Box<Self>,
+        head: ResponseHead,
+        framing: Framing,
+        body: OriginBody,
+    ) -> Step {
+        let semantics = self.plan.site.semantics;
         let changes = semantics.follows_methods.then(|| self.changes(&head)).flatten();
         if let Some(changes) = &changes {
             Box::pin(changes.tell_homes(&self.worker)).await;
@@ -112,17 +133,13 @@ impl Asked {
         }
         self.advise(&mut answer);
         if self.lacks_known(answer.head.status) && self.turns_elsewhere(answer.head.status) {
-            body.discard().await;
-            self.note_closed(self.closing);
-            return Step::Again(self);
+            return self.ask_again(body).await;
         }
         if self.depends_on_range(&answer) {
             // Others would get what only a part was refused with.
             self.task.request.fields.remove("range");
             self.task.request.fields.remove("if-range");
-            body.discard().await;
-            self.note_closed(self.closing);
-            return Step::Again(self);
+            return self.ask_again(body).await;
         }
         if self.is_unchanged(&answer.head) && !self.is_asked_for_all() {
             heads::vary_by_encoding(&mut answer.head.fields);
@@ -134,10 +151,18 @@ impl Asked {
             if let Some(own) = own {
                 self.task.request.fields.append("Accept-Encoding", own);
             }
-            body.discard().await;
-            self.note_closed(self.closing);
-            return Step::Again(self);
+            return self.ask_again(body).await;
         }
+        self.put_to_policy(answer, framing, body).await
+    }
+
+    /// The policy has its say on an answer, and that is done.
+    async fn put_to_policy(
+        mut self: Box<Self>,
+        mut answer: Answer,
+        framing: Framing,
+        mut body: OriginBody,
+    ) -> Step {
         let site = self.plan.site.clone();
         let policy = &*site.policy;
         let length = body.declared();

@@ -6,6 +6,7 @@ use crate::client_exchange::Reply;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{
     Failure, Key, Left, LeftBy, Lookup, MissWhy, Object, Selecting, Ticket, Use, WaitOutcome,
+    Waiter,
 };
 use freshet_fetch::selecting::Selection;
 use freshet_fetch::{Cause, Fetched, Plan};
@@ -119,30 +120,7 @@ impl Machine<'_> {
                     if refresh.is_some() {
                         self.keep_body().await;
                     }
-                    let (site, original) = (&self.task.site, object.original());
-                    let selection = Selection::of(&self.task);
-                    let request = match object.variation() {
-                        Some(variation) => selection.fields(&variation.rule),
-                        None => &self.task.request.fields,
-                    };
-                    self.worker.shared.keepers.used(Used { site, object: original, request });
-                    copies::note_use(self.worker, &object);
-                    if let Some(taking) = self.worker.shared.taking.get() {
-                        taking.want(&object);
-                    }
-                    self.note_hit(&object);
-                    return State::Hit(Box::new(Found {
-                        object,
-                        reason,
-                        hit: !collapsed,
-                        origin: None,
-                        stored: false,
-                        collapsed,
-                        sent: None,
-                        for_one: Fields::new(),
-                        refresh,
-                        _hold: None,
-                    }));
+                    return self.found(object, refresh, reason, collapsed);
                 }
                 Lookup::Miss { ticket, stale, why } => {
                     self.task.reason = match why {
@@ -193,25 +171,12 @@ impl Machine<'_> {
                     if self.task.hash_ignore_busy || self.task.hash_always_miss {
                         return State::Pass;
                     }
-                    if !collapsed {
+                    if !std::mem::replace(&mut collapsed, true) {
                         self.worker.stats.waits.increment();
                     }
-                    collapsed = true;
                     let stale = self.hold(stale);
-                    let patience = self.patience(stale.as_deref());
-                    let waiting = within(patience, waiter);
-                    let outcome = match self.circle_patience() {
-                        Some(limit) => match timeout(limit, waiting).await {
-                            Ok(outcome) => outcome,
-                            Err(_) => return State::Pass,
-                        },
-                        None => waiting.await,
-                    };
-                    self.task.transcript.timestamp("Waitinglist");
-                    match outcome {
-                        Ok(WaitOutcome::Failed(failure)) => return self.failed(&failure, stale),
-                        Err(late) => return self.failed(&late, stale),
-                        Ok(_) => {}
+                    if let Some(state) = self.wait(waiter, stale).await {
+                        return state;
                     }
                 }
                 Lookup::Crowded { stale } => {
@@ -219,6 +184,60 @@ impl Machine<'_> {
                     return self.failed(&failure, stale);
                 }
             }
+        }
+    }
+
+    /// An object is what the request gets: those are told who keep responses besides, or would have it.
+    #[inline]
+    fn found(
+        &mut self,
+        object: Arc<Object>,
+        refresh: Option<Ticket>,
+        reason: Reason,
+        collapsed: bool,
+    ) -> State {
+        let (site, original) = (&self.task.site, object.original());
+        let selection = Selection::of(&self.task);
+        let request = match object.variation() {
+            Some(variation) => selection.fields(&variation.rule),
+            None => &self.task.request.fields,
+        };
+        self.worker.shared.keepers.used(Used { site, object: original, request });
+        copies::note_use(self.worker, &object);
+        if let Some(taking) = self.worker.shared.taking.get() {
+            taking.want(&object);
+        }
+        self.note_hit(&object);
+        State::Hit(Box::new(Found {
+            object,
+            reason,
+            hit: !collapsed,
+            origin: None,
+            stored: false,
+            collapsed,
+            sent: None,
+            for_one: Fields::new(),
+            refresh,
+            _hold: None,
+        }))
+    }
+
+    /// Waits for another's fetch: where that leads, unless it is looked for once more.
+    async fn wait(&mut self, waiter: Waiter, stale: Option<Arc<Object>>) -> Option<State> {
+        let patience = self.patience(stale.as_deref());
+        let waiting = within(patience, waiter);
+        let outcome = match self.circle_patience() {
+            Some(limit) => match timeout(limit, waiting).await {
+                Ok(outcome) => outcome,
+                Err(_) => return Some(State::Pass),
+            },
+            None => waiting.await,
+        };
+        self.task.transcript.timestamp("Waitinglist");
+        match outcome {
+            Ok(WaitOutcome::Failed(failure)) => Some(self.failed(&failure, stale)),
+            Err(late) => Some(self.failed(&late, stale)),
+            Ok(_) => None,
         }
     }
 
