@@ -6,7 +6,6 @@ use crate::keepers::Purgeable;
 use crate::worker::Shared;
 use freshet_cache::{Key, Object, Purge};
 use freshet_config::bans::BanSettings;
-use freshet_disk::Pending;
 use freshet_site::durability::Durability;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, PoisonError};
@@ -36,7 +35,7 @@ impl Shared {
     /// Purges all variants of a resource, in memory and wherever else it is kept.
     pub fn purge(&self, key: &Key, how: Purge) -> Purged {
         let (what, was_kept) = (Purgeable::Key(key), self.keepers.may_have(key));
-        let pending = self.keepers.evict(&what, how);
+        let durability = self.keepers.evict(&what, how);
         let ends = match how {
             Purge::Given(_) => self.cache.peek(key).variants.into_iter().map(Ending::of).collect(),
             Purge::Hard | Purge::Soft(_) => Vec::new(),
@@ -46,20 +45,20 @@ impl Shared {
             let scribe = self.scribe.as_ref();
             ends.into_iter().for_each(|ending| self.expiry.rearm(ending, &lifetimes, scribe));
         }
-        self.purged(objects, pending, &what, how)
+        self.purged(objects, durability, &what, how)
     }
 
     /// Purges everything with a tag, in memory and wherever else it is kept.
     pub fn purge_tag(&self, tag: u64, how: Purge) -> Purged {
         let what = Purgeable::Tag(tag);
-        let pending = self.keepers.evict(&what, how);
-        self.purged(self.cache.purge_tag(tag, how), pending, &what, how)
+        let durability = self.keepers.evict(&what, how);
+        self.purged(self.cache.purge_tag(tag, how), durability, &what, how)
     }
 
     /// Purges everything, in memory and wherever else it is kept.
     pub fn purge_all(&self, how: Purge) -> Purged {
-        let pending = self.keepers.evict(&Purgeable::All, how);
-        self.purged(self.cache.purge_all(how), pending, &Purgeable::All, how)
+        let durability = self.keepers.evict(&Purgeable::All, how);
+        self.purged(self.cache.purge_all(how), durability, &Purgeable::All, how)
     }
 
     /// Ends an object in whose place a fetch that was `born` then, in the order of purges on disks, brought something else:
@@ -79,10 +78,15 @@ impl Shared {
     }
 
     /// Tells the process that takes over as well, if one does.
-    fn purged(&self, objects: usize, pending: Pending, what: &Purgeable<'_>, how: Purge) -> Purged {
+    fn purged(
+        &self,
+        objects: usize,
+        durability: Durability,
+        what: &Purgeable<'_>,
+        how: Purge,
+    ) -> Purged {
         let told = self.giving().and_then(|giving| giving.purge(what, how));
-        let durability = Durability::from(pending).and(told);
-        Purged { objects, durability }
+        Purged { objects, durability: durability.and(told) }
     }
 
     /// Bans what a text says, in memory and on the disks; what has space in it is quoted.

@@ -6,8 +6,9 @@ use super::promote;
 use crate::keepers::{Admission, Candidate, Keeper, Purgeable, Renewed, Restoring, Used, Wanted};
 use crate::worker::Worker;
 use freshet_cache::{Key, Object, Purge};
+use freshet_disk::Disks;
 use freshet_disk::purges::{Soft, Target};
-use freshet_disk::{Disks, Pending};
+use freshet_site::durability::Durability;
 use freshet_store::Standing;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -47,13 +48,14 @@ impl Keeper for DiskKeeper {
         Box::pin(promote::restore(&self.0, worker, wanted))
     }
 
-    fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Option<Pending> {
+    fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Option<Durability> {
         let soft = left_by(how);
-        Some(match *what {
+        let pending = match *what {
             Purgeable::Key(key) => self.0.purge_key(key.hash(), soft),
             Purgeable::Tag(tag) => self.0.purge(Target::Tag(tag), soft),
             Purgeable::All => self.0.purge(Target::All, soft),
-        })
+        };
+        Some(pending.into())
     }
 }
 

@@ -16,8 +16,8 @@ pub use keeper::DiskKeeper;
 
 use freshet_base::clock::UnixMillis;
 use freshet_config::Settings;
+use freshet_device::ring::Ring;
 use freshet_disk::DiskError;
-use freshet_disk::ring::Ring;
 use freshet_disk::{DiskSpec, Disks, Seat, Takes};
 use freshet_net::descriptor::Readable;
 use freshet_net::topology::{self, Topology};

@@ -22,9 +22,9 @@ use freshet_cache::{
 };
 use freshet_config::SiteSettings;
 use freshet_config::storage::Storage;
-use freshet_disk::Pending;
 use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
+use freshet_site::durability::Durability;
 use freshet_site::sites::SiteRef;
 use freshet_store::{Body, Standing};
 use std::pin::Pin;
@@ -70,7 +70,7 @@ pub trait Keeper: Send + Sync {
 
     /// Lets go what it has of this from before now, and says what is to be waited for until that
     /// holds over a power cut. What was not purged hard may still be validated.
-    fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Option<Pending> {
+    fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Option<Durability> {
         let _ = (what, how);
         None
     }
@@ -257,12 +257,9 @@ impl Keepers {
     }
 
     /// Has all let something go, and says what is to be waited for.
-    pub fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Pending {
-        let mut all = Pending::default();
-        for pending in self.0.iter().filter_map(|keeper| keeper.evict(what, how)) {
-            all.completions.extend(pending.completions);
-            all.away += pending.away;
-        }
+    pub fn evict(&self, what: &Purgeable<'_>, how: Purge) -> Durability {
+        let mut all = Durability::default();
+        self.0.iter().filter_map(|keeper| keeper.evict(what, how)).for_each(|one| all.add(one));
         all
     }
 }
