@@ -1,5 +1,6 @@
 //! Certificates that a node gets by itself: from its configuration to a plan, and whether it can work.
 
+use crate::runtime;
 use anyhow::{Context, Result, anyhow};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -109,8 +110,8 @@ fn state(acme: &Acme) -> Result<PathBuf> {
     if let Some(state) = &acme.state {
         return Ok(state.clone());
     }
-    if let Some(directory) = env::var_os("STATE_DIRECTORY") {
-        return Ok(PathBuf::from(directory).join("acme"));
+    if let Some(directory) = runtime::state_directory() {
+        return Ok(directory.join("acme"));
     }
     let own = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let own = own.or_else(|| Some(Path::new(&env::var_os("HOME")?).join(".local/state")));

@@ -45,6 +45,11 @@ pub(crate) fn directory(name: Option<&str>, settings: &Settings) -> Result<PathB
     own(own(shared())?.join(name))
 }
 
+/// The directory of a service that outlives its processes, where it has one.
+pub(crate) fn state_directory() -> Option<PathBuf> {
+    env::var_os("STATE_DIRECTORY").map(PathBuf::from)
+}
+
 /// Directories of nodes of this user, and of the service: those that may have one.
 pub(crate) fn directories() -> Vec<PathBuf> {
     let mut parents = vec![shared(), SERVICE_DIRECTORY.into()];

@@ -23,9 +23,8 @@ use freshet_node::preflight::Prepared;
 use freshet_node::transcript::Scribe;
 use freshet_traces::Exporter;
 use sd_notify::NotifyState;
-use std::env;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -95,8 +94,8 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     let before = KeptProgram::inherited();
     let version_before = before.as_ref().map(KeptProgram::version);
     let prepared = Prepared::new(settings, None).map_err(NodeError::Config);
-    let mut prepared = prepared.map_err(|error| source.explain(error))?;
-    prepared.state = env::var_os("STATE_DIRECTORY").map(PathBuf::from);
+    let prepared = prepared.map_err(|error| source.explain(error))?;
+    let prepared = prepared.outliving(runtime::state_directory());
     let said = words::hear(&runtime_directory);
     said.tell_sites(&prepared.draft.sites);
     let explain = |error: anyhow::Error| match error.downcast::<NodeError>() {

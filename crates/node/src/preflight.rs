@@ -51,6 +51,12 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The same with a folder that outlives the process, where it has one.
+    #[must_use]
+    pub fn outliving(self, state: Option<PathBuf>) -> Self {
+        Self { state, ..self }
+    }
+
     /// Reads and compiles what settings name. What did not change since `before` stays.
     ///
     /// # Errors
