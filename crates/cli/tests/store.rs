@@ -7,7 +7,7 @@ mod named;
 mod support;
 
 use faulty::Faulty;
-use freshet_disk::file::FileDevice;
+use freshet_device::file::FileDevice;
 use freshet_disk::superblock::Superblock;
 use named::{Origin, content};
 use rustix::process::Signal;

@@ -5,8 +5,8 @@ use super::mistake::{Mistake, Place};
 use super::values::{optional, size};
 use crate::storage::Storage;
 use freshet_cache::Objective;
+use freshet_device::WriteLife;
 use freshet_disk::Discard;
-use freshet_disk::device::WriteLife;
 use std::path::PathBuf;
 use std::time::Duration;
 

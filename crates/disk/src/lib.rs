@@ -70,9 +70,6 @@ pub use checkpoint::Written;
 pub use drive::{Discard, Disk, DiskCounts, DiskSpec, DiskStats};
 pub use erasure::{Erased, Progress};
 pub use error::DiskError;
-#[cfg(feature = "simulation")]
-pub use freshet_device::attached;
-pub use freshet_device::{self as device, ReadTimes, block, file, ring, simulation};
 pub use health::Health;
 pub use intake::Description;
 pub use part::PartRead;

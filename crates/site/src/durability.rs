@@ -1,7 +1,7 @@
 //! Waiting until what was asked for holds over a power cut.
 
+use freshet_device::Completion;
 use freshet_disk::Pending;
-use freshet_disk::device::Completion;
 use std::time::{Duration, Instant};
 
 /// How long is waited: longer than a disk may take for a write and a flush before it is left. What

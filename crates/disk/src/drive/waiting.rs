@@ -3,7 +3,7 @@
 
 use super::Disk;
 #[cfg(feature = "simulation")]
-use crate::attached;
+use freshet_device::attached;
 use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;

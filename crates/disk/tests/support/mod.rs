@@ -1,6 +1,6 @@
 //! What tests of disks begin with.
 
-use freshet_disk::device::WriteLife;
+use freshet_device::WriteLife;
 use freshet_disk::{Discard, DiskSpec, Takes};
 use std::path::Path;
 

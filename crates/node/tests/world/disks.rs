@@ -2,8 +2,8 @@
 
 use crate::random::Random;
 use crate::world::World;
-use freshet_disk::attached::{Drives, Runtime};
-use freshet_disk::simulation::{Faults, SimulatedDevice};
+use freshet_device::attached::{Drives, Runtime};
+use freshet_device::simulation::{Faults, SimulatedDevice};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

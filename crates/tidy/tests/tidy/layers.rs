@@ -77,8 +77,8 @@ const ALLOWED: [(&str, &[&str]); 47] = [
     (
         "config",
         &[
-            "base", "http", "limits", "geo", "quic", "wire", "store", "disk", "net", "cache",
-            "origin", "media",
+            "base", "http", "limits", "geo", "quic", "wire", "store", "device", "disk", "net",
+            "cache", "origin", "media",
         ],
     ),
     (
@@ -88,6 +88,7 @@ const ALLOWED: [(&str, &[&str]); 47] = [
             "http",
             "wire",
             "store",
+            "device",
             "disk",
             "net",
             "cache",
@@ -106,6 +107,7 @@ const ALLOWED: [(&str, &[&str]); 47] = [
             "base",
             "http",
             "store",
+            "device",
             "disk",
             "net",
             "cache",
@@ -207,6 +209,7 @@ const ALLOWED: [(&str, &[&str]); 47] = [
             "quic",
             "wire",
             "store",
+            "device",
             "disk",
             "net",
             "cache",
@@ -262,9 +265,9 @@ const ALLOWED: [(&str, &[&str]); 47] = [
     (
         "cli",
         &[
-            "base", "http", "wire", "store", "disk", "net", "cache", "origin", "vcl", "media",
-            "config", "node", "load", "lab", "plan", "admin", "mec", "router", "report", "fleet",
-            "acme", "route", "traces", "radio", "apps",
+            "base", "http", "wire", "store", "device", "disk", "net", "cache", "origin", "vcl",
+            "media", "config", "node", "load", "lab", "plan", "admin", "mec", "router", "report",
+            "fleet", "acme", "route", "traces", "radio", "apps",
         ],
     ),
     (
