@@ -130,7 +130,7 @@ impl Advice {
 
     /// A segment, a part, or what starts a decoder.
     fn named(about: About, kind: Kind, until: UnixMillis, now: UnixMillis) -> Self {
-        let reason = about.reason(until, now);
+        let reason = about.reason();
         let lifetime_max = Duration::from_millis(until.0.saturating_sub(now.0));
         // A packager that starts again writes what starts a decoder anew, under the same name.
         Self {

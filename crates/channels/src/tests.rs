@@ -1,6 +1,7 @@
 //! Channels and advice, beside the code.
 
 mod day;
+mod edge;
 
 use super::directives::Skip;
 use super::*;
@@ -341,25 +342,6 @@ fn a_channel_that_ends_is_a_film() {
 }
 
 #[test]
-fn what_can_be_seen_for_long_is_live_at_its_edge_only() {
-    let channels = Channels::default();
-    note(&channels, "/c/v.m3u8", &playlist(0, 1000, ""), Format::Hls, NOW);
-    for (number, storage, reason) in [
-        (999, Storage::Memory, Reason::MediaLive),
-        (996, Storage::Memory, Reason::MediaLive),
-        (500, Storage::Configured, Reason::MediaWindow),
-    ] {
-        let target = format!("/c/{number}.m4s");
-        let belongs = channels.of(&key(&target), NOW).unwrap();
-        let advice = Advice::of(belongs, &target, 200, NOW).unwrap();
-        let mut segment = answer(200, 86_400);
-        apply(&advice, &mut segment, false, NOW);
-        assert_eq!((&segment.storage, advice.reason), (&storage, reason), "{number}");
-        assert_eq!(class_of(&segment), Some(Class::Dvr));
-    }
-}
-
-#[test]
 fn a_manifest_of_dash_knows_its_segments_by_template() {
     let channels = Channels::default();
     let text = "<MPD type='dynamic' timeShiftBufferDepth='PT30S' minimumUpdatePeriod='PT500S'><Period>\
@@ -599,7 +581,6 @@ fn without_a_depth_segments_are_of_use_for_good() {
     let mut segment = answer(200, 86_400);
     assert!(advised(&channels, "/d/7.m4s", &mut segment, NOW));
     assert_eq!(segment.freshness.lifetime(), Duration::from_secs(86_400));
-    assert_eq!(segment.storage, Storage::Configured);
     assert_eq!(class_of(&segment), Some(Class::Dvr));
 }
 

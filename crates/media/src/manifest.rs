@@ -109,6 +109,13 @@ pub struct Name {
     pub before_ms: u64,
 }
 
+impl Name {
+    /// How much there is in the manifest until it ends, in milliseconds.
+    pub fn end_ms(&self) -> u64 {
+        self.before_ms.saturating_add(self.duration_ms)
+    }
+}
+
 /// A manifest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manifest {

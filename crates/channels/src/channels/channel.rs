@@ -63,6 +63,8 @@ pub struct About {
     /// The number and the length of the segment that is looked at, or of the part; of one.
     pub sequence: Option<u64>,
     pub(crate) duration_ms: u64,
+    /// How far behind the newest that is; nothing where it cannot be told.
+    pub(crate) behind: Duration,
 }
 
 #[derive(Clone, Copy)]
@@ -71,8 +73,10 @@ pub(super) struct Named {
     pub(super) class: Class,
     pub(super) kind: Kind,
     pub(super) until: UnixMillis,
+    /// When it was the newest of its playlist, as far as that told when it was named.
+    pub(super) newest_at: UnixMillis,
     pub(super) sequence: Option<u64>,
-    pub(super) duration_ms: u64,
+    pub(super) duration_ms: u32,
     /// Where the last of its parts ends that are named, where it is named by parts.
     pub(super) parts_end: u64,
 }
@@ -192,6 +196,7 @@ impl Version<'_> {
             bandwidth: 0,
             sequence: None,
             duration_ms: 0,
+            behind: Duration::ZERO,
         }
     }
 }
@@ -202,15 +207,26 @@ impl About {
         Some(self.target * TARGETS_OF_WAIT).filter(|late| !late.is_zero())
     }
 
-    /// Why what is of use until then is kept as it is. Near the newest all segments are live, however
-    /// long they can be seen.
-    pub fn reason(&self, until: UnixMillis, now: UnixMillis) -> Reason {
-        let left = Duration::from_millis(until.0.saturating_sub(now.0));
-        let is_at_edge = left + self.target * TARGETS_OF_EDGE >= self.window * 2;
+    /// Why what is looked at is kept as it is. Near the newest all segments are live, however long they can
+    /// be seen.
+    pub fn reason(&self) -> Reason {
+        let is_at_edge = self.behind <= self.target * TARGETS_OF_EDGE;
         if self.class == Class::Live || is_at_edge {
             Reason::MediaLive
         } else {
             Reason::MediaWindow
+        }
+    }
+}
+
+impl Named {
+    /// How far behind the newest it is. What starts a decoder is wanted for all of the window, and parts
+    /// only near its end.
+    pub(super) fn behind(&self, window: Duration, now: UnixMillis) -> Duration {
+        match self.kind {
+            Kind::Segment => now.since(self.newest_at),
+            Kind::Init | Kind::InitElsewhere => window,
+            Kind::Part | Kind::Hint | Kind::Playlist | Kind::Key => Duration::ZERO,
         }
     }
 }

@@ -17,7 +17,7 @@ impl Channels {
             }
             Belongs::Named(about, _, until) => {
                 let left = Duration::from_millis(until.0.saturating_sub(now.0));
-                (about, about.reason(until, now), format!("this is of use for {}", seconds(left)))
+                (about, about.reason(), format!("this is of use for {}", seconds(left)))
             }
             Belongs::Beside(about) => {
                 (about, Reason::MediaLate, "this is beside its segments".to_owned())

@@ -15,7 +15,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::hls::Variables;
 use freshet_media::mpd::{self, Series};
-use freshet_media::{Kind, Progress};
+use freshet_media::{Kind, Name, Progress};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,6 +139,7 @@ impl Table {
             Some(Progress::Playlist { first, .. }) => Some(first),
             _ => None,
         };
+        let end_ms = manifest.names.iter().map(Name::end_ms).max().unwrap_or(0);
         let old = manifest.names.len().saturating_sub(NAMES_MAX);
         let both = manifest.names.iter().zip(&version.names).enumerate();
         for (at, (name, key)) in both.skip(old) {
@@ -154,9 +155,20 @@ impl Table {
             };
             let (class, kind) = (version.class, name.kind);
             let until = now.plus(span);
-            let (sequence, duration_ms) = (name.sequence, name.duration_ms);
+            let newest_at = UnixMillis(now.0.saturating_sub(end_ms - name.end_ms()));
+            let sequence = name.sequence;
+            let duration_ms = u32::try_from(name.duration_ms).unwrap_or(u32::MAX);
             let parts_end = name.range.as_ref().map_or(0, |range| range.end);
-            let new = Named { channel: id, class, kind, until, sequence, duration_ms, parts_end };
+            let new = Named {
+                channel: id,
+                class,
+                kind,
+                until,
+                newest_at,
+                sequence,
+                duration_ms,
+                parts_end,
+            };
             let hash = key.hash();
             let owner = self.named.get(&hash).map(|known| known.channel).filter(|of| *of != id);
             let is_left =
@@ -228,7 +240,8 @@ impl Table {
                 class: named.class,
                 bandwidth: bandwidth(named.channel),
                 sequence: named.sequence,
-                duration_ms: named.duration_ms,
+                duration_ms: named.duration_ms.into(),
+                behind: named.behind(channel.about.window, now),
                 ..channel.about
             };
             return Some(Belongs::Named(about, named.kind, named.until));
@@ -241,10 +254,15 @@ impl Table {
                 let mut templates = channel.templates.iter();
                 if let Some(template) = templates.find(|template| mpd::matches(template, text)) {
                     let series = channel.series.get(template);
-                    let numbered = series.filter(|series| series.sequel.is_numbered());
+                    let value = series.and_then(|_| mpd::value(template, text));
+                    let later =
+                        series.zip(value).and_then(|(of, value)| of.sequel.later(value, now));
+                    let later = u32::try_from(later.unwrap_or(0)).unwrap_or(u32::MAX);
                     let about = About {
                         bandwidth: series.map_or(0, |series| series.bandwidth),
-                        sequence: numbered.and_then(|_| mpd::value(template, text)),
+                        sequence: value
+                            .filter(|_| series.is_some_and(|of| of.sequel.is_numbered())),
+                        behind: channel.about.target.saturating_mul(later),
                         ..channel.about
                     };
                     let span = about.window + about.target * 2;

@@ -81,6 +81,7 @@ pub fn read(bytes: &[u8]) -> Result<Manifest, Unreadable> {
             manifest.name(&listed.reference, Kind::Segment, listed.range);
             if let Some(name) = manifest.names.last_mut() {
                 (name.duration_ms, name.sequence) = (span_ms, Some(place));
+                name.before_ms = span_ms.saturating_mul(place);
             }
         }
         let media = representation.media.into_iter().chain(representation.media_elsewhere);

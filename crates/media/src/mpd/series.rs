@@ -135,6 +135,35 @@ impl Sequel {
         }
     }
 
+    /// How many segments there are by `now` after the one with this number or time; `None` where that
+    /// cannot be told. O(runs).
+    pub fn later(&self, value: u64, now: UnixMillis) -> Option<u64> {
+        match self {
+            Self::Clock { first, last, start, units, timescale, early } => {
+                let ms = u128::from(now.0.checked_sub(start.0)?) + early.as_millis();
+                let whole = ms.saturating_mul((*timescale).into());
+                let whole = whole / (u128::from(*units) * 1000).max(1);
+                let end = first.saturating_add(u64::try_from(whole).unwrap_or(u64::MAX));
+                let newest = end.saturating_sub(1).min(last.unwrap_or(u64::MAX));
+                Some(newest.saturating_sub(value))
+            }
+            Self::Listed { first: Some(first), runs } => {
+                let count = runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count));
+                Some(first.saturating_add(count).saturating_sub(1).saturating_sub(value))
+            }
+            Self::Listed { first: None, runs } => {
+                let later = |run: &Run| match value.checked_sub(run.start) {
+                    None => run.count,
+                    Some(since) => {
+                        let place = since.checked_div(run.duration).unwrap_or(u64::MAX);
+                        run.count.saturating_sub(place.saturating_add(1))
+                    }
+                };
+                Some(runs.iter().map(later).fold(0, u64::saturating_add))
+            }
+        }
+    }
+
     /// What comes after the segment with this number or time, and from when on it can be asked for; what
     /// is listed can be from the beginning. `None` where it is not listed yet. O(runs).
     pub fn after(&self, value: u64) -> Option<(u64, UnixMillis)> {
@@ -219,6 +248,30 @@ mod tests {
         let early = "media='$Number$' duration='20' availabilityTimeOffset='1.5'";
         let of = series(early, "").unwrap();
         assert_eq!(of.sequel.after(1), Some((2, UnixMillis(at(14).0 - 1500))));
+    }
+
+    #[test]
+    fn how_many_come_after_one_is_told_by_the_list_or_by_the_clock() {
+        let timeline = "<SegmentTimeline><S t='100' d='20' r='2'/><S d='7'/><S t='200' d='20'/>\
+                        </SegmentTimeline>";
+        let of = series("media='$Time$'", timeline).unwrap();
+        let later = [0, 100, 120, 140, 160, 200, 900].map(|time| of.sequel.later(time, START));
+        assert_eq!(later, [5, 4, 3, 2, 1, 0, 0].map(Some));
+        let of = series("media='$Number$' startNumber='7'", timeline).unwrap();
+        let later = [0, 7, 10, 11, 12].map(|number| of.sequel.later(number, START));
+        assert_eq!(later, [11, 4, 1, 0, 0].map(Some));
+        let of = series("media='$Number$' duration='20' startNumber='5'", "").unwrap();
+        let later =
+            |number, seconds| of.sequel.later(number, START.plus(Duration::from_secs(seconds)));
+        // The first is there 12 s after the start.
+        assert_eq!(
+            (later(5, 10), later(5, 12), later(5, 14), later(5, 32)),
+            (Some(0), Some(0), Some(1), Some(10))
+        );
+        assert_eq!((later(9, 32), later(99, 32), later(5, 0)), (Some(6), Some(0), None));
+        let wild = format!("media='$Number$' duration='1' startNumber='{}'", u64::MAX);
+        let of = series(&wild, "").unwrap();
+        assert_eq!(of.sequel.later(0, UnixMillis(u64::MAX)), Some(u64::MAX));
     }
 
     #[test]
