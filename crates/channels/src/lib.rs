@@ -11,6 +11,7 @@
 //! | `films` | what comes next in films that are watched |
 //! | `advice` | what follows for an answer: how long, and whether in memory only |
 //! | `standing` | a version that is behind the one that is stored |
+//! | `doubts` | names under which something else may be stored, told without a lock |
 //! | `marks` | what films have, told without their lock |
 //! | `recent` | a table of what was named last |
 //! | `reading` | a manifest's bytes, unpacked where they are packed |
@@ -30,6 +31,7 @@
 mod advice;
 mod channels;
 mod directives;
+mod doubts;
 mod films;
 pub mod limits;
 mod marks;

@@ -41,9 +41,6 @@ pub const JITTER_SHARE: u32 = 20;
 /// playlist that names it is read again.
 pub(super) const KEYS_MAX: usize = 1 << 16;
 
-/// Names that packagers have given to something else which are remembered; the one doubted first leaves first.
-pub(super) const DOUBTED_MAX: usize = 1 << 16;
-
 /// What one name costs in the table, twice in maps that are half empty.
 pub(super) const NAME_BYTES: usize = 144;
 

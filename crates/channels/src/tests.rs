@@ -648,6 +648,28 @@ fn two_playlists_that_name_one_segment_agree_on_the_shorter() {
 }
 
 #[test]
+fn what_a_channel_names_after_it_is_doubted_is_doubted_too() {
+    let channels = Channels::default();
+    let below = |target: &str| channels.doubted_below(&key(target));
+    note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);
+    let mpd = |first: u64| {
+        format!(
+            "<MPD type='dynamic' timeShiftBufferDepth='PT30S'><Period><AdaptationSet><SegmentTemplate \
+             media='v{first}/$Number$.m4s' duration='2'/><Representation id='v'/></AdaptationSet>\
+             </Period></MPD>"
+        )
+    };
+    note(&channels, "/d/v.mpd", &mpd(1), Format::Mpd, NOW);
+    channels.doubt(&[], Some(&key("/c/v.m3u8")), 7);
+    channels.doubt(&[], Some(&key("/d/v.mpd")), 9);
+    assert_eq!((below("/c/14.m4s"), below("/c/15.m4s"), below("/c/init.mp4")), (7, 0, 7));
+    assert_eq!((below("/d/v1/77.m4s"), below("/d/v2/77.m4s"), below("/e/v1/77.m4s")), (9, 0, 0));
+    note(&channels, "/c/v.m3u8", &playlist(11, 5, ""), Format::Hls, after(2000));
+    note(&channels, "/d/v.mpd", &mpd(2), Format::Mpd, after(2000));
+    assert_eq!((below("/c/15.m4s"), below("/d/v2/77.m4s")), (7, 9));
+}
+
+#[test]
 fn people_are_told_what_is_known() {
     let channels = Channels::default();
     note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);

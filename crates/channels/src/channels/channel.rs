@@ -1,6 +1,7 @@
 //! One channel, and what it says of something that belongs to it.
 
 use crate::directives::{Known, Skip};
+use crate::doubts::Doubts;
 use crate::limits::{TARGETS_OF_BEHIND, TARGETS_OF_EDGE, TARGETS_OF_WAIT};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
@@ -140,6 +141,14 @@ impl Channel {
         let Some(begun) = self.begun_again else { return false };
         let wait = self.about.target * TARGETS_OF_BEHIND;
         other.and_then(|other| other.begun_again).is_none_or(|other| begun.since(other) > wait)
+    }
+
+    /// Has what is stored from before it was doubted be looked at anew, of these names and of its templates.
+    pub(super) fn doubt(&self, names: impl Iterator<Item = u128>, doubts: &Doubts) {
+        names.for_each(|name| doubts.doubt(name, self.doubted_below));
+        for template in &self.templates {
+            doubts.doubt_template(template, self.doubted_below);
+        }
     }
 
     /// Takes over the discontinuity a version has come to; whether it has one that the versions before did not.

@@ -19,14 +19,16 @@ pub use ended::Last;
 pub use front::Coming;
 
 use super::directives::{Directives, Reload};
+use super::doubts::Doubts;
 use super::limits::{TARGETS_OF_START, VARIABLES_BYTES_MAX};
 use super::standing::{Place, Reached};
+use super::text_of;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_media::Manifest;
 use freshet_media::hls::Variables;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use table::Table;
@@ -39,8 +41,8 @@ pub struct Channels {
     count: AtomicUsize,
     key_count: AtomicUsize,
     ended_count: AtomicUsize,
-    /// Whether the meaning of any name has ever been doubted.
-    doubts_any: AtomicBool,
+    /// Names that packagers have given to something else, or may have.
+    doubts: Doubts,
 }
 
 impl Channels {
@@ -54,6 +56,13 @@ impl Channels {
         let mut table = self.table();
         let noted = table.note(version);
         self.count.store(table.by_key.len(), Relaxed);
+        // What it names from now on may have meant something else before, too.
+        if let Some(channel) = table.by_key.get(&version.id.hash())
+            && channel.doubted_below > 0
+        {
+            let new = noted.new.iter().filter_map(|at| version.names.get(*at)).map(Key::hash);
+            channel.doubt(new, &self.doubts);
+        }
         noted
     }
 
@@ -196,22 +205,24 @@ impl Channels {
     /// Has what is stored from before the place `below` in the order of purges be looked at anew: of these
     /// names, and of all that the playlist `all` names.
     pub fn doubt(&self, names: &[u128], all: Option<&Key>, below: u64) {
+        names.iter().for_each(|name| self.doubts.doubt(*name, below));
         let mut table = self.table();
-        names.iter().for_each(|name| table.doubted.insert(*name, below));
         if let Some(channel) = all.and_then(|id| table.by_key.get_mut(&id.hash())) {
             channel.doubted_below = below;
+            channel.doubt(channel.names.iter().map(|(_, name)| *name), &self.doubts);
         }
-        self.doubts_any.store(true, Relaxed);
     }
 
     /// Whether anything has ever been.
+    #[inline]
     pub fn doubt_any(&self) -> bool {
-        self.doubts_any.load(Relaxed)
+        self.doubts.are_any()
     }
 
-    /// From where in the order of purges on what is stored of this is what its channel means.
+    /// From where in the order of purges on what is stored of this is what its channel means; later than that
+    /// for some others. It takes no lock.
     pub fn doubted_below(&self, key: &Key) -> u64 {
-        self.table().doubted_below(key)
+        self.doubts.below(key.hash(), text_of(key))
     }
 
     /// Until when a player may begin with what is stored of the playlist or manifest `key`, where it is
@@ -231,5 +242,23 @@ impl Channels {
 impl fmt::Debug for Channels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Channels").field("count", &self.count()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+    use freshet_cache::Secret;
+
+    #[test]
+    fn who_asks_whether_a_name_is_doubted_does_not_wait_for_what_is_read() {
+        let channels = Channels::default();
+        let key = Secret::from_bytes([1; 16]).key("tv", "/1.m4s");
+        assert!(!channels.doubt_any());
+        channels.doubt(&[key.hash()], None, 7);
+        // As long as it is held nobody else gets it.
+        let _held = channels.table();
+        assert!(channels.doubt_any());
+        assert_eq!(channels.doubted_below(&key), 7);
     }
 }

@@ -5,8 +5,8 @@ use super::ended::Ended;
 use super::front::Front;
 use crate::directives::{Directives, Reload, Skip};
 use crate::limits::{
-    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, DOUBTED_MAX, INIT_LIFETIME, KEYS_MAX,
-    NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
+    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
+    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
 };
 use crate::recent::Recent;
 use crate::standing::Reached;
@@ -38,8 +38,6 @@ pub(super) struct Table {
     pub(super) reached: Recent<Reached>,
     /// How far versions were that were put aside last, by the same keys.
     pub(super) aside: Recent<Progress>,
-    /// From where in the order of purges on what is stored under a name is what that means now.
-    pub(super) doubted: Recent<u64>,
     pub(super) ended: Ended,
     pub(super) bytes: usize,
 }
@@ -56,7 +54,6 @@ impl Default for Table {
             keys: Recent::new(KEYS_MAX),
             reached: Recent::new(CHANNELS_MAX),
             aside: Recent::new(CHANNELS_MAX),
-            doubted: Recent::new(DOUBTED_MAX),
             ended: Ended::default(),
             bytes: 0,
         }
@@ -272,19 +269,6 @@ impl Table {
             }
         }
         beside.map(Belongs::Beside)
-    }
-
-    /// From where in the order of purges on what is stored of this is what its channel means.
-    pub(super) fn doubted_below(&self, key: &Key) -> u64 {
-        let own = self.doubted.get(key.hash()).copied().unwrap_or(0);
-        let named = self.named.get(&key.hash()).and_then(|named| self.by_key.get(&named.channel));
-        let channel = named.or_else(|| {
-            let text = text_of(key);
-            let matches = |of: &&Channel| of.templates.iter().any(|one| mpd::matches(one, text));
-            let channels = folders(text).filter_map(|folder| self.folders.get(folder)).flatten();
-            channels.filter_map(|id| self.by_key.get(id)).find(matches)
-        });
-        channel.map_or(0, |channel| channel.doubted_below).max(own)
     }
 
     pub(super) fn reload(&self, id: &Key, asked: Directives, now: UnixMillis) -> Reload {
