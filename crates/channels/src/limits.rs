@@ -50,6 +50,11 @@ pub(super) const CHANNEL_BYTES: usize = 512;
 /// Names of one version of a manifest that are remembered, the newest.
 pub(super) const NAMES_MAX: usize = 50_000;
 
+/// Segments that timelines of one MPD list newly, of a packager that has started again, of which it is told that
+/// something else may be stored under their names: the newest of each quality. The others are looked at anew
+/// when somebody asks for them.
+pub(super) const LISTED_NEW_MAX: usize = 10_000;
+
 /// Folders above a target that are looked at for a channel's.
 pub(super) const FOLDERS_MAX: usize = 8;
 

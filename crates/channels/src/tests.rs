@@ -670,6 +670,44 @@ fn what_a_channel_names_after_it_is_doubted_is_doubted_too() {
 }
 
 #[test]
+fn what_is_newly_listed_is_told_of_the_newest_of_each_quality() {
+    let channels = Channels::default();
+    let mpd = |runs: u64| {
+        let qualities: String = (0..50).map(|id| format!("<Representation id='{id}'/>")).collect();
+        let text = format!(
+            "<MPD type='dynamic' timeShiftBufferDepth='PT30S'><Period><AdaptationSet><SegmentTemplate \
+             media='$RepresentationID$/$Time$.m4s'><SegmentTimeline><S t='0' d='2' r='{runs}'/>\
+             </SegmentTimeline></SegmentTemplate>{qualities}</AdaptationSet></Period></MPD>"
+        );
+        read(Format::Mpd, text.as_bytes()).expect("it is a manifest")
+    };
+    let listed = |runs: u64, begins_again| {
+        let manifest = mpd(runs);
+        let series = manifest.series.iter();
+        let series = series.map(|one| (key(&format!("/c/{}", one.template)), one.clone()));
+        let version = Version {
+            id: &key("/c/v.mpd"),
+            manifest: &manifest,
+            class: Class::Live,
+            names: Vec::new(),
+            templates: Vec::new(),
+            series: series.collect(),
+            stored: None,
+            begins_again,
+            has_stood: false,
+            now: NOW,
+        };
+        channels.note(&version).listed
+    };
+    let all = listed(9999, true);
+    assert_eq!(all.len(), limits::LISTED_NEW_MAX);
+    let each = limits::LISTED_NEW_MAX as u64 / 50;
+    assert_eq!((all.first(), all.last()), (Some(&(0, 2 * (10_000 - each))), Some(&(49, 19_998))));
+    assert_eq!(listed(9999, false), []);
+    assert!(listed(4, true).ends_with(&[(49, 6), (49, 8)]));
+}
+
+#[test]
 fn people_are_told_what_is_known() {
     let channels = Channels::default();
     note(&channels, "/c/v.m3u8", &playlist(10, 5, ""), Format::Hls, NOW);

@@ -5,8 +5,8 @@ use super::ended::Ended;
 use super::front::Front;
 use crate::directives::{Directives, Reload, Skip};
 use crate::limits::{
-    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, INIT_LIFETIME, KEYS_MAX, NAME_BYTES,
-    NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
+    BITRATES_MAX, BYTES_MAX, CHANNEL_BYTES, CHANNELS_MAX, INIT_LIFETIME, KEYS_MAX, LISTED_NEW_MAX,
+    NAME_BYTES, NAMES_MAX, SEGMENTS_AHEAD_MAX, TARGETS_OF_PARTS, VARIABLES_MAX,
 };
 use crate::recent::Recent;
 use crate::standing::Reached;
@@ -358,18 +358,20 @@ impl Table {
     }
 }
 
-/// What series of a version list, by their places, that those of the version before did not.
+/// What series of a version list, by their places, that those of the version before did not: the newest of each,
+/// [`LISTED_NEW_MAX`] of all.
 fn newly_listed(channel: &Channel, version: &Version<'_>) -> Vec<(usize, u64)> {
-    let all = version.series.iter().enumerate();
-    let of = |(at, (key, series)): (usize, &(Key, Series))| {
+    let most = LISTED_NEW_MAX / version.series.len().max(1);
+    let mut new = Vec::new();
+    for (at, (key, series)) in version.series.iter().enumerate() {
         let before = channel.series.get(text_of(key)).map(|before| before.sequel.listed());
         let last = before.and_then(|listed| listed.last().copied());
-        let listed = series.sequel.listed().into_iter();
-        listed
-            .filter(move |value| last.is_none_or(|last| *value > last))
-            .map(move |value| (at, value))
-    };
-    all.flat_map(of).collect()
+        let listed = series.sequel.listed();
+        let first = listed.partition_point(|value| last.is_some_and(|last| *value <= last));
+        let first = first.max(listed.len().saturating_sub(most));
+        new.extend(listed.iter().skip(first).map(|value| (at, *value)));
+    }
+    new
 }
 
 /// The folders in which a channel has something.
