@@ -57,6 +57,8 @@ pub struct Counters {
     pub inserted: u64,
     /// Those of them that nobody had asked for yet.
     pub inserted_ahead: u64,
+    /// Of these, those that left before anybody asked for them.
+    pub left_unasked: u64,
     /// Objects replaced by newer ones of the same variant.
     pub replaced: u64,
     /// Objects evicted because their resource has [`crate::VARIANTS_MAX`] variants.
@@ -104,6 +106,7 @@ impl Counters {
             refreshes,
             inserted,
             inserted_ahead,
+            left_unasked,
             replaced,
             variants_evicted,
             validated,
@@ -125,6 +128,7 @@ impl Counters {
         self.refreshes += refreshes;
         self.inserted += inserted;
         self.inserted_ahead += inserted_ahead;
+        self.left_unasked += left_unasked;
         self.replaced += replaced;
         self.variants_evicted += variants_evicted;
         self.validated += validated;

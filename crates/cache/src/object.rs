@@ -438,6 +438,11 @@ impl Object {
         self.usage.await_first();
     }
 
+    /// Whether that use is still to come.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.usage.is_awaited()
+    }
+
     /// Counts a hit of a copy, as long as it would be the next to be evicted without: what is asked for
     /// elsewhere stays here, and its memory is hardly written to.
     pub(crate) fn touch_from_afar(&self) {

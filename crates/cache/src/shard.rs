@@ -200,6 +200,7 @@ impl Shard {
         self.objects -= objects.len();
         for object in objects {
             object.set_indexed(false);
+            self.counters.left_unasked += u64::from(object.is_awaited());
             if let Some(census) = &self.census {
                 census.left(object);
             }

@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::mistake::Mistake;
-use super::values::optional;
+use super::values::{optional, size};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,8 @@ pub struct Media {
     pub overrides: bool,
     /// Fetches of what nobody has asked for yet, at a time and by a worker.
     pub ahead: u64,
+    /// Bytes of what they bring, at a time and by a worker.
+    pub ahead_bytes: u64,
     /// Where reports of players are taken.
     pub cmcd_collector: Option<String>,
     /// Whether origins get what players say of themselves.
@@ -68,11 +70,13 @@ pub(super) fn media(document: &Document, wrong: &mut Vec<Mistake>) -> Media {
         Some(path).filter(|_| is_fine)
     };
     let (clock, steering) = (path("media.clock"), path("media.steering"));
+    let ahead_bytes = size(document, "media.ahead_bytes", wrong);
     Media {
         read: document.value("media.read").bool(),
         dvr_after: document.value("media.dvr_after").span(),
         overrides: document.value("media.override").bool(),
         ahead: document.value("media.ahead").number(),
+        ahead_bytes,
         cmcd_collector: optional(document.value("media.cmcd_collector").text()),
         cmcd_forward: document.value("media.cmcd_forward").bool(),
         cmsd: document.value("media.cmsd").bool(),

@@ -32,6 +32,13 @@ pub(super) const KEYS: &[Key] = &[
          nothing.",
     ),
     per_site(
+        "media.ahead_bytes",
+        Kind::Size,
+        "64MiB",
+        "Bytes a worker fetches so at a time, as far as origins say how long their answers are; one that is \
+         over it is left to who asks for it.",
+    ),
+    per_site(
         "media.cmcd_collector",
         Kind::Text,
         "",

@@ -186,7 +186,7 @@ counters! {
     media_late,
     /// Fetches of what a playlist names that nobody had asked for yet.
     media_ahead_fetches,
-    /// Such fetches that were left out because media.ahead were under way.
+    /// Such fetches that were left out because media.ahead or media.ahead_bytes were under way, or their origin was suspect.
     media_ahead_refused,
     /// Requests for news of a playlist answered by the newest stored version of it.
     media_reloads,

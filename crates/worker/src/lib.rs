@@ -10,6 +10,7 @@
 //! | where workers and memory are | [`layout`] |
 //! | what keeps responses: disks, memory of a lower class | [`keepers`], [`disk`], [`lower`] |
 //! | copies of what is in another group | [`copies`] |
+//! | what is under way beside requests | [`errands`] |
 //! | when what a policy keeps leaves | [`expiry`] |
 //! | bans | [`bans`] |
 //! | which purges were carried out here, and which configuration runs | [`applied`], [`versions`] |
@@ -20,6 +21,7 @@ pub mod applied;
 pub mod bans;
 pub mod copies;
 pub mod disk;
+pub mod errands;
 pub mod expiry;
 pub mod farewell;
 pub mod handover;

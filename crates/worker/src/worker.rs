@@ -3,6 +3,7 @@
 
 use crate::applied::Applied;
 use crate::bans::Bans;
+use crate::errands::Errands;
 use crate::expiry::Expiry;
 use crate::farewell::Farewell;
 use crate::handover::{Giving, Taking};
@@ -140,13 +141,13 @@ pub struct Worker {
     pub farewell: Rc<Farewell>,
     ids: Share,
     /// Fetches of what nobody has asked for yet that are under way.
-    pub errands: Rc<Cell<u64>>,
+    pub errands: Rc<Errands>,
     /// The same of those that players hinted at.
-    pub hints: Rc<Cell<u64>>,
+    pub hints: Rc<Errands>,
     /// Copies of what is in other groups that are being made.
     pub copies: Rc<Cell<usize>>,
     /// Words to other nodes of a place that they have still to hear.
-    pub words: Rc<Cell<u64>>,
+    pub words: Rc<Errands>,
 }
 
 impl Worker {

@@ -33,6 +33,12 @@ fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let counters = [
         ("refreshes", "Refreshes begun while a stale response was served.", counts.refreshes),
         ("inserted", "Responses stored.", counts.inserted),
+        ("ahead", "Of these, those that nobody had asked for yet.", counts.inserted_ahead),
+        (
+            "ahead_unused",
+            "Of these, those that left before anybody asked for them.",
+            counts.left_unasked,
+        ),
         ("replaced", "Stored responses replaced by newer ones.", counts.replaced),
         (
             "variants_evicted",

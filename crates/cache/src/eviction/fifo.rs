@@ -158,7 +158,7 @@ impl Usage {
     }
 
     /// Whether the use the entry was brought for is still to come.
-    fn is_awaited(&self) -> bool {
+    pub(crate) fn is_awaited(&self) -> bool {
         self.frequency.load(Relaxed) == AWAITED
     }
 

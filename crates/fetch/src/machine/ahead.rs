@@ -13,7 +13,6 @@
 //! that client could ask for, of the same host, and has a budget of its own.
 
 use super::asked::Asked;
-use super::errand::Errand;
 use super::plan::Plan;
 use super::range::Filler;
 use super::selecting::Selection;
@@ -30,8 +29,8 @@ use freshet_site::keys::{key_authority, key_of};
 use freshet_site::policy::{ClientTask, Miss, Recv};
 use freshet_site::sites::SiteRef;
 use freshet_site::usable::use_of;
+use freshet_worker::errands::{Errand, Errands};
 use freshet_worker::worker::Worker;
-use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -67,13 +66,13 @@ impl Asked {
     /// asked for, players say ([`super::following`]). Nothing follows from a playlist that was itself fetched
     /// ahead: nobody watches it, and those that name one another would lead on for good.
     pub(super) fn fetch_ahead(&self, named: &[(&Name, &str)], is_of_all: bool) {
-        let most = self.plan.site.settings.media.ahead;
-        let leads_nowhere = most == 0 || named.is_empty() || self.plan.is_ahead();
+        let is_off = self.plan.site.settings.media.ahead == 0;
+        let leads_nowhere = is_off || named.is_empty() || self.plan.is_ahead();
         let example = if leads_nowhere { None } else { self.example() };
         let Some(example) = example else { return };
         let fetch = |(name, reference): &(&Name, &str)| {
             if let Some(wanted) = example.wanted(reference, name.range.clone()) {
-                example.send(&self.worker, &wanted, most);
+                example.send(&self.worker, &wanted);
             }
         };
         if is_of_all {
@@ -156,9 +155,9 @@ impl Example {
         Some(key(worker, &mut self.task(&wanted)?))
     }
 
-    /// Fetches it, where fewer than `most` are under way; whether that is so.
-    pub(super) fn send(&self, worker: &Rc<Worker>, wanted: &Wanted, most: u64) -> bool {
-        self.task(wanted).is_none_or(|task| send(worker, task, &worker.errands, most))
+    /// Fetches it, where the site's budget has room; whether that is so.
+    pub(super) fn send(&self, worker: &Rc<Worker>, wanted: &Wanted) -> bool {
+        self.task(wanted).is_none_or(|task| send(worker, task, &worker.errands))
     }
 }
 
@@ -194,15 +193,15 @@ pub fn fetch_next(
         Foreseen::ByPlayer => &worker.hints,
     };
     if Arc::clone(&site.policy).recv(&mut task) == Recv::Hash {
-        send(worker, task, under_way, site.settings.media.ahead);
+        send(worker, task, under_way);
     }
 }
 
-/// Starts a fetch for a request nobody has made yet, where fewer than `most` are under way; whether that is
-/// so.
-fn send(worker: &Rc<Worker>, mut task: ClientTask, under_way: &Rc<Cell<u64>>, most: u64) -> bool {
+/// Starts a fetch for a request nobody has made yet, where fewer are under way than its site allows; whether
+/// that is so.
+fn send(worker: &Rc<Worker>, mut task: ClientTask, under_way: &Rc<Errands>) -> bool {
     let key = key(worker, &mut task);
-    let Some(errand) = Errand::begin(under_way, most) else {
+    let Some(errand) = Errand::begin(under_way, task.site.settings.media.ahead) else {
         worker.stats.media_ahead_refused.increment();
         return false;
     };
@@ -254,6 +253,10 @@ fn fill(
         return false;
     }
     let hole = range.start..range.end.min(body.gap(range.start).end);
+    if !errand.takes(hole.end.saturating_sub(hole.start), task.site.settings.media.ahead_bytes) {
+        worker.stats.media_ahead_refused.increment();
+        return false;
+    }
     let Some(filler) = Filler::of_client(worker, object, task, key) else { return false };
     // Registered before anything is waited for, so that readers wait for it.
     let writer = body.writer(hole.start, Some(hole.end));

@@ -10,6 +10,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Failure, Ticket};
 use freshet_http::message::{Method, ResponseHead};
+use freshet_origin::health::Health;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{HttpVersion, Origin, OriginError, OriginId, OriginResponse, exchange_within};
 use freshet_site::client_body::{ClientBodyError, Pace, RequestBody};
@@ -75,6 +76,12 @@ impl Asked {
             let of = (&*task.site, &task.request, task.goes_to_siblings);
             let chosen = choose(&task.origin, of, key, &tried, task.now);
             let Some(origin) = chosen else { break };
+            let is_well = || origin.health.health(task.now) == Health::Up;
+            if self.plan.is_ahead() && !is_well() {
+                // What it has strength for is what somebody waits for.
+                self.worker.stats.media_ahead_refused.increment();
+                return None;
+            }
             tried.push(origin.id);
             self.origin = Some(origin.settings.name.as_str().into());
             self.task.transcript.asks(origin.scheme());

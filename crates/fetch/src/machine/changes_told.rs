@@ -5,7 +5,6 @@
 //! as that takes no time to speak of: whoever sent the request then finds what it has written, whichever node it asks.
 
 use super::asked::Asked;
-use super::errand::Errand;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_http::message::{RequestHead, ResponseHead};
@@ -15,6 +14,7 @@ use freshet_origin::health::Health;
 use freshet_origin::{Origin, OriginId, Terms, Waits, exchange_within};
 use freshet_site::keys::{as_in_key, key_of};
 use freshet_site::sites::SiteRef;
+use freshet_worker::errands::Errand;
 use freshet_worker::worker::Worker;
 use std::rc::Rc;
 use std::sync::Arc;

@@ -31,16 +31,14 @@ struct Following {
     worker: Rc<Worker>,
     template: Box<str>,
     example: Example,
-    most: u64,
 }
 
 impl Asked {
     /// Follows the quality of a segment that a player has asked for.
     pub(super) fn follow(&self, segment: &Key) {
-        let site = &self.plan.site;
-        let most = site.settings.media.ahead;
+        let is_off = self.plan.site.settings.media.ahead == 0;
         let is_players = self.plan.kind == FetchKind::Miss;
-        if most == 0 || !is_players {
+        if is_off || !is_players {
             return;
         }
         let Some(example) = self.example() else { return };
@@ -54,7 +52,7 @@ impl Asked {
         }
         if let Some(template) = self.worker.shared.channels.note_front(segment) {
             let worker = Rc::clone(&self.worker);
-            spawn_local(Following { worker, template, example, most }.run());
+            spawn_local(Following { worker, template, example }.run());
         }
     }
 }
@@ -76,7 +74,7 @@ impl Following {
                     } else {
                         let target = target_of(&next).to_owned();
                         let wanted = Wanted { target, range: None };
-                        if self.example.send(&self.worker, &wanted, self.most) {
+                        if self.example.send(&self.worker, &wanted) {
                             channels.advance(&self.template, value);
                             moved = now;
                         }

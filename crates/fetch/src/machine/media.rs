@@ -394,8 +394,8 @@ impl Asked {
 
     /// Takes over what comes next in a film, and fetches what its players ask for first.
     fn open_film(&self, manifest: &Manifest, bytes: &[u8]) {
-        let most = self.plan.site.settings.media.ahead;
-        let example = if most == 0 { None } else { self.example() };
+        let is_off = self.plan.site.settings.media.ahead == 0;
+        let example = if is_off { None } else { self.example() };
         let Some(example) = example else { return };
         let of = |target: &str| self.key_of(&example.request.authority, target);
         let wanted = |reference: &str, range| example.wanted(reference, range);
@@ -423,7 +423,7 @@ impl Asked {
         let first = self.worker.shared.films.note(opened, self.task.now);
         // What nobody has asked for yet nobody has opened.
         for wanted in first.iter().filter(|_| !self.plan.is_ahead()) {
-            example.send(&self.worker, wanted, most);
+            example.send(&self.worker, wanted);
         }
     }
 

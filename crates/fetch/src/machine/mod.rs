@@ -18,7 +18,6 @@ mod changes_told;
 mod choice;
 mod coded_body;
 mod entry;
-mod errand;
 pub mod failure;
 mod fill;
 mod following;

@@ -1,6 +1,5 @@
 //! What to fetch, and for whom.
 
-use super::errand::Errand;
 use super::prepare;
 use super::selecting;
 use freshet_access::ledger::requests::Charge;
@@ -14,6 +13,7 @@ use freshet_site::interim::Interim;
 use freshet_site::policy::{ClientTask, FetchKind, OriginChoice};
 use freshet_site::sites::SiteRef;
 use freshet_telemetry::transcript::Transcript;
+use freshet_worker::errands::Errand;
 use std::any::Any;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -119,6 +119,13 @@ impl Plan {
     /// Whether nobody has asked for it yet.
     pub(super) fn is_ahead(&self) -> bool {
         self.errand.is_some()
+    }
+
+    /// Whether its budget has room for a body of so many bytes, or somebody has asked for it meanwhile.
+    pub(super) fn has_room_for(&self, bytes: u64) -> bool {
+        let most = self.site.settings.media.ahead_bytes;
+        let is_wanted = || self.ticket.as_ref().is_some_and(|ticket| ticket.waiters() > 0);
+        self.errand.as_ref().is_none_or(|errand| errand.takes(bytes, most) || is_wanted())
     }
 
     /// With a body for the origin.

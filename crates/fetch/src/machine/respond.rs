@@ -50,6 +50,11 @@ impl Asked {
             self.note_closed(Some(Closing::Body));
             return Step::Over;
         }
+        if !self.plan.has_room_for(body.declared().unwrap_or(0)) {
+            self.worker.stats.media_ahead_refused.increment();
+            self.note_closed(Some(Closing::Body));
+            return Step::Over;
+        }
         // A policy sees what concerned the connection, and may add to it.
         if !semantics.speaks_of_connections || head.status == 304 {
             hop_by_hop::strip(&mut head.fields);

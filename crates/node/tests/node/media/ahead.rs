@@ -2,9 +2,11 @@
 
 use super::{HLS, HOUR, low_latency, playlist, send_segment};
 use crate::client::{Client, get, get_with};
-use crate::harness::{Setup, TestNode, pattern, run};
+use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, Request, response};
 use crate::vcl::governed;
+use freshet_base::clock::UnixMillis;
+use freshet_origin::health::PassiveRule;
 
 #[test]
 fn what_comes_next_is_there_before_it_is_asked_for() {
@@ -105,6 +107,83 @@ fn no_more_is_fetched_ahead_than_a_site_allows() {
         send_segment(&ahead, 100);
         assert_eq!(get(&node, "/c/init.mp4").await.status, 200);
         assert_eq!((node.count("media_ahead_fetches"), origin.count()), (1, 2));
+    });
+}
+
+#[test]
+fn no_more_bytes_are_fetched_ahead_than_a_site_allows() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let bytes = "[media]\nahead_bytes = \"4KiB\"\n";
+        let node = Setup { workers: 1, ..Setup::of(&origin).and(bytes) }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], playlist(10, 5, "")));
+        client.answer("GET").await;
+        let (first, second) = (origin.next().await, origin.next().await);
+        let (start, segment) = match first.request.target() {
+            "/c/init.mp4" => (first, second),
+            _ => (second, first),
+        };
+        // One is too long, and gives no room to the next either.
+        send_segment(&segment, 5000);
+        node.counted("media_ahead_refused", 1).await;
+        send_segment(&start, 4096);
+        assert!(get(&node, "/c/init.mp4").await.cache().contains("hit"));
+        // Who asks for it gets it.
+        client.ask("GET", "/c/14.m4s", &[]).await;
+        let asked = origin.next().await;
+        assert_eq!(asked.request.target(), "/c/14.m4s");
+        send_segment(&asked, 5000);
+        assert!(client.answer("GET").await.body == pattern(1, 0..5000));
+        assert_eq!(node.count("media_ahead_refused"), 1);
+    });
+}
+
+#[test]
+fn what_is_awaited_of_what_was_fetched_ahead_is_not_broken_off() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let bytes = "[media]\nahead_bytes = \"1KiB\"\n";
+        let node = Setup { workers: 1, ..Setup::of(&origin).and(bytes) }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        let text = playlist(10, 5, "").replace("#EXT-X-MAP:URI=\"init.mp4\"\n", "");
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], text));
+        client.answer("GET").await;
+        let ahead = origin.next().await;
+        client.ask("GET", "/c/14.m4s", &[]).await;
+        node.counted("waits", 1).await;
+        send_segment(&ahead, 5000);
+        assert!(client.answer("GET").await.body == pattern(1, 0..5000));
+        assert_eq!((origin.count(), node.count("media_ahead_refused")), (2, 0));
+    });
+}
+
+#[test]
+fn nothing_is_fetched_ahead_from_an_origin_that_has_just_failed() {
+    run(async {
+        let film = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-PLAYLIST-TYPE:VOD\n#EXTINF:2,\n0.m4s\n\
+                    #EXTINF:2,\n1.m4s\n#EXTINF:2,\n2.m4s\n#EXT-X-ENDLIST\n";
+        let origin = Origin::serve(move |asked: &Request| match asked.target() {
+            "/v.m3u8" => response("200 OK", &[HOUR, HLS], film),
+            _ => response("200 OK", &[HOUR, "ETag: \"a\""], "x"),
+        });
+        let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+        assert_eq!(get(&node, "/v.m3u8").await.status, 200);
+        node.counted("media_ahead_fetches", 1).await;
+        let (rule, now) =
+            (PassiveRule { failures: 1, ..PassiveRule::default() }, UnixMillis::now());
+        for (_, one) in node.node.snapshot().sites.origins() {
+            one.health.went_unanswered(rule, now);
+        }
+        // It leads on as far as what is here.
+        assert!(get(&node, "/0.m4s").await.cache().contains("hit"));
+        node.counted("media_ahead_refused", 1).await;
+        assert_eq!(origin.count(), 2);
+        // Who asks for it is worth a try, and that it answers makes it well.
+        assert_eq!(get(&node, "/1.m4s").await.status, 200);
+        until(|| origin.count() == 4).await;
     });
 }
 
