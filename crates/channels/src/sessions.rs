@@ -5,7 +5,7 @@
 
 use super::limits::{SESSION_ACTIVE, SESSIONS_MAX};
 use freshet_base::clock::UnixMillis;
-use freshet_media::cmcd::{self, Cmcd, Stream};
+use freshet_media::cmcd::{self, Cmcd, Response, Stream};
 use std::collections::HashMap;
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -83,6 +83,8 @@ pub struct Said {
     is_report: bool,
     /// Whether it is about to stand still, does, or waits to begin.
     pub is_urgent: bool,
+    /// What it says of a response it got, where it is a report of one.
+    pub response: Option<Response>,
 }
 
 /// What was new in what a player said.
@@ -110,7 +112,10 @@ impl Sessions {
 
     /// What a line of a report says; `None` where it names no session.
     pub fn reported(&self, site: &str, line: &str) -> Option<Said> {
-        let said = Said { is_report: true, is_timed: true, ..self.said(site, line) };
+        let mut read = Cmcd::default();
+        cmcd::read(line, &mut read);
+        let said = self.of(site, &read);
+        let said = Said { is_report: true, is_timed: true, response: read.response(), ..said };
         (said.session != 0).then_some(said)
     }
 
@@ -132,6 +137,7 @@ impl Sessions {
             is_timed: read.starved_ms.is_some() || read.version.is_some_and(|version| version > 1),
             is_report: false,
             is_urgent: read.is_urgent(),
+            response: None,
         }
     }
 

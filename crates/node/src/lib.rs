@@ -33,7 +33,7 @@ pub use freshet_request::preview;
 pub use freshet_site::durability::Durability;
 pub use freshet_site::{keys, policy, semantics, shares, site, sites, snapshot};
 pub use freshet_telemetry::{
-    answer_bodies, calls, decisions, exemplars, log, site_stats, stats, transcript,
+    answer_bodies, calls, decisions, exemplars, log, received, site_stats, stats, transcript,
 };
 pub use freshet_worker::disk::Purged;
 pub use freshet_worker::{bans, layout, versions, worker};

@@ -20,6 +20,7 @@ pub mod calls;
 pub mod decisions;
 pub mod exemplars;
 pub mod log;
+pub mod received;
 pub mod site_stats;
 pub mod stats;
 pub mod transcript;

@@ -1,5 +1,6 @@
 //! What is counted of each site, where a node has several.
 
+use crate::received::{Received, ReceivedSums};
 use freshet_base::counter::Counter;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +18,8 @@ pub struct SiteCounters {
     pub body_bytes: Counter,
     /// Of these, from the cache.
     pub hit_body_bytes: Counter,
+    /// What players say of responses they got.
+    pub received: Received,
 }
 
 /// The counters of a worker's sites by their names. They stay over a reload.
@@ -36,6 +39,8 @@ pub struct SiteSums {
     pub body_bytes: u64,
     /// See [`SiteCounters`].
     pub hit_body_bytes: u64,
+    /// See [`SiteCounters`].
+    pub received: ReceivedSums,
 }
 
 impl SiteStats {
@@ -63,6 +68,7 @@ impl SiteStats {
             sums.errors += counters.errors.value();
             sums.body_bytes += counters.body_bytes.value();
             sums.hit_body_bytes += counters.hit_body_bytes.value();
+            counters.received.add_to(&mut sums.received);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! workers.
 
 use crate::answer_bodies::{AnswerBodies, AnswerBody};
+use crate::received::Received;
 use crate::site_stats::SiteStats;
 use freshet_base::counter::Counter;
 use freshet_base::histogram::{Histogram, Totals};
@@ -28,6 +29,8 @@ macro_rules! counters {
             /// Times a policy took what was found, and of these those when it was past its lifetime. What
             /// becomes of it behind that is not looked at, unlike in `hits`.
             pub taken: [Counter; 2],
+            /// What players say of responses they got.
+            pub received: Received,
             /// Counts of each site, where there are several.
             pub sites: SiteStats,
         }

@@ -21,6 +21,7 @@ use crate::problem::Problem;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use freshet_node::node::Node;
+use freshet_node::received::ReceivedSums;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
@@ -116,6 +117,32 @@ impl Collector for NodeCollector {
         origins::write(&self.0.snapshot(), &mut out)
     }
 }
+
+/// Name, help and place of a figure.
+type Row<S, N> = (&'static str, &'static str, fn(&S) -> N);
+
+/// What players say of responses they got, for all sites together and for each.
+const RECEIVED_COUNTERS: [Row<ReceivedSums, u64>; 2] = [
+    ("cmcd_responses", "Reports of players about responses.", |sums| sums.responses),
+    (
+        "cmcd_responses_failed",
+        "Of these, about those that did not come, or came with an error.",
+        |sums| sums.failed,
+    ),
+];
+/// See [`RECEIVED_COUNTERS`].
+const RECEIVED_MEANS: [Row<ReceivedSums, f64>; 2] = [
+    (
+        "cmcd_first_byte_seconds",
+        "Mean time from a player's request to the first byte, as it says.",
+        ReceivedSums::first_byte_s,
+    ),
+    (
+        "cmcd_last_byte_seconds",
+        "Mean time from a player's request to the last byte, as it says.",
+        ReceivedSums::last_byte_s,
+    ),
+];
 
 /// Writes metrics one after another.
 pub(crate) struct Writer<'a>(DescriptorEncoder<'a>);

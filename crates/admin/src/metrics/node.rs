@@ -1,6 +1,6 @@
 //! Metrics of requests and of the process.
 
-use super::Writer;
+use super::{RECEIVED_COUNTERS, RECEIVED_MEANS, Writer};
 use crate::process::Process;
 use crate::stats::CLASSES;
 use freshet_base::clock::UnixMillis;
@@ -8,6 +8,7 @@ use freshet_base::histogram::Totals;
 use freshet_node::channels::Quality;
 use freshet_node::exemplars::FIRST_BYTE_BUCKETS_US as BUCKETS_US;
 use freshet_node::node::Node;
+use freshet_node::received::ReceivedSums;
 use prometheus_client::encoding::NoLabelSet;
 use prometheus_client::metrics::MetricType;
 use std::fmt;
@@ -51,6 +52,7 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         out.gauges(name, help, "state", values.map(|(state, number)| (state, number as f64)))?;
     }
     players(node, out)?;
+    received(node, out)?;
     players_by_network(node, out)?;
     players_by_rendition(node, out)?;
     let version = [("version", env!("CARGO_PKG_VERSION"))];
@@ -127,6 +129,19 @@ fn players(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     of("freshet_players_start_seconds", "Mean time to the first picture.", |quality| {
         quality.start_up_ms / 1000.0
     })
+}
+
+/// What players say of responses they got, of all sites.
+fn received(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let mut sums = ReceivedSums::default();
+    node.shared.stats.iter().for_each(|worker| worker.received.add_to(&mut sums));
+    for (suffix, help, count) in RECEIVED_COUNTERS {
+        out.counter(&format!("freshet_{suffix}"), help, count(&sums))?;
+    }
+    for (suffix, help, mean) in RECEIVED_MEANS {
+        out.gauge(&format!("freshet_{suffix}"), help, mean(&sums))?;
+    }
+    Ok(())
 }
 
 /// One histogram by result, from buckets far finer than those written.

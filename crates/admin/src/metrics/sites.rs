@@ -1,14 +1,11 @@
 //! Metrics of sites, where a node has several.
 
-use super::Writer;
+use super::{RECEIVED_COUNTERS, RECEIVED_MEANS, Row, Writer};
 use freshet_base::clock::UnixMillis;
 use freshet_node::channels::Quality;
 use freshet_node::node::Node;
 use freshet_node::site_stats::SiteSums;
 use std::fmt;
-
-/// Name, help and place of a count.
-type Row<S, N> = (&'static str, &'static str, fn(&S) -> N);
 
 const COUNTERS: [Row<SiteSums, u64>; 5] = [
     ("requests", "Requests answered.", |sums| sums.requests),
@@ -51,6 +48,14 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     for (suffix, help, count) in COUNTERS {
         let values = all.iter().map(|(name, sums)| (*name, count(sums)));
         out.counters(&format!("freshet_site_{suffix}"), help, "site", values)?;
+    }
+    for (suffix, help, count) in RECEIVED_COUNTERS {
+        let values = all.iter().map(|(name, sums)| (*name, count(&sums.received)));
+        out.counters(&format!("freshet_site_{suffix}"), help, "site", values)?;
+    }
+    for (suffix, help, mean) in RECEIVED_MEANS {
+        let values = all.iter().map(|(name, sums)| (*name, mean(&sums.received)));
+        out.gauges(&format!("freshet_site_{suffix}"), help, "site", values)?;
     }
     memory(node, out)?;
     players(node, &all.iter().map(|(name, _)| *name).collect::<Vec<_>>(), out)

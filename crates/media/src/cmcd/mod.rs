@@ -33,6 +33,18 @@ pub struct Cmcd<'a> {
     pub bitrate_kbps: Option<u32>,
     /// `tb`: the highest there is.
     pub top_bitrate_kbps: Option<u32>,
+    /// `lb`: the lowest there is.
+    pub lowest_bitrate_kbps: Option<u32>,
+    /// `tpb`: the highest it could play.
+    pub playable_bitrate_kbps: Option<u32>,
+    /// `pb`: that of what it shows now.
+    pub playhead_bitrate_kbps: Option<u32>,
+    /// `ab`, `tab` and `lab`: the same of all that plays together, what is asked for, the highest and the lowest.
+    pub all_bitrate_kbps: Option<u32>,
+    /// See [`Self::all_bitrate_kbps`].
+    pub all_top_bitrate_kbps: Option<u32>,
+    /// See [`Self::all_bitrate_kbps`].
+    pub all_lowest_bitrate_kbps: Option<u32>,
     /// `mtp`: throughput as the player measured it, in kbit/s.
     pub throughput_kbps: Option<u32>,
     /// `rtp`: the throughput it asks to be limited to, in kbit/s.
@@ -45,6 +57,10 @@ pub struct Cmcd<'a> {
     pub state: Option<&'a str>,
     /// `bl`: what is buffered, in milliseconds.
     pub buffer_ms: Option<u32>,
+    /// `tbl`: what it wants to have buffered, in milliseconds (version 2).
+    pub target_buffer_ms: Option<u32>,
+    /// `pt`: where in the presentation it is, in milliseconds (version 2).
+    pub playhead_ms: Option<u64>,
     /// `dl`: how long until the buffer runs dry, in milliseconds.
     pub deadline_ms: Option<u32>,
     /// `ltc`: how far behind the event, in milliseconds (version 2).
@@ -53,6 +69,20 @@ pub struct Cmcd<'a> {
     pub start_up_ms: Option<u32>,
     /// `bsd`: how long the player stood still since it last said so, in milliseconds (version 2).
     pub starved_ms: Option<u32>,
+    /// `bsa` and `bsda`: how often, and for how long in milliseconds, since its session began (version 2).
+    pub starvations_all: Option<u32>,
+    /// See [`Self::starvations_all`].
+    pub starved_all_ms: Option<u32>,
+    /// `dfa`: pictures it left out since its session began (version 2).
+    pub dropped_pictures_all: Option<u32>,
+    /// `bg`: that nobody looks at it (version 2).
+    pub is_in_background: bool,
+    /// `nr`: that what is asked for is not shown (version 2).
+    pub is_not_rendered: bool,
+    /// `sn`: the number of the request or report in its session (version 2).
+    pub number: Option<u64>,
+    /// `ec`: what failed, the first of what it says (version 2).
+    pub error: Option<&'a str>,
     /// `bs`: that it stood still since the last request.
     pub is_starved: bool,
     /// `su`: that it is urgent, for a start, a seek or an empty buffer.
@@ -71,11 +101,40 @@ pub struct Cmcd<'a> {
     pub event: Option<&'a str>,
     /// `ts`: when, in milliseconds since 1970 (version 2).
     pub at_ms: Option<u64>,
+    /// `rc`: the status of the response a report is of; 0 where there was none (version 2).
+    pub status: Option<u16>,
+    /// `ttfb` and `ttlb`: how long after its request the first and the last byte of it came, in milliseconds
+    /// (version 2).
+    pub first_byte_ms: Option<u32>,
+    /// See [`Self::first_byte_ms`].
+    pub last_byte_ms: Option<u32>,
     /// `v`: the version it says; 1 where it says none.
     pub version: Option<u8>,
 }
 
+/// What a player says of a response it got, or did not get.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Response {
+    /// Whether there was none, or one with an error.
+    pub is_failed: bool,
+    /// How long after its request the first byte of it came, in milliseconds.
+    pub first_byte_ms: Option<u32>,
+    /// The same of the last byte.
+    pub last_byte_ms: Option<u32>,
+}
+
+/// The event of a report that is of a response (CTA-5004-B, response mode).
+const RECEIVED: &str = "rr";
+
 impl Cmcd<'_> {
+    /// What a report says of a response; `None` where it is of something else.
+    pub fn response(&self) -> Option<Response> {
+        let is_failed = self.status.is_some_and(|status| status == 0 || status >= 400);
+        let (first_byte_ms, last_byte_ms) = (self.first_byte_ms, self.last_byte_ms);
+        let is_one = self.event == Some(RECEIVED);
+        is_one.then_some(Response { is_failed, first_byte_ms, last_byte_ms })
+    }
+
     /// Whether the player is about to stand still, does, or waits to begin.
     pub fn is_urgent(&self) -> bool {
         let is_short = |ms: Option<u32>| ms.is_some_and(|ms| ms < URGENT_BUFFER_MS);

@@ -80,22 +80,41 @@ impl<'a> Iterator for Members<'a> {
 impl<'a> Cmcd<'a> {
     fn take(&mut self, key: &str, value: &'a str, is_bare: bool) {
         let count = || number(value).and_then(|number| u32::try_from(number).ok());
+        let rate = || of_pictures(value).or_else(count);
         let truth = is_bare || matches!(value, "?1" | "true");
         match key {
             "sid" => self.session = text(value).or(self.session),
             "cid" => self.content = text(value).or(self.content),
-            "br" => self.bitrate_kbps = of_pictures(value).or_else(count).or(self.bitrate_kbps),
-            "tb" => self.top_bitrate_kbps = count().or(self.top_bitrate_kbps),
+            "br" => self.bitrate_kbps = rate().or(self.bitrate_kbps),
+            "tb" => self.top_bitrate_kbps = rate().or(self.top_bitrate_kbps),
+            "lb" => self.lowest_bitrate_kbps = rate().or(self.lowest_bitrate_kbps),
+            "tpb" => self.playable_bitrate_kbps = rate().or(self.playable_bitrate_kbps),
+            "pb" => self.playhead_bitrate_kbps = rate().or(self.playhead_bitrate_kbps),
+            "ab" => self.all_bitrate_kbps = count().or(self.all_bitrate_kbps),
+            "tab" => self.all_top_bitrate_kbps = count().or(self.all_top_bitrate_kbps),
+            "lab" => self.all_lowest_bitrate_kbps = count().or(self.all_lowest_bitrate_kbps),
             "mtp" => self.throughput_kbps = count().or(self.throughput_kbps),
             "rtp" => self.requested_kbps = count().or(self.requested_kbps),
             "d" => self.duration_ms = count().or(self.duration_ms),
             "pr" => self.rate = decimal(value).or(self.rate),
             "sta" => self.state = text(value).or(self.state),
             "bl" => self.buffer_ms = count().or(self.buffer_ms),
+            "tbl" => self.target_buffer_ms = count().or(self.target_buffer_ms),
+            "pt" => self.playhead_ms = number(value).or(self.playhead_ms),
             "dl" => self.deadline_ms = count().or(self.deadline_ms),
             "ltc" => self.latency_ms = count().or(self.latency_ms),
             "msd" => self.start_up_ms = count().or(self.start_up_ms),
             "bsd" => self.starved_ms = count().or(self.starved_ms),
+            "bsa" => self.starvations_all = count().or(self.starvations_all),
+            "bsda" => self.starved_all_ms = count().or(self.starved_all_ms),
+            "dfa" => self.dropped_pictures_all = count().or(self.dropped_pictures_all),
+            "bg" => self.is_in_background |= truth,
+            "nr" => self.is_not_rendered |= truth,
+            "sn" => self.number = number(value).or(self.number),
+            "ec" => self.error = text(first(value)).or(self.error),
+            "rc" => self.status = count().and_then(|count| u16::try_from(count).ok()),
+            "ttfb" => self.first_byte_ms = count().or(self.first_byte_ms),
+            "ttlb" => self.last_byte_ms = count().or(self.last_byte_ms),
             "bs" => self.is_starved |= truth,
             "su" => self.is_start_up |= truth,
             "st" => self.stream = stream(value).or(self.stream),
@@ -173,6 +192,7 @@ fn stream(value: &str) -> Option<Stream> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Response;
     use super::*;
 
     fn of(text: &str) -> Cmcd<'_> {
@@ -224,6 +244,22 @@ mod tests {
         ] {
             assert_eq!(of(text).bitrate_kbps, kbps, "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_response_was_like_is_read() {
+        let read = of("e=rr,rc=503,ttfb=120,ttlb=900,ttfbb=121,url=\"https://a/b\",sid=\"s\"");
+        assert_eq!(
+            (read.status, read.first_byte_ms, read.last_byte_ms),
+            (Some(503), Some(120), Some(900))
+        );
+        assert_eq!(of("rc=70000,ttfb=-1").status, None);
+        let said = Response { is_failed: true, first_byte_ms: Some(120), last_byte_ms: Some(900) };
+        assert_eq!(read.response(), Some(said));
+        for (text, is_failed) in [("e=rr,rc=0", true), ("e=rr,rc=206", false), ("e=rr", false)] {
+            assert_eq!(of(text).response().map(|one| one.is_failed), Some(is_failed), "{text}");
+        }
+        assert_eq!(of("e=ps,rc=503").response(), None);
     }
 
     #[test]

@@ -4,16 +4,17 @@ use super::{Cmcd, Stream};
 use std::fmt;
 
 /// The keys of requests that are read, in the order of the alphabet.
-pub const KEYS: [&str; 22] = [
-    "bl", "br", "bs", "bsd", "cid", "d", "dl", "ltc", "msd", "mtp", "nor", "nrr", "ot", "pr",
-    "rtp", "sf", "sid", "st", "sta", "su", "tb", "v",
+pub const KEYS: [&str; 37] = [
+    "ab", "bg", "bl", "br", "bs", "bsa", "bsd", "bsda", "cid", "d", "dfa", "dl", "ec", "lab", "lb",
+    "ltc", "msd", "mtp", "nor", "nr", "nrr", "ot", "pb", "pr", "pt", "rtp", "sf", "sid", "sn",
+    "st", "sta", "su", "tab", "tb", "tbl", "tpb", "v",
 ];
 
 /// What a key says.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value<'a> {
-    /// Kilobits per second, or milliseconds.
-    Number(u32),
+    /// Kilobits per second, milliseconds, or a count.
+    Number(u64),
     /// A string or a token.
     Text(&'a str),
     /// It is there, and says no more.
@@ -24,28 +25,44 @@ impl<'a> Cmcd<'a> {
     /// What one of [`KEYS`] says; `None` where it says nothing, or nothing that makes sense.
     pub fn value(&self, key: &str) -> Option<Value<'a>> {
         let truth = |is_true: bool| is_true.then_some(Value::True);
+        let count = |count: Option<u32>| count.map(|count| Value::Number(count.into()));
         match key {
-            "bl" => self.buffer_ms.map(Value::Number),
-            "br" => self.bitrate_kbps.map(Value::Number),
+            "ab" => count(self.all_bitrate_kbps),
+            "bg" => truth(self.is_in_background),
+            "bl" => count(self.buffer_ms),
+            "br" => count(self.bitrate_kbps),
             "bs" => truth(self.is_starved),
-            "bsd" => self.starved_ms.map(Value::Number),
+            "bsa" => count(self.starvations_all),
+            "bsd" => count(self.starved_ms),
+            "bsda" => count(self.starved_all_ms),
             "cid" => self.content.map(Value::Text),
-            "d" => self.duration_ms.map(Value::Number),
-            "dl" => self.deadline_ms.map(Value::Number),
-            "ltc" => self.latency_ms.map(Value::Number),
-            "msd" => self.start_up_ms.map(Value::Number),
-            "mtp" => self.throughput_kbps.map(Value::Number),
+            "d" => count(self.duration_ms),
+            "dfa" => count(self.dropped_pictures_all),
+            "dl" => count(self.deadline_ms),
+            "ec" => self.error.map(Value::Text),
+            "lab" => count(self.all_lowest_bitrate_kbps),
+            "lb" => count(self.lowest_bitrate_kbps),
+            "ltc" => count(self.latency_ms),
+            "msd" => count(self.start_up_ms),
+            "mtp" => count(self.throughput_kbps),
             "nor" => self.next.map(Value::Text),
+            "nr" => truth(self.is_not_rendered),
             "nrr" => self.next_range.map(Value::Text),
             "ot" => self.object.map(Value::Text),
+            "pb" => count(self.playhead_bitrate_kbps),
             "pr" => self.rate.map(Value::Text),
-            "rtp" => self.requested_kbps.map(Value::Number),
+            "pt" => self.playhead_ms.map(Value::Number),
+            "rtp" => count(self.requested_kbps),
             "sf" => self.format.and_then(format).map(Value::Text),
             "sid" => self.session.map(Value::Text),
+            "sn" => self.number.map(Value::Number),
             "st" => self.stream.map(|stream| Value::Text(stream.key())),
             "sta" => self.state.map(Value::Text),
             "su" => truth(self.is_start_up),
-            "tb" => self.top_bitrate_kbps.map(Value::Number),
+            "tab" => count(self.all_top_bitrate_kbps),
+            "tb" => count(self.top_bitrate_kbps),
+            "tbl" => count(self.target_buffer_ms),
+            "tpb" => count(self.playable_bitrate_kbps),
             "v" => self.version.map(|version| Value::Number(version.into())),
             _ => None,
         }
@@ -85,13 +102,15 @@ mod tests {
 
     #[test]
     fn each_key_says_what_was_read() {
-        let text = "bl=1,br=2,bs,bsd=8,cid=\"c\",d=9,dl=3,ltc=4,msd=5,mtp=6,nor=\"n\",nrr=\"0-9\",\
-                    ot=v,pr=1.5,rtp=10,sf=d,sid=\"s\",st=ll,sta=p,su,tb=7,v=2";
+        let text = "ab=11,bg,bl=1,br=2,bs,bsa=12,bsd=8,bsda=13,cid=\"c\",d=9,dfa=14,dl=3,ec=(\"e\" \"f\"),\
+                    lab=15,lb=16,ltc=4,msd=5,mtp=6,nor=\"n\",nr=?1,nrr=\"0-9\",ot=v,pb=17,pr=1.5,pt=18,\
+                    rtp=10,sf=d,sid=\"s\",sn=19,st=ll,sta=p,su,tab=20,tb=(21;a 7;v),tbl=22,tpb=23,v=2";
         let mut of = Cmcd::default();
         read(text, &mut of);
         let all: Vec<_> = KEYS.iter().filter_map(|key| of.value(key)).collect();
         let shown: Vec<_> = all.iter().map(ToString::to_string).collect();
-        let want = "1 2 true 8 c 9 3 4 5 6 n 0-9 v 1.5 10 d s ll p true 7 2";
+        let want = "11 true 1 2 true 12 8 13 c 9 14 3 e 15 16 4 5 6 n true 0-9 v 17 1.5 18 10 d s 19 ll \
+                    p true 20 7 22 23 2";
         assert_eq!(shown.join(" "), want);
         let nothing = Cmcd { format: Some(b'x'), ..Cmcd::default() };
         assert!(KEYS.iter().all(|key| nothing.value(key).is_none()));

@@ -183,6 +183,12 @@ variables! {
     ReqMediaAhead "req.media_ahead" Bool Any {
         get C = of!(client => Bool(client.is_ahead));
     }
+    ReqCmcdAb "req.cmcd.ab" String Any {
+        get C = |run| run.player_says("ab");
+    }
+    ReqCmcdBg "req.cmcd.bg" String Any {
+        get C = |run| run.player_says("bg");
+    }
     ReqCmcdBl "req.cmcd.bl" String Any {
         get C = |run| run.player_says("bl");
     }
@@ -192,8 +198,14 @@ variables! {
     ReqCmcdBs "req.cmcd.bs" String Any {
         get C = |run| run.player_says("bs");
     }
+    ReqCmcdBsa "req.cmcd.bsa" String Any {
+        get C = |run| run.player_says("bsa");
+    }
     ReqCmcdBsd "req.cmcd.bsd" String Any {
         get C = |run| run.player_says("bsd");
+    }
+    ReqCmcdBsda "req.cmcd.bsda" String Any {
+        get C = |run| run.player_says("bsda");
     }
     ReqCmcdCid "req.cmcd.cid" String Any {
         get C = |run| run.player_says("cid");
@@ -201,8 +213,20 @@ variables! {
     ReqCmcdD "req.cmcd.d" String Any {
         get C = |run| run.player_says("d");
     }
+    ReqCmcdDfa "req.cmcd.dfa" String Any {
+        get C = |run| run.player_says("dfa");
+    }
     ReqCmcdDl "req.cmcd.dl" String Any {
         get C = |run| run.player_says("dl");
+    }
+    ReqCmcdEc "req.cmcd.ec" String Any {
+        get C = |run| run.player_says("ec");
+    }
+    ReqCmcdLab "req.cmcd.lab" String Any {
+        get C = |run| run.player_says("lab");
+    }
+    ReqCmcdLb "req.cmcd.lb" String Any {
+        get C = |run| run.player_says("lb");
     }
     ReqCmcdLtc "req.cmcd.ltc" String Any {
         get C = |run| run.player_says("ltc");
@@ -216,14 +240,23 @@ variables! {
     ReqCmcdNor "req.cmcd.nor" String Any {
         get C = |run| run.player_says("nor");
     }
+    ReqCmcdNr "req.cmcd.nr" String Any {
+        get C = |run| run.player_says("nr");
+    }
     ReqCmcdNrr "req.cmcd.nrr" String Any {
         get C = |run| run.player_says("nrr");
     }
     ReqCmcdOt "req.cmcd.ot" String Any {
         get C = |run| run.player_says("ot");
     }
+    ReqCmcdPb "req.cmcd.pb" String Any {
+        get C = |run| run.player_says("pb");
+    }
     ReqCmcdPr "req.cmcd.pr" String Any {
         get C = |run| run.player_says("pr");
+    }
+    ReqCmcdPt "req.cmcd.pt" String Any {
+        get C = |run| run.player_says("pt");
     }
     ReqCmcdRtp "req.cmcd.rtp" String Any {
         get C = |run| run.player_says("rtp");
@@ -234,6 +267,9 @@ variables! {
     ReqCmcdSid "req.cmcd.sid" String Any {
         get C = |run| run.player_says("sid");
     }
+    ReqCmcdSn "req.cmcd.sn" String Any {
+        get C = |run| run.player_says("sn");
+    }
     ReqCmcdSt "req.cmcd.st" String Any {
         get C = |run| run.player_says("st");
     }
@@ -243,8 +279,17 @@ variables! {
     ReqCmcdSu "req.cmcd.su" String Any {
         get C = |run| run.player_says("su");
     }
+    ReqCmcdTab "req.cmcd.tab" String Any {
+        get C = |run| run.player_says("tab");
+    }
     ReqCmcdTb "req.cmcd.tb" String Any {
         get C = |run| run.player_says("tb");
+    }
+    ReqCmcdTbl "req.cmcd.tbl" String Any {
+        get C = |run| run.player_says("tbl");
+    }
+    ReqCmcdTpb "req.cmcd.tpb" String Any {
+        get C = |run| run.player_says("tpb");
     }
     ReqCmcdV "req.cmcd.v" String Any {
         get C = |run| run.player_says("v");

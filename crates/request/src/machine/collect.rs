@@ -26,6 +26,10 @@ pub(super) async fn collect(
     if head.method != Method::Post || asked != path {
         return None;
     }
+    if !site.settings.media.read {
+        // Nobody listens any more: players stop reporting for good.
+        return Some(State::Synth(410, None));
+    }
     let kept = match body.take() {
         None => return Some(State::Synth(204, None)),
         Some(body) => body.keep(BATCH_BYTES_MAX, charge).await,
@@ -49,6 +53,10 @@ pub(super) async fn collect(
         match line.and_then(|line| sessions.reported(site.name.as_str(), line)) {
             Some(said) => {
                 stats.cmcd_reports.increment();
+                if let Some(response) = &said.response {
+                    stats.received.note(response);
+                    worker.count_site(site, |counters| counters.received.note(response));
+                }
                 let network = || worker.snapshot().geo.asn(client?);
                 let heard = sessions.note(&said, 0, now, network);
                 stats.cmcd_starvations.add(u64::from(heard.is_starved));

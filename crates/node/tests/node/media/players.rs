@@ -5,6 +5,7 @@ use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, Request, response};
 use crate::vcl::governed;
+use freshet_node::received::ReceivedSums;
 
 #[test]
 fn what_players_say_reaches_an_origin_only_where_it_is_wanted() {
@@ -53,13 +54,6 @@ fn what_players_say_is_counted_by_session() {
         let mut client = Client::to(&node).await;
         let body = "e=ps,sta=p,ts=1800000000000,sid=\"two\",st=l,ltc=900,v=2\n\
                     e=rr,ts=1800000000100,sid=\"one\",bs,v=2\n\nnonsense\n";
-        let report = |body: &str| {
-            format!(
-                "POST /cmcd?x HTTP/1.1\r\nHost: tv.example\r\nOrigin: https://player.example\r\n\
-                 Content-Type: application/cmcd\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            )
-        };
         client.send(report(body).as_bytes()).await;
         let answer = client.answer("POST").await;
         assert_eq!((answer.status, answer.body.len()), (204, 0));
@@ -77,6 +71,53 @@ fn what_players_say_is_counted_by_session() {
         assert_eq!(origin.count(), 1);
         let long = format!("/2.m4s?CMCD={}", "sid%3D%22x".repeat(700));
         assert_eq!(get(&node, &long).await.status, 200);
+    });
+}
+
+/// A batch of reports to the collector.
+fn report(body: &str) -> String {
+    format!(
+        "POST /cmcd?x HTTP/1.1\r\nHost: tv.example\r\nOrigin: https://player.example\r\n\
+         Content-Type: application/cmcd\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+#[test]
+fn what_players_say_of_responses_is_counted() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| response("200 OK", &[HOUR], "x"));
+        let node = Setup::of(&origin).and("[media]\ncmcd_collector = \"/cmcd\"\n").start();
+        let mut client = Client::to(&node).await;
+        let body = "e=rr,sid=\"a\",rc=200,ttfb=100,ttlb=300,v=2\n\
+                    e=rr,sid=\"a\",rc=404,ttfb=300,v=2\ne=ps,sid=\"a\",sta=p,ttfb=9999,v=2\n";
+        client.send(report(body).as_bytes()).await;
+        assert_eq!(client.answer("POST").await.status, 204);
+        let mut sums = ReceivedSums::default();
+        node.node.shared.stats.iter().for_each(|worker| worker.received.add_to(&mut sums));
+        assert_eq!((sums.responses, sums.failed), (2, 1));
+        assert_eq!((sums.first_byte_s(), sums.last_byte_s()), (0.2, 0.3));
+    });
+}
+
+#[test]
+fn who_reports_too_much_comes_later_and_where_nobody_listens_not_again() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| response("200 OK", &[HOUR], "x"));
+        let limit = "[media]\ncmcd_collector = \"/cmcd\"\n\
+                     [[rate_limit]]\nname = \"reports\"\npath = \"/cmcd\"\nrate = \"1/h\"\n";
+        let off = "[media]\ncmcd_collector = \"/cmcd\"\nread = false\n";
+        for (settings, first, second) in [(limit, 204, 429), (off, 410, 410)] {
+            let node = Setup::of(&origin).and(settings).start();
+            for status in [first, second] {
+                let mut client = Client::to(&node).await;
+                client.send(report("e=ps,sid=\"a\"\n").as_bytes()).await;
+                assert_eq!(client.answer("POST").await.status, status);
+            }
+            let taken = u64::from(first == 204);
+            assert_eq!(node.count("cmcd_reports"), taken);
+        }
+        assert_eq!(origin.count(), 0);
     });
 }
 
