@@ -64,6 +64,7 @@ impl Advice {
             duration_ms: self.duration_ms,
             kind: self.kind,
             is_live: self.class.is_some(),
+            ..Static::default()
         }
     }
 

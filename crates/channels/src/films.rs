@@ -168,15 +168,40 @@ impl Films {
     /// What a player asks for next that has asked for `key`, from this byte on. Nothing for a while where
     /// another has just asked the same.
     pub fn after(&self, key: &Key, start: u64, now: UnixMillis) -> Vec<Wanted> {
+        let known = self.known(key, start);
+        known.map_or_else(Vec::new, |(mut table, place, text)| table.after(place, text, now))
+    }
+
+    /// The segment behind this one, from this byte on, in the film it is in. It is not made sure of by that.
+    pub fn next_of(&self, key: &Key, start: u64) -> Option<Wanted> {
+        let (table, place, text) = self.known(key, start)?;
+        let next = match table.places.get(&place) {
+            Some((_, Place::Manifest)) => return None,
+            Some((id, place)) => table.films.get(id)?.next(*place),
+            None => table.numbered(text)?.1,
+        };
+        next.into_iter().last().map(|(_, wanted)| wanted)
+    }
+
+    /// What this is in a film, from this byte on.
+    pub fn kind_of(&self, key: &Key, start: u64) -> Option<Kind> {
+        let (table, place, text) = self.known(key, start)?;
+        match table.places.get(&place) {
+            Some((_, Place::Manifest)) => Some(Kind::Playlist),
+            Some((id, Place::Piece(at))) => Some(table.films.get(id)?.pieces.get(*at)?.kind),
+            Some((_, Place::Start(_))) => Some(Kind::Init),
+            None => table.numbered(text).map(|_| Kind::Segment),
+        }
+    }
+
+    /// The table, for what may be in it, with the place and the text of that.
+    fn known<'k>(&self, key: &'k Key, start: u64) -> Option<(MutexGuard<'_, Table>, u64, &'k str)> {
         if self.is_empty() {
-            return Vec::new();
+            return None;
         }
-        let text = text_of(key);
-        let place = place(key, start);
-        if !self.marks.may_have(place) && !self.may_have_folder_of(text) {
-            return Vec::new();
-        }
-        self.table().after(place, text, now)
+        let (place, text) = (place(key, start), text_of(key));
+        let may_be = self.marks.may_have(place) || self.may_have_folder_of(text);
+        may_be.then(|| (self.table(), place, text))
     }
 
     fn may_have_folder_of(&self, text: &str) -> bool {
@@ -463,5 +488,22 @@ mod tests {
         let targets: Vec<_> = next.into_iter().map(|wanted| wanted.target).collect();
         assert_eq!(targets, ["/t/2/4.m4s"]);
         assert!(films.after(&key("/u/2/3.m4s"), 0, UnixMillis(0)).is_empty());
+        // What it is, and what is behind it, is told as often as it is asked for.
+        for _ in 0..2 {
+            let next = |target: &str| films.next_of(&key(target), 0).map(|wanted| wanted.target);
+            assert_eq!(next("/t/2/3.m4s").as_deref(), Some("/t/2/4.m4s"));
+            assert_eq!(next("/v/2/1.m4s").as_deref(), Some("/v/2/2.m4s"));
+            assert_eq!(next("/t/2/init.mp4").as_deref(), Some("/t/2/1.m4s"));
+            assert_eq!(
+                (next("/t/2/9.m4s"), next("/v/1/5.m4s"), next("/1.mpd")),
+                (None, None, None)
+            );
+        }
+        let kind = |target: &str| films.kind_of(&key(target), 0);
+        assert_eq!(
+            (kind("/1.mpd"), kind("/t/2/3.m4s")),
+            (Some(Kind::Playlist), Some(Kind::Segment))
+        );
+        assert_eq!((kind("/t/2/init.mp4"), kind("/x")), (Some(Kind::Init), None));
     }
 }

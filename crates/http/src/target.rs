@@ -274,6 +274,17 @@ pub fn resolve(
     Some((base_authority.to_owned(), target))
 }
 
+/// `target` as a reference in the answer to `base` of the same host (RFC 3986 §5.3): the last of its path where that
+/// is of the same folder, else all of it.
+pub fn relative<'a>(base: &str, target: &'a str) -> &'a str {
+    let path = base.split('?').next().unwrap_or_default();
+    let folder = path.rfind('/').and_then(|at| path.get(..=at)).unwrap_or_default();
+    let rest = target.strip_prefix(folder).unwrap_or(target);
+    // Behind a colon it would be a scheme's; what is nothing means the same again.
+    let is_one = !rest.is_empty() && !rest.starts_with(['/', '?', '.']) && !rest.contains(':');
+    if is_one { rest } else { target }
+}
+
 /// The path without `.` and `..` segments (RFC 3986 §5.2.4), the query left alone.
 fn without_dots(target: &str) -> String {
     let (path, query) = match target.find('?') {
@@ -467,6 +478,26 @@ mod tests {
             let got = resolve("h", "/a/b?q", reference);
             let got = got.as_ref().map(|(authority, target)| (&**authority, &**target));
             assert_eq!(got, want, "{reference}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_relative_means_the_same() {
+        for (base, target, reference) in [
+            ("/a/1.m4s?x=/y", "/a/2.m4s", "2.m4s"),
+            ("/a/1.m4s", "/a/b/2.m4s?t=1", "b/2.m4s?t=1"),
+            ("/a/1.m4s", "/b/2.m4s", "/b/2.m4s"),
+            ("/a/1", "/a/b:c", "/a/b:c"),
+            ("/a/1", "/a/", "/a/"),
+            ("/a/1", "/a/?x", "/a/?x"),
+            ("/a/1", "/a//b", "/a//b"),
+            ("/a/1", "/a/.b", "/a/.b"),
+            ("/1", "/2", "2"),
+            ("", "/2", "/2"),
+        ] {
+            assert_eq!(relative(base, target), reference, "{base} {target}");
+            let meant = resolve("tv", base, reference).map(|(_, target)| target);
+            assert_eq!(meant.as_deref(), Some(target), "{base} {reference}");
         }
     }
 }

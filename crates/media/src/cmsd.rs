@@ -4,6 +4,7 @@
 use crate::manifest::Kind;
 use freshet_http::fields::Fields;
 use freshet_http::structured::{BareItem, Item};
+use std::ops::Range;
 
 /// The field, a list with a member for each server on the way, the nearest to the player last.
 pub const NAME: &str = "CMSD-Dynamic";
@@ -12,7 +13,7 @@ pub const NAME: &str = "CMSD-Dynamic";
 pub const STATIC_NAME: &str = "CMSD-Static";
 
 /// What is said of an object by who knows its manifest.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Static {
     /// `br`: its bit rate, in kilobits per second.
     pub bitrate_kbps: Option<u64>,
@@ -22,6 +23,10 @@ pub struct Static {
     pub kind: Option<Kind>,
     /// `st`: whether it is of a channel that goes on.
     pub is_live: bool,
+    /// `nor`: what a player asks for behind it, relative to it.
+    pub next: Option<String>,
+    /// `nrr`: which bytes of that, where it is not all.
+    pub next_range: Option<Range<u64>>,
 }
 
 impl Static {
@@ -37,9 +42,17 @@ impl Static {
         let number = |name: &str, value: Option<u64>| {
             value.map(|value| format!("{name}={}", value.min(INTEGER_MAX.unsigned_abs())))
         };
+        // A string has no other signs (RFC 9651 §3.3.3), and a reference needs none.
+        let is_plain = |next: &&String| {
+            next.bytes().all(|byte| (b' '..=b'~').contains(&byte) && !b"\"\\".contains(&byte))
+        };
+        let next = self.next.as_ref().filter(is_plain);
+        let range = self.next_range.as_ref().filter(|_| next.is_some());
         let all = [
             number("br", self.bitrate_kbps),
             number("d", self.duration_ms),
+            next.map(|next| format!("nor=\"{next}\"")),
+            range.map(|range| format!("nrr=\"{}-{}\"", range.start, range.end.saturating_sub(1))),
             kind.map(str::to_owned),
             self.is_live.then(|| "st=l".to_owned()),
         ];
@@ -97,8 +110,16 @@ mod tests {
             duration_ms: Some(2000),
             kind: Some(Kind::Init),
             is_live: true,
+            next: Some("../v/2.m4s?t=1".to_owned()),
+            next_range: Some(100..200),
         };
-        assert_eq!(all.value().as_deref(), Some("br=3200,d=2000,ot=i,st=l"));
+        let want = "br=3200,d=2000,nor=\"../v/2.m4s?t=1\",nrr=\"100-199\",ot=i,st=l";
+        assert_eq!(all.value().as_deref(), Some(want));
+        for odd in ["a\"b", "a\\b", "ä", "a\r\nb"] {
+            let odd =
+                Static { next: Some(odd.to_owned()), next_range: Some(0..1), ..Static::default() };
+            assert_eq!(odd.value(), None);
+        }
         let segment =
             Static { kind: Some(Kind::Segment), duration_ms: Some(u64::MAX), ..Static::default() };
         assert_eq!(segment.value().as_deref(), Some("d=999999999999999"));

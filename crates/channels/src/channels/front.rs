@@ -32,14 +32,8 @@ pub struct Coming {
 
 impl Table {
     pub(super) fn note_front(&mut self, key: &Key) -> Option<Box<str>> {
-        let text = text_of(key);
-        let channels = folders(text).filter_map(|folder| self.folders.get(folder)).flatten();
-        let found =
-            channels.filter_map(|id| Some((*id, self.by_key.get(id)?))).find_map(|(id, of)| {
-                let value = |template: &str| mpd::value(template, text);
-                of.series.keys().find_map(|template| Some((id, template.clone(), value(template)?)))
-            });
-        let (channel, template, value) = found?;
+        let (channel, template, value) = self.numbered(key)?;
+        let template = Box::<str>::from(template);
         let new = Front { channel, value, is_asked: true };
         let is_full = self.followed.len() >= FOLLOWED_MAX;
         match self.followed.get_mut(&template) {
@@ -55,6 +49,24 @@ impl Table {
                 Some(template)
             }
         }
+    }
+
+    /// The channel, the template and the number or time of a segment, where its series is known.
+    fn numbered(&self, key: &Key) -> Option<(u128, &str, u64)> {
+        let text = text_of(key);
+        let channels = folders(text).filter_map(|folder| self.folders.get(folder)).flatten();
+        let mut known = channels.filter_map(|id| Some((*id, self.by_key.get(id)?)));
+        known.find_map(|(id, of)| {
+            let mut templates = of.series.keys().map(|template| &**template);
+            templates.find_map(|template| Some((id, template, mpd::value(template, text)?)))
+        })
+    }
+
+    pub(super) fn next_of(&self, key: &Key) -> Option<String> {
+        let (channel, template, value) = self.numbered(key)?;
+        let series = self.by_key.get(&channel)?.series.get(template)?;
+        let (next, _) = series.sequel.after(value)?;
+        mpd::segment(template, next).rsplit('\0').next().map(str::to_owned)
     }
 
     pub(super) fn coming(&self, template: &str) -> Option<Coming> {

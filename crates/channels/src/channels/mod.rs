@@ -18,7 +18,7 @@ pub use channel::{About, Belongs, Noted, Version};
 pub use ended::Last;
 pub use front::Coming;
 
-use super::directives::{Directives, Reload};
+use super::directives::{Directives, Reload, without};
 use super::doubts::Doubts;
 use super::limits::{TARGETS_OF_START, VARIABLES_BYTES_MAX};
 use super::standing::{Place, Reached};
@@ -157,6 +157,32 @@ impl Channels {
     /// The channel something belongs to.
     pub fn of(&self, key: &Key, now: UnixMillis) -> Option<Belongs> {
         if self.is_empty() { None } else { self.table().of(key, now) }
+    }
+
+    /// The channel that what a request asks for belongs to, by the keys of targets. A query that a player adds to
+    /// what is named, as for a token, does not make it nobody's.
+    pub fn of_request(
+        &self,
+        target: &str,
+        now: UnixMillis,
+        key_of: impl Fn(&str) -> Key,
+    ) -> Option<Belongs> {
+        if self.is_empty() {
+            return None;
+        }
+        let of = |target: &str| self.table().of(&key_of(target), now);
+        let found = of(&without(target));
+        match (found, target.split_once('?')) {
+            (None | Some(Belongs::Beside(_)), Some((path, _))) => {
+                of(path).filter(Belongs::is_named).or(found)
+            }
+            _ => found,
+        }
+    }
+
+    /// The target of the segment behind the one with this key, where a template stands for both.
+    pub fn next_of(&self, key: &Key) -> Option<String> {
+        if self.count() == 0 { None } else { self.table().next_of(key) }
     }
 
     /// Where the last part of this ends that a playlist names, where it names it by parts.

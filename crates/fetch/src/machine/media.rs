@@ -6,14 +6,16 @@ use freshet_cache::{Form, Key, Object, Purge, StoredHead};
 use freshet_channels::limits::{HANDED_OVER_WAIT, TARGETS_OF_BEHIND};
 use freshet_channels::{
     Advice, Belongs, Directives, Keeping, Known, Last, Noted, Opened, Piece, Place, Reached, Seen,
-    Skip, Track, Version, bytes_of, format_of, without_directives,
+    Skip, Track, Version, Wanted, bytes_of, format_of, without_directives,
 };
 use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::Coding;
 use freshet_http::freshness::{self, Settings, storability};
+use freshet_http::range::{RangeRequest, RangeSpec};
 use freshet_http::reason::Reason;
 use freshet_http::target;
+use freshet_media::cmsd::Static;
 use freshet_media::hls::Given;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
 use freshet_media::{
@@ -36,6 +38,11 @@ pub(super) struct Read {
     is_set_back: Cell<bool>,
     /// Whether its packager had stood still, and may have started again.
     has_stood: Cell<bool>,
+}
+
+/// Whether an answer of this status has something of what was asked for.
+fn is_content(status: u16) -> bool {
+    matches!(status, 200 | 206)
 }
 
 impl Asked {
@@ -68,46 +75,69 @@ impl Asked {
         if is_held { self.task.now } else { self.request_time }
     }
 
-    /// Brings an answer in line with the channel it belongs to, where it does.
+    /// Brings an answer in line with the channel it belongs to, where it does, and says what it is.
     pub(super) fn advise(&self, answer: &mut Answer) {
-        let channels = &self.worker.shared.channels;
-        if channels.is_empty() || !self.reads_media() || self.plan.kind == FetchKind::Pass {
+        if !self.reads_media() || self.plan.kind == FetchKind::Pass {
             return;
         }
-        let (target, now) = (&self.plan.client.target, self.task.now);
-        let belongs = self.belongs(target, now);
-        let advice =
-            belongs.and_then(|belongs| Advice::of(belongs, target, answer.head.status, now));
-        if let Some(advice) = advice {
-            answer.media = Some(advice);
-            let head = &answer.head;
-            let judge = |given: freshness::Given| {
-                let settings = Settings { given: Some(given), ..self.freshness() };
-                storability(&self.received(head.status, &head.fields), &settings)
-            };
-            let kept = Keeping {
-                freshness: &mut answer.freshness,
-                uncacheable: &mut answer.uncacheable,
-                storage: &mut answer.storage,
-                keep: &mut answer.keep,
-                judge: &judge,
-            };
-            advice.apply(kept, self.plan.site.settings.media.overrides, now);
-            if matches!(answer.head.status, 200 | 206)
-                && matches!(belongs, Some(Belongs::Named(..)))
-            {
-                self.follow(&self.key_of(&self.plan.client.authority, target));
-            }
-            self.leave_to_rules(answer);
-            let fields = &mut answer.head.fields;
-            if self.plan.site.settings.media.cmsd
-                && !fields.contains(cmsd::STATIC_NAME)
-                && let Some(told) = advice.told().value()
-            {
-                fields.append(cmsd::STATIC_NAME, told);
-            }
-            self.count(&advice, answer);
+        let advice = self.advise_of_channel(answer);
+        if self.plan.site.settings.media.cmsd {
+            self.tell(advice.map(|advice| advice.told()).unwrap_or_default(), answer);
         }
+    }
+
+    /// What follows from the channel that an answer belongs to.
+    fn advise_of_channel(&self, answer: &mut Answer) -> Option<Advice> {
+        let (target, now) = (&self.plan.client.target, self.task.now);
+        let belongs = self.belongs(target, now)?;
+        let advice = Advice::of(belongs, target, answer.head.status, now)?;
+        answer.media = Some(advice);
+        let head = &answer.head;
+        let judge = |given: freshness::Given| {
+            let settings = Settings { given: Some(given), ..self.freshness() };
+            storability(&self.received(head.status, &head.fields), &settings)
+        };
+        let kept = Keeping {
+            freshness: &mut answer.freshness,
+            uncacheable: &mut answer.uncacheable,
+            storage: &mut answer.storage,
+            keep: &mut answer.keep,
+            judge: &judge,
+        };
+        advice.apply(kept, self.plan.site.settings.media.overrides, now);
+        if is_content(answer.head.status) && matches!(belongs, Belongs::Named(..)) {
+            self.follow(&self.key_of(&self.plan.client.authority, target));
+        }
+        self.leave_to_rules(answer);
+        self.count(&advice, answer);
+        Some(advice)
+    }
+
+    /// Tells players what an object is and what comes behind it, where its origin tells them nothing.
+    fn tell(&self, told: Static, answer: &mut Answer) {
+        let head = &mut answer.head;
+        if head.fields.contains(cmsd::STATIC_NAME) {
+            return;
+        }
+        let next = if is_content(head.status) { self.next() } else { None };
+        let (next, next_range) = next.map(|Wanted { target, range }| (target, range)).unzip();
+        let next = next.map(|next| target::relative(&self.plan.client.target, &next).to_owned());
+        let told = Static { next, next_range: next_range.flatten(), ..told };
+        if let Some(told) = told.value() {
+            head.fields.append(cmsd::STATIC_NAME, told);
+        }
+    }
+
+    /// What players ask for behind this.
+    fn next(&self) -> Option<Wanted> {
+        let (shared, client) = (&self.worker.shared, &self.plan.client);
+        let key = self.id_of(&client.authority, &client.target);
+        let whole = |target: String| Wanted { target, range: None };
+        let start = match client.fields.get("range").and_then(RangeRequest::parse) {
+            Some(RangeRequest::One(RangeSpec::FromTo(first, _) | RangeSpec::From(first))) => first,
+            _ => 0,
+        };
+        shared.channels.next_of(&key).map(whole).or_else(|| shared.films.next_of(&key, start))
     }
 
     /// Whether an origin does not have, by this status, a channel's manifest or what that names now: another
@@ -120,23 +150,14 @@ impl Asked {
         matches!(status, 404 | 410)
             && self.plan.kind != FetchKind::Pass
             && self.reads_media()
-            && !self.worker.shared.channels.is_empty()
             && is_known()
     }
 
-    /// What it belongs to. A query that a player adds to what is named, as for a token, does not make it
-    /// nobody's.
+    /// What it belongs to.
     fn belongs(&self, target: &str, now: UnixMillis) -> Option<Belongs> {
         let authority = &self.plan.client.authority;
-        let of =
-            |target: &str| self.worker.shared.channels.of(&self.key_of(authority, target), now);
-        let found = of(&without_directives(target));
-        match (found, target.split_once('?')) {
-            (None | Some(Belongs::Beside(_)), Some((path, _))) => {
-                of(path).filter(Belongs::is_named).or(found)
-            }
-            _ => found,
-        }
+        let key_of = |target: &str| self.key_of(authority, target);
+        self.worker.shared.channels.of_request(target, now, key_of)
     }
 
     /// Holds an answer until it is whole that is a manifest, to read it.

@@ -156,6 +156,39 @@ fn players_are_told_of_the_way_to_them() {
 }
 
 #[test]
+fn players_are_told_what_comes_next() {
+    run(async {
+        let film = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXT-X-PLAYLIST-TYPE:VOD\n#EXTINF:2,\n0.m4s\n\
+                    #EXTINF:2,\n/v/1.m4s\n#EXT-X-BYTERANGE:100@500\n#EXTINF:2,\n2.m4s\n#EXT-X-ENDLIST\n";
+        let mpd = "<MPD type='dynamic' timeShiftBufferDepth='PT30S' availabilityStartTime='2026-01-01T00:00:00Z'>\
+                   <Period><AdaptationSet><SegmentTemplate media='$Number$.m4s' duration='2'/>\
+                   <Representation id='v' bandwidth='700000'/></AdaptationSet></Period></MPD>";
+        let origin = Origin::serve(move |asked: &Request| match asked.target() {
+            "/f/v.m3u8" => response("200 OK", &[HOUR, HLS], film),
+            "/d/v.mpd" => response("200 OK", &[HOUR, "Content-Type: application/dash+xml"], mpd),
+            "/f/gone" => response("404 Not Found", &[HOUR], ""),
+            "/own.m4s" => response("200 OK", &[HOUR, "CMSD-Static: ot=v"], "x"),
+            _ => response("200 OK", &[HOUR, "ETag: \"a\""], pattern(1, 0..1000)),
+        });
+        let node = Setup::of(&origin).and("[media]\ncmsd = true\n").start();
+        let told = async |target: &str| {
+            let answer = get(&node, target).await;
+            answer.field("cmsd-static").map(str::to_owned)
+        };
+        assert_eq!(told("/f/v.m3u8").await, None);
+        assert_eq!(told("/f/0.m4s").await.as_deref(), Some("nor=\"/v/1.m4s\""));
+        assert_eq!(told("/v/1.m4s").await.as_deref(), Some("nor=\"/f/2.m4s\",nrr=\"500-599\""));
+        assert_eq!((told("/f/gone").await, told("/x.m4s").await), (None, None));
+        assert_eq!(told("/own.m4s").await.as_deref(), Some("ot=v"));
+        told("/d/v.mpd").await;
+        let live = told("/d/41.m4s").await;
+        assert_eq!(live.as_deref(), Some("br=700,nor=\"42.m4s\",st=l"));
+        // A stored one says the same.
+        assert_eq!(told("/f/0.m4s").await.as_deref(), Some("nor=\"/v/1.m4s\""));
+    });
+}
+
+#[test]
 fn players_are_steered_and_told_the_time() {
     run(async {
         let origin = Origin::serve(|_: &Request| response("200 OK", &[HOUR], pattern(1, 0..100)));
