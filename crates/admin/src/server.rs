@@ -178,6 +178,7 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(stores::stores))
         .routes(routes!(curve::curve))
         .routes(routes!(players::players))
+        .routes(routes!(players::sessions))
         .routes(routes!(control::reload))
         .routes(routes!(settings::config))
         .split_for_parts();

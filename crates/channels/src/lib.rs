@@ -51,7 +51,7 @@ pub use channels::{About, Belongs, Coming, Last, Noted, Version};
 pub use directives::{Directives, Known, Reload, Skip, without as without_directives};
 pub use films::Films;
 pub use films::{Opened, Piece, Track, Wanted};
-pub use quality::{ByStream, Quality};
+pub use quality::{ByStream, One, Quality};
 pub use reading::{Seen, bytes_of, format_of};
 pub use sessions::{Heard, Said, Sessions};
 pub use standing::{Place, Reached};

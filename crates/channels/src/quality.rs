@@ -13,6 +13,9 @@ const RENDITIONS_KBPS: [u32; 6] = [400, 800, 1600, 3200, 6400, 12_800];
 /// What they are called, with those above and those that do not say.
 const RENDITIONS: [&str; 8] = ["400", "800", "1600", "3200", "6400", "12800", "more", "unknown"];
 
+/// Kinds of streams.
+const STREAMS: [&str; 4] = ["vod", "live", "low-latency", "unknown"];
+
 /// What sessions come to, of those heard of within a minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Quality {
@@ -34,6 +37,39 @@ pub struct Quality {
     pub starved_ratio: f64,
     /// Body bytes sent to them.
     pub body_bytes: u64,
+    /// What that is a second, in kbit/s, since each was heard of first: sound and what was sent again count as well.
+    pub delivered_kbps: f64,
+}
+
+/// One session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct One {
+    /// Hash of its name, by a secret of this process.
+    pub name: u64,
+    /// The kind of stream: one of the names of [`ByStream`].
+    pub stream: &'static str,
+    /// The number of the autonomous system of its client, where that is known.
+    pub network: Option<u32>,
+    /// When it was heard of first and last.
+    pub first: UnixMillis,
+    /// See [`Self::first`].
+    pub last: UnixMillis,
+    /// How often it stood still.
+    pub starvations: u32,
+    /// For how long, in milliseconds; `None` where its version does not say.
+    pub starved_ms: Option<u32>,
+    /// What it said last: the bit rate of what it asks for, in kbit/s.
+    pub bitrate_kbps: Option<u32>,
+    /// What it has buffered, in milliseconds.
+    pub buffer_ms: Option<u32>,
+    /// How far behind the event it is, in milliseconds.
+    pub latency_ms: Option<u32>,
+    /// How long it took to the first picture, in milliseconds.
+    pub start_up_ms: Option<u32>,
+    /// Body bytes sent to it.
+    pub body_bytes: u64,
+    /// What that is a second, in kbit/s; `None` where it was heard of at one moment only.
+    pub delivered_kbps: Option<f64>,
 }
 
 /// What sessions come to by kind of stream: films, channels, channels with low latency, and those that
@@ -48,18 +84,34 @@ impl Sessions {
 
     /// What those of each of these sites come to, in their order. O(sessions).
     pub fn quality_of_sites(&self, sites: &[&str], now: UnixMillis) -> Vec<ByStream> {
-        let places = sites.iter().enumerate();
-        let places: HashMap<u64, usize> =
-            places.map(|(place, site)| (self.site_hash(site), place)).collect();
+        let places = self.places(sites);
         let sums = self.sums(now, sites.len(), |site| places.get(&site).copied());
         sums.into_iter().map(quality).collect()
+    }
+
+    /// Those of each of these sites, by the place of the site, `most` of all. O(sessions).
+    pub fn list(&self, sites: &[&str], now: UnixMillis, most: usize) -> Vec<(usize, One)> {
+        let places = self.places(sites);
+        let mut all = Vec::new();
+        self.each(now, |name, session| {
+            if let Some(place) = places.get(&session.site)
+                && all.len() < most
+            {
+                all.push((*place, one(name, session)));
+            }
+        });
+        all
+    }
+
+    fn places(&self, sites: &[&str]) -> HashMap<u64, usize> {
+        sites.iter().enumerate().map(|(place, site)| (self.site_hash(site), place)).collect()
     }
 
     /// What those of each network come to, by the number of its autonomous system as `AS64496`: of the
     /// `NETWORKS_MAX` with the most sessions, and of the `other` and the `unknown` ones. O(sessions).
     pub fn quality_by_network(&self, now: UnixMillis) -> Vec<(String, Quality)> {
         let mut by_number: HashMap<u32, Sum> = HashMap::new();
-        self.each(now, |session| by_number.entry(session.network).or_default().add(session));
+        self.each(now, |_, session| by_number.entry(session.network).or_default().add(session));
         let unknown = by_number.remove(&0);
         let mut known: Vec<_> = by_number.into_iter().collect();
         known.sort_unstable_by_key(|(number, sum)| (Reverse(sum.sessions), *number));
@@ -75,7 +127,7 @@ impl Sessions {
     /// `RENDITIONS_KBPS`, above all of these, and of those that do not say. O(sessions).
     pub fn quality_by_rendition(&self, now: UnixMillis) -> [(&'static str, Quality); 8] {
         let mut sums = [Sum::default(); 8];
-        self.each(now, |session| {
+        self.each(now, |_, session| {
             let place = session.values.bitrate_kbps.map_or(RENDITIONS.len() - 1, |kbps| {
                 RENDITIONS_KBPS.partition_point(|most| *most < kbps)
             });
@@ -92,7 +144,7 @@ impl Sessions {
         place_of: impl Fn(u64) -> Option<usize>,
     ) -> Vec<[Sum; 4]> {
         let mut sums = vec![[Sum::default(); 4]; count];
-        self.each(now, |session| {
+        self.each(now, |_, session| {
             if let Some(sums) = place_of(session.site).and_then(|at| sums.get_mut(at)) {
                 sums[place(session.values.stream)].add(session);
             }
@@ -102,8 +154,33 @@ impl Sessions {
 }
 
 fn quality(sums: [Sum; 4]) -> ByStream {
-    let [vod, live, low_latency, unknown] = sums.map(|sum| sum.quality());
-    [("vod", vod), ("live", live), ("low-latency", low_latency), ("unknown", unknown)]
+    let mut names = STREAMS.into_iter();
+    sums.map(|sum| (names.next().unwrap_or_default(), sum.quality()))
+}
+
+fn one(name: u64, of: &Session) -> One {
+    let said = &of.values;
+    let heard_ms = of.heard_ms();
+    One {
+        name,
+        stream: STREAMS[place(said.stream)],
+        network: Some(of.network).filter(|number| *number > 0),
+        first: of.first,
+        last: of.last,
+        starvations: of.starvations,
+        starved_ms: Some(of.starved_ms).filter(|_| of.is_timed),
+        bitrate_kbps: said.bitrate_kbps,
+        buffer_ms: said.buffer_ms,
+        latency_ms: said.latency_ms,
+        start_up_ms: said.start_up_ms,
+        body_bytes: of.body_bytes,
+        delivered_kbps: (heard_ms > 0).then(|| kbps(of.body_bytes, heard_ms)),
+    }
+}
+
+/// So many bytes in so many milliseconds.
+fn kbps(bytes: u64, ms: u64) -> f64 {
+    bytes as f64 * 8.0 / ms.max(1) as f64
 }
 
 fn place(stream: Option<Stream>) -> usize {
@@ -124,6 +201,8 @@ struct Sum {
     /// Milliseconds that those who say it stood still, and that they were heard of.
     starved_ms: u64,
     heard_ms: u64,
+    /// Bytes and milliseconds of those heard of for longer than a moment.
+    delivered: (u64, u64),
     /// Sum and count of each of the means.
     means: [(u64, u64); 4],
 }
@@ -134,9 +213,13 @@ impl Sum {
         self.starved += u64::from(session.starvations > 0);
         self.starvations += u64::from(session.starvations);
         self.body_bytes = self.body_bytes.saturating_add(session.body_bytes);
+        let heard_ms = session.heard_ms();
+        if heard_ms > 0 {
+            let (bytes, ms) = &mut self.delivered;
+            *bytes = bytes.saturating_add(session.body_bytes);
+            *ms = ms.saturating_add(heard_ms);
+        }
         if session.is_timed {
-            let heard = session.last.since(session.first);
-            let heard_ms = u64::try_from(heard.as_millis()).unwrap_or(u64::MAX);
             self.starved_ms = self.starved_ms.saturating_add(session.starved_ms.into());
             self.heard_ms = self.heard_ms.saturating_add(heard_ms.max(session.starved_ms.into()));
         }
@@ -161,6 +244,10 @@ impl Sum {
             body_bytes: self.body_bytes.saturating_add(other.body_bytes),
             starved_ms: self.starved_ms.saturating_add(other.starved_ms),
             heard_ms: self.heard_ms.saturating_add(other.heard_ms),
+            delivered: (
+                self.delivered.0.saturating_add(other.delivered.0),
+                self.delivered.1.saturating_add(other.delivered.1),
+            ),
             means,
         }
     }
@@ -179,6 +266,7 @@ impl Sum {
             start_up_ms,
             starved_ratio: self.starved_ms as f64 / self.heard_ms.max(1) as f64,
             body_bytes,
+            delivered_kbps: kbps(self.delivered.0, self.delivered.1),
         }
     }
 }
@@ -223,6 +311,32 @@ mod tests {
         assert_eq!(of("other").bitrate_kbps, 500.0);
         let later = NOW.plus(std::time::Duration::from_secs(61));
         assert_eq!(sessions.quality_by_network(later), []);
+    }
+
+    #[test]
+    fn what_was_delivered_stands_beside_what_was_asked_for() {
+        let sessions = Sessions::default();
+        let say = |line: &str, bytes, seconds| {
+            let said = sessions.said("tv", line);
+            sessions
+                .note(&said, bytes, NOW.plus(std::time::Duration::from_secs(seconds)), || Some(7));
+        };
+        say("sid=\"a\",br=3000,st=l", 1_000_000, 0);
+        say("sid=\"a\",br=2000,bs", 1_500_000, 10);
+        say("sid=\"b\",br=3000", 9_000_000, 0);
+        let now = NOW.plus(std::time::Duration::from_secs(10));
+        let [_, (_, live), _, (_, unknown)] = sessions.quality(now);
+        assert_eq!((live.delivered_kbps, live.bitrate_kbps), (2000.0, 2000.0));
+        assert_eq!(unknown.delivered_kbps, 0.0, "it was heard of once");
+        let mut all = sessions.list(&["other", "tv"], now, 10);
+        all.sort_unstable_by_key(|(_, one)| one.body_bytes);
+        let [(1, a), (1, b)] = &all[..] else { panic!("{all:?}") };
+        assert_eq!((a.stream, a.starvations, a.starved_ms), ("live", 1, None));
+        assert_eq!((a.delivered_kbps, a.network), (Some(2000.0), Some(7)));
+        assert_eq!((b.delivered_kbps, b.stream), (None, "unknown"));
+        assert_ne!(a.name, b.name);
+        assert_eq!(sessions.list(&["tv"], now, 1).len(), 1);
+        assert_eq!(sessions.list(&["other"], now, 10), []);
     }
 
     #[test]

@@ -167,11 +167,12 @@ impl Sessions {
     }
 
     /// Looks at those heard of within a minute. O(sessions).
-    pub(super) fn each(&self, now: UnixMillis, mut see: impl FnMut(&Session)) {
+    pub(super) fn each(&self, now: UnixMillis, mut see: impl FnMut(u64, &Session)) {
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let known = shard.young.values().chain(shard.old.values());
-            known.filter(|session| now.since(session.last) <= SESSION_ACTIVE).for_each(&mut see);
+            let known = shard.young.iter().chain(&shard.old);
+            let active = known.filter(|(_, session)| now.since(session.last) <= SESSION_ACTIVE);
+            active.for_each(|(name, session)| see(*name, session));
         }
     }
 
@@ -231,6 +232,11 @@ impl Shard {
 }
 
 impl Session {
+    /// How long it was heard of, in milliseconds.
+    pub(super) fn heard_ms(&self) -> u64 {
+        u64::try_from(self.last.since(self.first).as_millis()).unwrap_or(u64::MAX)
+    }
+
     /// How often it stood still that it has not told before, and takes over for how long. `bs` and `bsd` are of
     /// the time since the last request or since the last report, each on its own: who reports says all twice.
     fn starvations_of(&mut self, said: &Said) -> u32 {
@@ -363,7 +369,7 @@ mod unit {
         let [.., (_, of)] = sessions.quality(NOW);
         assert_eq!((of.starvations, of.starved), (4, 1));
         let starved_ms = std::cell::Cell::new(0);
-        sessions.each(NOW, |session| starved_ms.set(session.starved_ms));
+        sessions.each(NOW, |_, session| starved_ms.set(session.starved_ms));
         assert_eq!(starved_ms.get(), 1000);
         // Who has no name is counted as it says.
         assert!(hear(sessions.said("tv", "bs")) && !hear(sessions.said("tv", "br=1")));

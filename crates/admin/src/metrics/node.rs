@@ -82,7 +82,7 @@ fn players_by_rendition(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 type PlayersRow = (&'static str, &'static str, fn(&Quality) -> f64);
 
 fn players_of(label: &'static str, all: &[(&str, &Quality)], out: &mut Writer<'_>) -> fmt::Result {
-    let rows: [PlayersRow; 6] = [
+    let rows: [PlayersRow; 8] = [
         ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
         ("players_starved", "Of these, those that ever said they stood still.", |of| {
             of.starved as f64
@@ -91,7 +91,11 @@ fn players_of(label: &'static str, all: &[(&str, &Quality)], out: &mut Writer<'_
         ("players_bitrate_bits", "Mean bit rate of what they ask for.", |of| {
             of.bitrate_kbps * 1000.0
         }),
+        ("players_delivered_bits", "Bits a second of bodies sent to them.", |of| {
+            of.delivered_kbps * 1000.0
+        }),
         ("players_buffer_seconds", "Mean of what they have buffered.", |of| of.buffer_ms / 1000.0),
+        ("players_latency_seconds", "Mean distance from the event.", |of| of.latency_ms / 1000.0),
         ("players_start_seconds", "Mean time to the first picture.", |of| of.start_up_ms / 1000.0),
     ];
     for (suffix, help, value) in rows {
@@ -119,6 +123,9 @@ fn players(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     })?;
     of("freshet_players_bitrate_bits", "Mean bit rate of what they ask for.", |quality| {
         quality.bitrate_kbps * 1000.0
+    })?;
+    of("freshet_players_delivered_bits", "Bits a second of bodies sent to them.", |quality| {
+        quality.delivered_kbps * 1000.0
     })?;
     of("freshet_players_buffer_seconds", "Mean of what they have buffered.", |quality| {
         quality.buffer_ms / 1000.0

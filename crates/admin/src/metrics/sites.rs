@@ -88,13 +88,16 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 /// How the players of each say they are doing, of sessions heard of within a minute.
 fn players(node: &Node, sites: &[&str], out: &mut Writer<'_>) -> fmt::Result {
     let of_sites = node.shared.sessions.quality_of_sites(sites, UnixMillis::now());
-    let rows: [Row<Quality, f64>; 4] = [
+    let rows: [Row<Quality, f64>; 5] = [
         ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
         ("players_starved", "Of these, those that ever said they stood still.", |of| {
             of.starved as f64
         }),
         ("players_bitrate_bits", "Mean bit rate of what they ask for.", |of| {
             of.bitrate_kbps * 1000.0
+        }),
+        ("players_delivered_bits", "Bits a second of bodies sent to them.", |of| {
+            of.delivered_kbps * 1000.0
         }),
         ("players_buffer_seconds", "Mean of what they have buffered.", |of| of.buffer_ms / 1000.0),
     ];

@@ -124,6 +124,19 @@ fn how_players_are_doing_is_a_line_for_each_kind_of_stream() {
     assert_eq!((&films["stream"], &films["bitrate_kbps"]), (&"vod".into(), &2100.0.into()));
     assert_eq!((&live["starved"], &live["body_bytes"]), (&1.into(), &5.into()));
     assert_eq!(status(&node.ask_admin("/v1/players", "")), "401");
+    let answer = node.ask_admin("/v1/players/sessions", &bearer);
+    let (_, text) = answer.split_once("\r\n\r\n").unwrap();
+    let each: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut each: Vec<_> =
+        each.iter().map(|one| (one["stream"].as_str(), &one["bitrate_kbps"])).collect();
+    each.sort_unstable_by_key(|(stream, kbps)| (*stream, kbps.as_u64()));
+    let want =
+        [(Some("live"), &Value::Null), (Some("vod"), &1000.into()), (Some("vod"), &3200.into())];
+    assert_eq!(each, want);
+    assert!(!text.contains("\"a\""), "names are hashed");
+    let one = node.ask_admin("/v1/players/sessions?count=1", &bearer);
+    assert_eq!(one.split_once("\r\n\r\n").unwrap().1.lines().count(), 1);
+    assert_eq!(status(&node.ask_admin("/v1/players/sessions?count=x", &bearer)), "400");
     let said = node.say(&["top"]);
     assert!(said.contains("       2      0    2100 ") && said.contains(" vod"), "{said}");
 }
