@@ -47,7 +47,7 @@ mod tests;
 
 pub use advice::{Advice, Keeping};
 pub use channels::Channels;
-pub use channels::{About, Belongs, Coming, Last, Noted, Version};
+pub use channels::{About, Belongs, Coming, Facts, Last, Noted, Version};
 pub use directives::{Directives, Known, Reload, Skip, without as without_directives};
 pub use films::Films;
 pub use films::{Opened, Piece, Track, Wanted};

@@ -1,8 +1,10 @@
 //! Keys of a site's resources, by what a request for them says.
 
 use crate::sites::SiteRef;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Key, KeyBuilder, Secret};
-use freshet_channels::without_directives;
+use freshet_channels::{Channels, Facts, Films, without_directives};
+use freshet_http::message::RequestHead;
 use freshet_http::target;
 use std::borrow::Cow;
 
@@ -69,6 +71,24 @@ pub fn key_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) ->
 /// The same for what was asked for, whatever directives stand in its query.
 pub fn id_of(site: &SiteRef, secret: &Secret, authority: &str, target: &str) -> Key {
     key_of(site, secret, authority, &without_directives(target))
+}
+
+/// What is known by manifests of what a request of a site asks for, where the site reads them.
+pub fn facts_of(
+    (channels, films): (&Channels, &Films),
+    secret: &Secret,
+    site: &SiteRef,
+    request: &RequestHead,
+    now: UnixMillis,
+) -> Option<Facts> {
+    if !site.settings.media.read || (channels.is_empty() && films.is_empty()) {
+        return None;
+    }
+    let RequestHead { authority, target, .. } = request;
+    let of_channel =
+        channels.of_request(target, now, |target| key_of(site, secret, authority, target));
+    let of_film = || films.kind_of(&id_of(site, secret, authority, target), 0).map(Facts::of_film);
+    of_channel.and_then(|belongs| belongs.facts()).or_else(of_film)
 }
 
 #[cfg(test)]

@@ -184,7 +184,42 @@ impl Channel {
     }
 }
 
+/// What is known of what a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Facts {
+    /// What kind of presentation it is of; `None` for a key, which may be of several.
+    pub class: Option<Class>,
+    /// What it is there.
+    pub kind: Kind,
+    /// The number of the segment it is, or is a part of.
+    pub sequence: Option<u64>,
+    /// Its kilobits a second.
+    pub bitrate_kbps: Option<u64>,
+}
+
+impl Facts {
+    /// Of something in a film.
+    pub fn of_film(kind: Kind) -> Self {
+        Self { class: Some(Class::Vod), kind, sequence: None, bitrate_kbps: None }
+    }
+}
+
 impl Belongs {
+    /// What is known of it; nothing of what is only beside.
+    pub fn facts(&self) -> Option<Facts> {
+        let (about, kind) = match self {
+            Self::Manifest(about) => (about, Kind::Playlist),
+            Self::Named(about, kind, _) => (about, *kind),
+            Self::Key => {
+                let kind = Kind::Key;
+                return Some(Facts { class: None, kind, sequence: None, bitrate_kbps: None });
+            }
+            Self::Beside(_) => return None,
+        };
+        let bitrate_kbps = Some(about.bandwidth / 1000).filter(|kbps| *kbps > 0);
+        Some(Facts { class: Some(about.class), kind, sequence: about.sequence, bitrate_kbps })
+    }
+
     /// Whether it is named, rather than beside what is.
     pub fn is_named(&self) -> bool {
         matches!(self, Self::Named(..) | Self::Key)

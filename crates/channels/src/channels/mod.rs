@@ -14,7 +14,7 @@ mod explain;
 mod front;
 mod table;
 
-pub use channel::{About, Belongs, Noted, Version};
+pub use channel::{About, Belongs, Facts, Noted, Version};
 pub use ended::Last;
 pub use front::Coming;
 

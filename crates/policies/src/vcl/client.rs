@@ -124,6 +124,7 @@ impl ClientState {
         let mut host = NodeHost {
             parts: &self.parts,
             client: Some(&task.client),
+            site: Some(&task.site),
             body: task.kept_body.as_deref(),
             is_body_kept: self.is_body_kept,
             pipe: task.pipe.as_deref(),

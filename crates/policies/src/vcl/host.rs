@@ -10,7 +10,9 @@ use freshet_media::cmcd::{self, Cmcd};
 use freshet_origin::Origin;
 use freshet_origin::health::Health;
 use freshet_site::durability::Durability;
+use freshet_site::keys::facts_of;
 use freshet_site::shares::Loan;
+use freshet_site::sites::SiteRef;
 use freshet_telemetry::transcript::{Tag, Transcript};
 use freshet_vcl::{
     ConnectionFacts, Control, Defaults, Event, Host, Message, Purge, StorageQuestion, status_phrase,
@@ -80,6 +82,8 @@ pub(super) struct NodeHost<'a> {
     pub(super) pipe: Option<&'a Transcript>,
     /// The client, where the state is one of its request's.
     pub(super) client: Option<&'a Client>,
+    /// The site that request is of.
+    pub(super) site: Option<&'a SiteRef>,
     /// The request's body, where it is kept.
     pub(super) body: Option<&'a [u8]>,
     /// Whether the policy asked for it to be kept, and it was.
@@ -224,6 +228,23 @@ impl Host for NodeHost<'_> {
         let value = read.value(key);
         // Writing to a Vec cannot fail.
         value.is_some_and(|value| write!(out, "{value}").is_ok())
+    }
+
+    fn manifest_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {
+        let Some((site, (shared, ..))) = self.site.zip(self.policy.shared()) else { return false };
+        let known = (&shared.channels, &shared.films);
+        let Some(facts) = facts_of(known, shared.cache.secret(), site, request, self.now) else {
+            return false;
+        };
+        let said = match key {
+            "class" => facts.class.map(|class| write!(out, "{}", class.name())),
+            "kind" => Some(write!(out, "{}", facts.kind.name())),
+            "sequence" => facts.sequence.map(|number| write!(out, "{number}")),
+            "bitrate" => facts.bitrate_kbps.map(|kbps| write!(out, "{kbps}")),
+            _ => None,
+        };
+        // Writing to a Vec cannot fail.
+        said.is_some_and(|said| said.is_ok())
     }
 
     fn hostname(&self) -> &str {
@@ -371,6 +392,7 @@ impl<'a> NodeHost<'a> {
             transcript,
             pipe: None,
             client: None,
+            site: None,
             body: None,
             is_body_kept: false,
             is_body_missed: false,

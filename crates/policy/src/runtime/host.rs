@@ -207,6 +207,13 @@ pub trait Host {
         false
     }
 
+    /// Writes what a manifest says of what a request asks for, as far as that is known: its `class`, `kind`,
+    /// `sequence` or `bitrate`; whether it says anything.
+    fn manifest_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {
+        let _ = (request, key, out);
+        false
+    }
+
     /// `server.hostname`
     fn hostname(&self) -> &str {
         "localhost"

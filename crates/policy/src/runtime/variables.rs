@@ -98,6 +98,17 @@ impl Run<'_> {
         self.stored(&said)
     }
 
+    /// What a manifest says of what is asked for; nothing where none is known that names it.
+    pub(crate) fn manifest_says(&mut self, key: &str) -> Result<Value> {
+        let mut said = Vec::new();
+        let head = self.view.req.as_deref();
+        let host = &mut *self.host;
+        if !head.is_some_and(|head| host.manifest_says(head, key, &mut said)) {
+            return Ok(Value::None);
+        }
+        self.stored(&said)
+    }
+
     pub(crate) fn req_transport(&mut self) -> Result<Value> {
         let version = self.view.req.as_deref().map(|head| head.version);
         self.stored(match version {

@@ -183,6 +183,18 @@ variables! {
     ReqMediaAhead "req.media_ahead" Bool Any {
         get C = of!(client => Bool(client.is_ahead));
     }
+    ReqMediaClass "req.media_class" String Any {
+        get C = |run| run.manifest_says("class");
+    }
+    ReqMediaKind "req.media_kind" String Any {
+        get C = |run| run.manifest_says("kind");
+    }
+    ReqMediaSequence "req.media_sequence" String Any {
+        get C = |run| run.manifest_says("sequence");
+    }
+    ReqMediaBitrate "req.media_bitrate" String Any {
+        get C = |run| run.manifest_says("bitrate");
+    }
     ReqCmcdAb "req.cmcd.ab" String Any {
         get C = |run| run.player_says("ab");
     }

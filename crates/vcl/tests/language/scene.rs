@@ -71,6 +71,11 @@ impl Host for Node {
         key == "bl"
     }
 
+    fn manifest_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {
+        out.extend_from_slice(format!("{key} of {}", request.target).as_bytes());
+        key == "kind"
+    }
+
     fn hostname(&self) -> &str {
         "edge.example"
     }

@@ -287,7 +287,9 @@ fn a_policy_sees_what_players_say_and_what_a_manifest_names() {
              sub vcl_deliver {
                set resp.http.Says = \"<\" + req.cmcd.bl + \"|\" + req.cmcd.sid + \"|\" + req.cmcd.nor + \">\";
                if (req.cmcd.su) { set resp.http.Starts = \"yes\"; }
-             }";
+               set resp.http.Is = req.http.Is + \"|\" + req.media_sequence;
+             }
+             sub vcl_recv { set req.http.Is = req.media_class + \"|\" + req.media_kind; }";
         let governed = governed(&origin, vcl);
         let node = &governed.node;
         get(node, "/c/v.m3u8").await;
@@ -295,10 +297,13 @@ fn a_policy_sees_what_players_say_and_what_a_manifest_names() {
         let answer = get_with(node, "/c/13.m4s", &says).await;
         assert_eq!(answer.field("says"), Some("<1200|a|>"));
         assert_eq!((answer.field("starts"), answer.field("kind")), (Some("yes"), Some("segment")));
+        assert_eq!(answer.field("is"), Some("live|segment|13"));
+        assert_eq!(get(node, "/c/v.m3u8").await.field("is"), Some("live|manifest|"));
         let answer = get(node, "/c/init.mp4?CMCD=bl%3D7").await;
         assert_eq!((answer.field("says"), answer.field("starts")), (Some("<7||>"), None));
         assert_eq!(get(node, "/c/init.mp4").await.field("kind"), Some("init"));
-        assert_eq!(get(node, "/other.m4s").await.field("kind"), Some(""));
+        let other = get(node, "/other.m4s").await;
+        assert_eq!((other.field("kind"), other.field("is")), (Some(""), Some("||")));
     });
 }
 
