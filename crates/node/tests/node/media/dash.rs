@@ -91,6 +91,66 @@ fn nothing_is_asked_for_before_it_can_be_there() {
 }
 
 #[test]
+fn what_an_origin_whose_clock_goes_before_has_is_not_waited_for() {
+    run(async {
+        // By the clock here its first segment is made in an hour.
+        let begun = UnixMillis::now().plus(Duration::from_hours(1));
+        let text = mpd(begun, "media='$RepresentationID$/$Number$.m4s' duration='1'", "");
+        let origin = channel(move || text.clone());
+        let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+        get(&node, "/c/live.mpd").await;
+        until(|| origin.count() == 3).await;
+        for number in [100, 101, 102] {
+            let answer = get(&node, &format!("/c/v1/{number}.m4s")).await;
+            assert!(answer.status == 200 && answer.body == pattern(1, 0..5000));
+        }
+        let answer = get(&node, "/c/v1/102.m4s").await;
+        assert!(answer.cache().contains("hit") && answer.body == pattern(1, 0..5000));
+        // What starts a decoder was fetched ahead, and no segment.
+        assert_eq!((origin.count(), node.count("media_ahead_fetches")), (6, 2));
+    });
+}
+
+#[test]
+fn what_an_origin_whose_clock_goes_behind_does_not_have_yet_is_asked_for_again() {
+    run(async {
+        let newest = Arc::new(AtomicU64::new(100));
+        let made = Arc::clone(&newest);
+        // By the clock here an hour of segments could be asked for.
+        let begun = UnixMillis(UnixMillis::now().0 - 3_600_000);
+        let text = mpd(begun, "media='$RepresentationID$/$Number$.m4s' duration='1'", "");
+        let origin = Origin::serve(move |asked: &Request| {
+            let name = asked.target().rsplit('/').next().unwrap_or_default();
+            let number = name.trim_end_matches(".m4s").parse::<u64>();
+            match number {
+                Ok(number) if number > made.load(SeqCst) => response("404 Not Found", &[HOUR], ""),
+                Ok(_) => response("200 OK", &[HOUR], pattern(1, 0..5000)),
+                Err(_) if name == "live.mpd" => {
+                    response("200 OK", &[HOUR, "Content-Type: application/dash+xml"], &text)
+                }
+                Err(_) => response("200 OK", &[HOUR], "i"),
+            }
+        });
+        let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+        get(&node, "/c/live.mpd").await;
+        for number in [100, 101, 102] {
+            let (this, next) = (format!("/c/v1/{number}.m4s"), format!("/c/v1/{}.m4s", number + 1));
+            newest.store(number, SeqCst);
+            // That it was asked for too early is remembered for a second at most.
+            let answer = loop {
+                let answer = get(&node, &this).await;
+                if answer.status == 200 {
+                    break answer;
+                }
+            };
+            assert!(answer.body == pattern(1, 0..5000));
+            until(|| times(&origin, &next) > 0).await;
+        }
+        assert_eq!(times(&origin, "/c/v1/104.m4s"), 0, "no more than one too early");
+    });
+}
+
+#[test]
 fn the_next_time_comes_when_a_newer_manifest_lists_it() {
     run(async {
         let repeats = Arc::new(AtomicU64::new(3));
