@@ -218,6 +218,39 @@ fn ffmpeg_plays_both_formats_over_both_schemes_and_the_origin_is_asked_once_for_
     }
 }
 
+/// Live pictures of the lab's, 25 a second for four seconds, through a node.
+#[cfg(feature = "lab")]
+#[test]
+fn ffmpeg_plays_what_goes_on_through_a_node() {
+    use std::time::Duration;
+    let Some(ffmpeg) = program("ffmpeg") else { return };
+    let settings = freshet_lab::origin::Settings {
+        channels: 1,
+        titles: 1,
+        segment: Duration::from_secs(2),
+        window: Duration::from_secs(20),
+        ..Default::default()
+    };
+    let origin = freshet_lab::origin::Origin::start(settings).unwrap();
+    let node = Node::start(origin.address());
+    for (base, manifest) in [(&node.clear, "master.m3u8"), (&node.tls, "manifest.mpd")] {
+        let url = format!("{base}/channel-1/{manifest}");
+        let mut play = Command::new(&ffmpeg);
+        // At the pace of the media: its reader of DASH asks for segments of the future otherwise.
+        play.args(["-v", "repeat+warning", "-xerror", "-nostdin", "-re", "-i", &url, "-t", "4"]);
+        play.args(["-map", "0:v:0", "-map", "0:a:0", "-progress", "-", "-f", "null", "/dev/null"]);
+        let output = run(&mut play);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{url}: {said}");
+        // It reads the header again with each new playlist, and says so.
+        let complaints = said.lines().filter(|line| !line.contains("Found duplicated MOOV Atom"));
+        assert_eq!(complaints.collect::<Vec<_>>(), Vec::<&str>::new(), "{url}");
+        let progress = String::from_utf8_lossy(&output.stdout);
+        let frames = progress.lines().rev().find_map(|line| line.strip_prefix("frame="));
+        assert_eq!(frames.map(str::trim), Some("100"), "{url}");
+    }
+}
+
 /// One exchange by curl: what it says of it, and the body.
 struct Curled {
     version: String,
