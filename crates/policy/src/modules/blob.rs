@@ -45,10 +45,15 @@ const FUNCTIONS: &[Function] = &[
     ),
 ];
 
-const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// The signs for six bits each.
+pub(super) type Alphabet = [u8; 64];
+
+pub(super) const STANDARD: &Alphabet =
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+pub(super) const SAFE: &Alphabet =
+    b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// CloudFront's alphabet; its padding is an underscore.
-const CLOUD_FRONT: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-~";
+const CLOUD_FRONT: &Alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-~";
 
 /// Decodes base64 as it stands in a policy's text, padding left out.
 pub fn base64(text: &str) -> Option<Vec<u8>> {
@@ -64,7 +69,7 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
 
 /// Digits of six bits each. Padding may be left out, also where the encoding has one; where it is, it
 /// is at the end, as the reference reads it.
-fn decode_base64(text: &[u8], alphabet: &[u8; 64], padding: Option<u8>) -> Option<Vec<u8>> {
+fn decode_base64(text: &[u8], alphabet: &Alphabet, padding: Option<u8>) -> Option<Vec<u8>> {
     let is_padding = |byte: &u8| Some(*byte) == padding;
     let digits = text.len() - text.iter().rev().take_while(|byte| is_padding(byte)).count();
     let padded = text.len() - digits;
@@ -86,7 +91,12 @@ fn decode_base64(text: &[u8], alphabet: &[u8; 64], padding: Option<u8>) -> Optio
     Some(out)
 }
 
-fn encode_base64(bytes: &[u8], alphabet: &[u8; 64], padding: Option<u8>, out: &mut Vec<u8>) {
+pub(super) fn encode_base64(
+    bytes: &[u8],
+    alphabet: &Alphabet,
+    padding: Option<u8>,
+    out: &mut Vec<u8>,
+) {
     for chunk in bytes.chunks(3) {
         let mut bits = 0_u32;
         for index in 0..3 {
@@ -103,7 +113,7 @@ fn encode_base64(bytes: &[u8], alphabet: &[u8; 64], padding: Option<u8>, out: &m
     }
 }
 
-fn hex_digit(byte: u8) -> Option<u8> {
+pub(super) fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
@@ -165,20 +175,22 @@ fn encoded(bytes: &[u8], how: &str, case: &str) -> Result<Vec<u8>> {
                 .iter()
                 .flat_map(|byte| [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]),
         ),
-        "URL" => {
-            for byte in bytes {
-                // RFC 3986 §2.3: unreserved.
-                if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-                    out.push(*byte);
-                } else {
-                    let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
-                    out.extend_from_slice(&[b'%', digits[high], digits[low]]);
-                }
-            }
-        }
+        "URL" => write_url(bytes, digits, &mut out),
         _ => out.extend_from_slice(bytes),
     }
     Ok(out)
+}
+
+/// Percent-encoding of all that RFC 3986 §2.3 reserves.
+pub(super) fn write_url(bytes: &[u8], digits: &[u8; 16], out: &mut Vec<u8>) {
+    for byte in bytes {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+            out.push(*byte);
+        } else {
+            let (high, low) = (usize::from(byte >> 4), usize::from(byte & 15));
+            out.extend_from_slice(&[b'%', digits[high], digits[low]]);
+        }
+    }
 }
 
 fn decode_text(run: &Run<'_>, how: &str, length: i64, text: Text) -> Result<Vec<u8>> {
@@ -197,7 +209,7 @@ fn decode_text(run: &Run<'_>, how: &str, length: i64, text: Text) -> Result<Vec<
 }
 
 /// A text ends at its first NUL, as in the language's other implementations.
-fn until_nul(text: &[u8]) -> &[u8] {
+pub(super) fn until_nul(text: &[u8]) -> &[u8] {
     text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 

@@ -10,6 +10,7 @@ mod bodyaccess;
 mod builtin;
 pub(crate) mod cookie;
 pub(crate) mod debug;
+mod digest;
 pub(crate) mod directors;
 mod geoip2;
 mod header;
@@ -25,6 +26,7 @@ mod tcp;
 mod text;
 pub(crate) mod throttle;
 mod tls;
+mod urlcode;
 pub(crate) mod var;
 mod vtc;
 
@@ -113,6 +115,7 @@ pub const MODULES: &[Module] = &[
     bodyaccess::MODULE,
     cookie::MODULE,
     debug::MODULE,
+    digest::MODULE,
     directors::MODULE,
     geoip2::MODULE,
     header::MODULE,
@@ -127,6 +130,7 @@ pub const MODULES: &[Module] = &[
     throttle::MODULE,
     tls::MODULE,
     proxy::UNIX,
+    urlcode::MODULE,
     var::MODULE,
     vtc::MODULE,
     purge::XKEY,
@@ -152,7 +156,7 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
         "curl" | "http" => "a policy does no I/O: use backends and restarts",
         "geoip" | "maxmind" | "mmdb" => "use geoip2",
         "re" | "re2" | "selector" | "pcre2" => "use `~`, regsub and regsuball",
-        "jwt" | "crypto" | "digest" | "hmac" => "use blob for encodings; signatures are not there",
+        "jwt" | "crypto" | "hmac" => "use digest for signatures and blob for encodings",
         _ => return None,
     })
 }

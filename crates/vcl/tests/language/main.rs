@@ -8,6 +8,7 @@
 
 mod actions;
 mod bounds;
+mod digests;
 mod directors;
 mod errors;
 mod examples;
