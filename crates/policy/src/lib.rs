@@ -28,6 +28,7 @@ pub mod types;
 pub mod variables;
 
 pub use modules::directors::{DirectorStanding, MemberStanding, Rampup, Said, Turn};
+pub use modules::dynamic::{Made, Making};
 pub use modules::{Parameter, Signature};
 pub use policy::{Policy, Timeouts};
 pub use regex::Pattern;

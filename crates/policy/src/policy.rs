@@ -40,6 +40,7 @@ pub(crate) enum Object {
     Accept(Arc<crate::modules::accept::Rule>),
     Blob(Arc<[u8]>),
     Debug(Arc<crate::modules::debug::Made>),
+    Dynamic(Arc<crate::modules::dynamic::Making>),
     Places(Arc<dyn Places>),
     Shard(directors::ShardParameters),
 }

@@ -82,6 +82,8 @@ pub enum BackendRef {
     Backend(u32),
     /// A director, by the place of its object in the policy.
     Director(u32),
+    /// One that was made while the policy runs, by the number its maker gave it.
+    Made(u32),
     /// Where a service that let the request in has said that it goes.
     Told,
 }
@@ -496,11 +498,11 @@ impl Program {
             BackendRef::Backend(index) => {
                 self.backends.get(index as usize).is_none_or(|backend| backend.endpoint.is_none())
             }
-            BackendRef::Director(_) | BackendRef::Told => false,
+            BackendRef::Director(_) | BackendRef::Made(_) | BackendRef::Told => false,
         }
     }
 
-    /// The name of a backend.
+    /// The name of a backend; of one that was made its maker knows it.
     pub fn backend_name(&self, backend: BackendRef) -> &str {
         match backend {
             BackendRef::None => "",
@@ -510,6 +512,7 @@ impl Program {
             BackendRef::Director(index) => {
                 self.objects.get(index as usize).map_or("", |object| &object.name)
             }
+            BackendRef::Made(_) => "",
             BackendRef::Told => "told",
         }
     }

@@ -59,8 +59,8 @@ pub use freshet_policy::program::{Backend, BackendRef, Endpoint, ObjectSlot, Pro
 pub use freshet_policy::source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
 pub use freshet_policy::types::{Action, State, States, Type, duration_unit};
 pub use freshet_policy::{
-    DirectorStanding, MemberStanding, Parameter, Pattern, Policy, Rampup, Said, Signature,
-    Timeouts, Turn, digest, regex, runtime, signatures, variables,
+    DirectorStanding, Made, Making, MemberStanding, Parameter, Pattern, Policy, Rampup, Said,
+    Signature, Timeouts, Turn, digest, regex, runtime, signatures, variables,
 };
 pub use runtime::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, DATES, Defaults,

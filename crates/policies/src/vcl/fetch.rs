@@ -103,30 +103,28 @@ impl FetchState {
     fn waits(&self, policy: &VclPolicy, task: &FetchTask) -> Waits {
         let policy = self.other.as_deref().unwrap_or(policy);
         let backends = &policy.policy.program().backends;
-        let declared = match self.asked {
-            BackendRef::Backend(index) => backends.get(index as usize),
-            _ => None,
+        let (connect, first_byte, between_bytes) = match self.asked {
+            BackendRef::Backend(index) => {
+                backends.get(index as usize).map_or_else(Default::default, |one| {
+                    (one.connect_timeout, one.first_byte_timeout, one.between_bytes_timeout)
+                })
+            }
+            BackendRef::Made(number) => {
+                policy.made.get(number).map_or_else(Default::default, |made| {
+                    let one = &made.making;
+                    (one.connect_timeout, one.first_byte_timeout, one.between_bytes_timeout)
+                })
+            }
+            _ => (None, None, None),
         };
         let configured = &task.site.settings.origin_timeouts;
         let (knobs, of) = (&self.knobs, |value: Option<f64>, or: Option<f64>, last: Duration| {
             Some(value.or(or).map_or(last, span))
         });
         Waits {
-            connect: of(
-                knobs.connect_timeout,
-                declared.and_then(|one| one.connect_timeout),
-                configured.connect,
-            ),
-            first_byte: of(
-                knobs.first_byte_timeout,
-                declared.and_then(|one| one.first_byte_timeout),
-                configured.first_byte,
-            ),
-            between_bytes: of(
-                knobs.between_bytes_timeout,
-                declared.and_then(|one| one.between_bytes_timeout),
-                configured.between_bytes,
-            ),
+            connect: of(knobs.connect_timeout, connect, configured.connect),
+            first_byte: of(knobs.first_byte_timeout, first_byte, configured.first_byte),
+            between_bytes: of(knobs.between_bytes_timeout, between_bytes, configured.between_bytes),
         }
     }
 
@@ -145,6 +143,18 @@ impl FetchState {
             self.asked = backend;
             return self.told.clone();
         }
+        if let BackendRef::Made(number) = backend {
+            self.asked = backend;
+            let Some(made) = policy.made.get(number) else {
+                return OriginChoice::Nobody("No backend".into());
+            };
+            if !made.health(now).0 {
+                made.origin.stats.refrained.add(1);
+                return OriginChoice::Nobody(format!("backend {}: unhealthy", made.name).into());
+            }
+            name_host(request, made.host(), transcript);
+            return OriginChoice::Exactly(made.origin);
+        }
         let view = View {
             fetch: Some(&mut self.knobs),
             bereq: Some(request),
@@ -161,15 +171,22 @@ impl FetchState {
         if let Some(index) = chosen {
             self.asked = BackendRef::Backend(index);
             let declared = policy.policy.program().backends.get(index as usize);
-            if let (Some(declared), true) = (declared, request.authority.is_empty()) {
-                request.authority = declared.host().to_owned();
-                transcript.field(Tag::BereqHeader, b"Host", request.authority.as_bytes());
+            if let Some(declared) = declared {
+                name_host(request, declared.host(), transcript);
             }
         }
         origin.map_or_else(
             || OriginChoice::Nobody(why_nobody(policy, backend, chosen).into()),
             OriginChoice::Exactly,
         )
+    }
+}
+
+/// Gives a request that names no host its backend's.
+fn name_host(request: &mut RequestHead, host: &str, transcript: &Transcript) {
+    if request.authority.is_empty() {
+        request.authority = host.to_owned();
+        transcript.field(Tag::BereqHeader, b"Host", request.authority.as_bytes());
     }
 }
 

@@ -15,7 +15,8 @@ use freshet_site::shares::Loan;
 use freshet_site::sites::SiteRef;
 use freshet_telemetry::transcript::{Tag, Transcript};
 use freshet_vcl::{
-    ConnectionFacts, Control, Defaults, Event, Host, Message, Purge, StorageQuestion, status_phrase,
+    ConnectionFacts, Control, Defaults, Event, Host, Made, Making, Message, Purge, StorageQuestion,
+    status_phrase,
 };
 use freshet_worker::bans;
 use freshet_worker::disk::Purged;
@@ -103,7 +104,14 @@ pub(super) fn health_of(
     loaded: UnixMillis,
     now: UnixMillis,
 ) -> (bool, f64) {
-    let Some(Some(origin)) = origins.get(backend as usize) else { return (false, 0.0) };
+    match origins.get(backend as usize) {
+        Some(Some(origin)) => origin_health(origin, loaded, now),
+        _ => (false, 0.0),
+    }
+}
+
+/// As [`health_of`].
+pub(super) fn origin_health(origin: &Origin, loaded: UnixMillis, now: UnixMillis) -> (bool, f64) {
     let changed = match origin.health.changed() {
         UnixMillis(0) => loaded,
         changed => changed,
@@ -114,6 +122,23 @@ pub(super) fn health_of(
 impl Host for NodeHost<'_> {
     fn backend_health(&self, backend: u32) -> (bool, f64) {
         health_of(&self.policy.origins, backend, self.policy.loaded, self.now)
+    }
+
+    fn make_backend(
+        &mut self,
+        director: u32,
+        making: &Arc<Making>,
+        host: &str,
+        port: u16,
+    ) -> Result<u32, String> {
+        let timeouts = self.policy.policy.timeouts();
+        self.policy.made.make(director, making, (host, port), timeouts, self.now)
+    }
+
+    fn made_backend(&self, number: u32) -> Option<Made> {
+        let made = self.policy.made.get(number)?;
+        let (is_healthy, since) = made.health(self.now);
+        Some(Made { name: made.name, is_healthy, since })
     }
 
     fn lifetimes(&self) -> Defaults {

@@ -105,6 +105,7 @@ impl VclPolicy {
             shares: OnceLock::new(),
             files: host::FileCache::default(),
             failures: LogLimit::new(),
+            made: super::made::MadeOrigins::default(),
             passes: super::passes::Passes::default(),
             identity,
             loaded: now,

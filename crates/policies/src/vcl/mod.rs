@@ -12,6 +12,7 @@ mod fetch;
 mod files;
 mod host;
 mod load;
+mod made;
 mod passes;
 mod places;
 
@@ -64,6 +65,8 @@ pub struct VclPolicy {
     files: host::FileCache,
     /// Lines in the log about failures.
     failures: LogLimit,
+    /// Origins of directors that make them.
+    made: made::MadeOrigins,
     passes: passes::Passes,
     /// When it was loaded.
     loaded: UnixMillis,

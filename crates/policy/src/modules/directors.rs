@@ -218,6 +218,9 @@ fn health_for(
         BackendRef::None => (false, 0.0),
         // Which of its places can be reached is seen when one is asked.
         BackendRef::Told => (true, 0.0),
+        BackendRef::Made(number) => {
+            host.made_backend(number).map_or((false, 0.0), |made| (made.is_healthy, made.since))
+        }
         BackendRef::Backend(index) => {
             let is_none = policy
                 .program()
@@ -408,8 +411,8 @@ fn new_hash(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
 fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let director = director(run, object)?;
     let Value::Backend(backend) = arguments.at(0) else { return NOTHING };
-    if run.program.is_nobody(backend) {
-        return fault("None backend cannot be added");
+    if let Some(why) = no_member(run, backend) {
+        return fault(why);
     }
     let weight = if arguments.is_given(1) { arguments.real(1) } else { 1.0 };
     if director.members().len() >= MEMBERS_MAX {
@@ -418,6 +421,15 @@ fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Va
     let member = Member { backend, weight: weight.max(0.0) };
     director.change(|members| members.push(member));
     NOTHING
+}
+
+/// Why a backend cannot be a director's, if it cannot.
+pub(super) fn no_member(run: &Run<'_>, backend: BackendRef) -> Option<&'static str> {
+    match backend {
+        // Who made it forgets it when it is not used.
+        BackendRef::Made(_) => Some("a backend of dynamic cannot be added"),
+        _ => run.program.is_nobody(backend).then_some("None backend cannot be added"),
+    }
 }
 
 fn remove_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {

@@ -12,6 +12,7 @@ pub(crate) mod cookie;
 pub(crate) mod debug;
 mod digest;
 pub(crate) mod directors;
+pub(crate) mod dynamic;
 mod geoip2;
 mod header;
 mod math;
@@ -117,6 +118,7 @@ pub const MODULES: &[Module] = &[
     debug::MODULE,
     digest::MODULE,
     directors::MODULE,
+    dynamic::MODULE,
     geoip2::MODULE,
     header::MODULE,
     math::MODULE,
@@ -144,9 +146,9 @@ pub fn find(name: &str) -> Option<&'static Module> {
 /// What to use in place of a module that is not there.
 pub fn instead_of(name: &str) -> Option<&'static str> {
     Some(match name {
-        "dynamic" | "goto" | "udo" | "activedns" => {
+        "goto" | "udo" | "activedns" => {
             "backends are looked up by name again and again here: declare one with `.host = \
-             \"name\"`"
+             \"name\"`, or use dynamic"
         }
         "querystring" | "urlplus" => "use std.querysort and regsuball",
         "cookieplus" => "use cookie",
@@ -159,6 +161,12 @@ pub fn instead_of(name: &str) -> Option<&'static str> {
         "jwt" | "crypto" | "hmac" => "use digest for signatures and blob for encodings",
         _ => return None,
     })
+}
+
+/// What to do in place of giving a function of a module an argument that it does not have here.
+pub fn instead_of_argument(function: &Function, argument: &str) -> Option<&'static str> {
+    let is_dynamic = dynamic::MODULE.functions.contains(function);
+    is_dynamic.then(|| dynamic::instead_of(argument)).flatten()
 }
 
 /// Reading arguments. The checker has seen to their types.

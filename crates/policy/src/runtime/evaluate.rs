@@ -84,8 +84,8 @@ impl Run<'_> {
                 self.store(text.as_bytes())?
             }
             Value::Backend(backend) => {
-                let program = self.program;
-                self.store(program.backend_name(backend).as_bytes())?
+                let name = self.backend_name(backend);
+                self.store(name.as_bytes())?
             }
             Value::Stevedore(storage) => {
                 let program = self.program;

@@ -2,6 +2,7 @@
 
 use super::lifetime::Defaults;
 use super::view::Answer;
+use crate::modules::dynamic::{Made, Making};
 use crate::program::StorageFact as Fact;
 use crate::types::{Action, State};
 use crate::variables::Message;
@@ -176,6 +177,27 @@ impl Places for Nowhere {
 pub trait Host {
     /// Whether a declared backend is healthy, and when that last changed (seconds since 1970).
     fn backend_health(&self, backend: u32) -> (bool, f64);
+
+    /// The backend of a director at a host and a port, made where there is none yet; its number.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn make_backend(
+        &mut self,
+        director: u32,
+        making: &Arc<Making>,
+        host: &str,
+        port: u16,
+    ) -> Result<u32, String> {
+        let _ = (director, making, host, port);
+        Err("no backends are made here".into())
+    }
+
+    /// What is known of a backend that was made, while it is kept.
+    fn made_backend(&self, number: u32) -> Option<Made> {
+        let _ = number;
+        None
+    }
 
     /// A number nobody can foresee.
     fn random(&mut self) -> u64;

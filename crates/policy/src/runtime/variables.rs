@@ -6,6 +6,7 @@ use crate::policy::Timeouts;
 use crate::program::{Backend, BackendRef, Value};
 use crate::variables::{Message, Variable};
 use freshet_http::message::{RequestHead, ResponseHead, Version};
+use std::sync::Arc;
 
 impl Run<'_> {
     pub(crate) fn variable(&mut self, variable: Variable) -> Result<Value> {
@@ -163,6 +164,16 @@ impl Run<'_> {
         Ok(Value::Duration(seconds.unwrap_or_else(|| usual(self.policy.timeouts()))))
     }
 
+    /// The name of a backend, made ones included.
+    pub(crate) fn backend_name(&self, backend: BackendRef) -> Arc<str> {
+        match backend {
+            BackendRef::Made(number) => {
+                self.host.made_backend(number).map_or_else(Arc::default, |made| made.name)
+            }
+            _ => self.program.backend_name(backend).into(),
+        }
+    }
+
     /// `req.backend_hint`, or the default backend where none was chosen.
     pub(crate) fn backend_hint(&self) -> BackendRef {
         let chosen = self.view.client.as_ref().and_then(|client| client.backend_hint);
@@ -213,8 +224,8 @@ impl Run<'_> {
 
     pub(crate) fn beresp_backend_name(&mut self) -> Result<Value> {
         let backend = self.view.answer.as_ref().map_or(BackendRef::None, |answer| answer.backend);
-        let program = self.program;
-        self.stored(program.backend_name(backend).as_bytes())
+        let name = self.backend_name(backend);
+        self.stored(name.as_bytes())
     }
 
     pub(crate) fn beresp_storage(&self) -> Option<u32> {

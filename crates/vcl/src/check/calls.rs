@@ -153,7 +153,7 @@ impl Checker<'_> {
     ) -> Option<Box<[Expr]>> {
         let signature = Signature::parse(function.signature);
         let parameters = &signature.parameters;
-        let (slots, is_whole) = self.places(parameters, given);
+        let (slots, is_whole) = self.places(function, parameters, given);
         let mut out = Vec::with_capacity(parameters.len());
         let mut complete = is_whole;
         for (number, (parameter, slot)) in (1..).zip(parameters.iter().zip(slots)) {
@@ -189,6 +189,7 @@ impl Checker<'_> {
     /// Which argument is which parameter's, and whether that could be said of all of them.
     fn places<'g>(
         &mut self,
+        function: &'static Function,
         parameters: &[Parameter],
         given: &'g [Argument],
     ) -> (Vec<Option<&'g Argument>>, bool) {
@@ -212,7 +213,9 @@ impl Checker<'_> {
                     let found = parameters.iter().position(|one| one.name == &*name.text);
                     if found.is_none() {
                         let near = nearest(&name.text, parameters.iter().map(|one| one.name));
-                        let help = near.map(|near| format!("did you mean `{near}`?"));
+                        let help = modules::instead_of_argument(function, &name.text)
+                            .map(str::to_owned)
+                            .or_else(|| near.map(|near| format!("did you mean `{near}`?")));
                         let message = format!("Unknown argument '{}'", name.text);
                         self.report.error(name.span, message).help = help;
                         return (slots, false);

@@ -369,9 +369,30 @@ fn a_mistake_is_shown_with_a_mark_below_it() {
 
 #[test]
 fn modules_that_are_not_there_have_something_instead() {
-    for (module, cure) in [("dynamic", "looked up by name"), ("querystring", "std.querysort")] {
+    for (module, cure) in [("goto", "looked up by name"), ("querystring", "std.querysort")] {
         let shown = check(&format!("import {module};")).render(false);
         assert!(shown.contains(cure), "{shown}");
+    }
+}
+
+#[test]
+fn arguments_that_a_module_does_not_have_here_have_something_instead() {
+    let new = |argument: &str| {
+        let text = "import dynamic; probe p { } backend probed { .host = \"::1\"; .probe = p; }";
+        check(&format!(
+            "{text} sub vcl_recv {{ set req.backend_hint = probed; }}
+             sub vcl_init {{ new d = dynamic.director({argument}); }}"
+        ))
+    };
+    let right = new("port = \"8080\", ttl = 5m, share = HOST").render(false);
+    assert!(!right.contains("error"), "{right}");
+    for (argument, cure) in [
+        ("probe = p", "how requests fare"),
+        ("keep = 2", "stay while a name server is away"),
+        ("max_connection = 1", "did you mean `max_connections`?"),
+    ] {
+        let shown = new(argument).render(false);
+        assert!(shown.contains("Unknown argument") && shown.contains(cure), "{shown}");
     }
 }
 

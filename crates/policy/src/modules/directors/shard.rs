@@ -222,8 +222,8 @@ pub(super) fn associate(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> 
 pub(super) fn add_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     super::director(run, object)?;
     let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
-    if run.program.is_nobody(backend) {
-        return wrong(run, object, "None backend cannot be added");
+    if let Some(why) = super::no_member(run, backend) {
+        return wrong(run, object, why);
     }
     let ident = ident(run, arguments);
     let mut weight = if arguments.is_given(3) { arguments.real(3) } else { 1.0 };
