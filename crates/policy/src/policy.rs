@@ -2,6 +2,7 @@
 
 use crate::modules::directors::{self, Director, DirectorStanding};
 use crate::modules::throttle::Throttle;
+use crate::modules::var::Globals;
 use crate::program::{BackendRef, Program, Value};
 use crate::runtime::{self, Failure, Host, Outcome, Places, Session, Task, View};
 use crate::types::State;
@@ -27,10 +28,12 @@ impl Default for Timeouts {
     }
 }
 
-/// A value that outlives requests (`var.global_set`).
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Kept {
-    Text(Arc<[u8]>),
+/// What modules keep beyond one policy, as in Varnish, where it is the process's: a policy takes it over
+/// from the one before.
+#[derive(Debug, Default)]
+pub(crate) struct Lasting {
+    pub(crate) globals: Mutex<Globals>,
+    pub(crate) throttle: Mutex<Throttle>,
 }
 
 /// What an object made with `new` is.
@@ -45,22 +48,19 @@ pub(crate) enum Object {
     Shard(directors::ShardParameters),
 }
 
-/// Names of `var.global_set`; more are refused.
-pub(crate) const GLOBALS_MAX: usize = 10_000;
-
 /// A loaded policy, shared by all workers.
 pub struct Policy {
     name: String,
     program: Program,
     timeouts: Timeouts,
     objects: Vec<Mutex<Option<Object>>>,
-    pub(crate) globals: Mutex<HashMap<Box<[u8]>, Kept>>,
-    pub(crate) throttle: Mutex<Throttle>,
+    pub(crate) lasting: Arc<Lasting>,
     pub(crate) sick: Mutex<HashMap<(u32, u128), f64>>,
 }
 
 impl Policy {
-    /// Loads a program under a name and runs its `vcl_init`.
+    /// Loads a program under a name and runs its `vcl_init`. What modules keep beyond a policy, the counts of
+    /// `vsthrottle` and the texts of `var.global_set`, it shares with the one `before`.
     ///
     /// # Errors
     /// Why `vcl_init` failed.
@@ -68,6 +68,7 @@ impl Policy {
         name: impl Into<String>,
         program: Program,
         timeouts: Timeouts,
+        before: Option<&Self>,
         now: f64,
         host: &mut dyn Host,
     ) -> Result<Self, Failure> {
@@ -77,8 +78,7 @@ impl Policy {
             program,
             timeouts,
             objects,
-            globals: Mutex::default(),
-            throttle: Mutex::default(),
+            lasting: before.map(|before| Arc::clone(&before.lasting)).unwrap_or_default(),
             sick: Mutex::default(),
         };
         let session = Session::default();

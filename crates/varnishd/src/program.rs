@@ -80,7 +80,7 @@ impl Program {
             state.options.endpoints.iter().any(|one| matches!(one.address, Address::Unix(_)));
         let source = Source { name: source.into(), text: text.into() };
         // Backends that are declared alike share their connections.
-        let before = state.active_policy();
+        let before = state.policy_before();
         VclPolicy::load(name, source, &files, &settings, defaults, timeouts, before)
             .map_err(|error| match error {
                 LoadError::Text(report) => report.render_vcc(),

@@ -29,7 +29,7 @@
 //! let source = Source { name: "policy.vcl".into(), text: text.into() };
 //! let (program, report) = freshet_vcl::compile(source, &NoFiles, &Settings::default());
 //! let program = program.unwrap_or_else(|| panic!("{}", report.render(false)));
-//! let policy = Policy::load("boot", program, Default::default(), 0.0, &mut Nobody).unwrap();
+//! let policy = Policy::load("boot", program, Default::default(), None, 0.0, &mut Nobody).unwrap();
 //!
 //! let session = Session::default();
 //! let mut client = freshet_vcl::ClientKnobs::default();

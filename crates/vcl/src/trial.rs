@@ -341,7 +341,7 @@ mod tests {
         let mut log = Vec::new();
         let mut world = World { log: &mut log, now: 0.0 };
         let policy =
-            Policy::load("p", program.unwrap(), Default::default(), 0.0, &mut world).unwrap();
+            Policy::load("p", program.unwrap(), Default::default(), None, 0.0, &mut world).unwrap();
         trials(tests, &policy, 0.0).into_iter().map(|trial| trial.wrong).collect()
     }
 

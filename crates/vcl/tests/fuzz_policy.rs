@@ -133,7 +133,7 @@ fn compile_and_run(text: String) {
     assert_eq!(program.is_some(), !report.has_errors());
     let Some(program) = program else { return };
     let _ = freshet_vcl::explain(&program);
-    let Ok(policy) = Policy::load("fuzz", program, Default::default(), 1.0, &mut Node) else {
+    let Ok(policy) = Policy::load("fuzz", program, Default::default(), None, 1.0, &mut Node) else {
         return;
     };
     let session = Session::default();

@@ -108,7 +108,7 @@ fn test(path: &Path, tests: &[PathBuf], as_json: bool) -> Result<ExitCode> {
     }
     let Some(program) = program else { bail!("{} has mistakes", path.display()) };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
-    let policy = Policy::load("test", program, Default::default(), now, &mut Beginning)
+    let policy = Policy::load("test", program, Default::default(), None, now, &mut Beginning)
         .map_err(|why| anyhow::anyhow!("vcl_init failed: {why}"))?;
     let (mut all, mut wrong) = (Vec::new(), 0);
     for path in tests {

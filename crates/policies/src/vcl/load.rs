@@ -48,7 +48,8 @@ pub fn language<'a>(store_classes: impl IntoIterator<Item = &'a str>) -> freshet
 
 impl VclPolicy {
     /// Compiles and loads a policy under a name. Origins of `before` whose settings did not change
-    /// stay the same ones, with their health and connections.
+    /// stay the same ones, with their health and connections, and what it counts and passes goes on: in Varnish that is
+    /// the process's.
     ///
     /// # Errors
     /// [`LoadError`].
@@ -92,7 +93,8 @@ impl VclPolicy {
             now,
             said: Vec::new(),
         };
-        let policy = Policy::load(name, program, timeouts, super::seconds(now), &mut alone)
+        let loaded = before.map(|before| &before.policy);
+        let policy = Policy::load(name, program, timeouts, loaded, super::seconds(now), &mut alone)
             .map_err(LoadError::Init)?;
         let said = alone.said;
         Ok(Arc::new(Self {
@@ -106,7 +108,7 @@ impl VclPolicy {
             files: host::FileCache::default(),
             failures: LogLimit::new(),
             made: super::made::MadeOrigins::default(),
-            passes: super::passes::Passes::default(),
+            passes: before.map(|before| Arc::clone(&before.passes)).unwrap_or_default(),
             identity,
             loaded: now,
             hostname,

@@ -67,7 +67,7 @@ pub struct VclPolicy {
     failures: LogLimit,
     /// Origins of directors that make them.
     made: made::MadeOrigins,
-    passes: passes::Passes,
+    passes: Arc<passes::Passes>,
     /// When it was loaded.
     loaded: UnixMillis,
     hostname: String,

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// Notes of one policy. Beyond, those that are over are dropped, and if that is not enough, all: a
+/// Notes of a policy and those that follow it. Beyond, those that are over are dropped, and if that is not enough, all: a
 /// request too many that waits for another is better than memory without end.
 const NOTES_MAX: usize = 100_000;
 

@@ -28,7 +28,7 @@ const FUNCTIONS: &[Function] = &[
 /// client may choose the key, and not how much of the memory it takes.
 type Key = [u8; 32];
 
-/// Buckets of one policy. Where there are so many and none can be let go of, a new key is
+/// Buckets of a policy and those that follow it. Where there are so many and none can be let go of, a new key is
 /// denied: whoever brings many keys gets nobody's limit forgotten.
 const BUCKETS_MAX: usize = 100_000;
 
@@ -132,7 +132,7 @@ fn with<T>(
     }
     let key = digest.finish().as_ref().try_into().ok()?;
     let now = run.view.now;
-    let mut throttle = lock(&run.policy.throttle);
+    let mut throttle = lock(&run.policy.lasting.throttle);
     Some(throttle.with(key, limit, period, now, |bucket| act(bucket, now, block)))
 }
 

@@ -1,7 +1,7 @@
 //! `var`: variables of a task, and texts that outlive it.
 
 use super::{Arguments, Function, Module, NOTHING, fault, function};
-use crate::policy::{GLOBALS_MAX, Kept, lock};
+use crate::policy::lock;
 use crate::program::{BackendRef, Text, Value};
 use crate::runtime::{Result, Run};
 use std::collections::HashMap;
@@ -31,8 +31,45 @@ const FUNCTIONS: &[Function] = &[
     function("VOID clear()", clear),
 ];
 
-/// Bytes of one global text.
+/// Bytes of one global text with its name.
 const GLOBAL_BYTES_MAX: usize = 64 << 10;
+/// Bytes of all of them, and how many there are: names may be what clients write.
+const GLOBALS_BYTES_MAX: usize = 16 << 20;
+const GLOBALS_MAX: usize = 10_000;
+
+/// Texts that outlive requests, and the policy that sets them.
+#[derive(Debug, Default)]
+pub(crate) struct Globals {
+    texts: HashMap<Box<[u8]>, Arc<[u8]>>,
+    /// Of all names and texts.
+    bytes: usize,
+}
+
+impl Globals {
+    fn set(&mut self, name: Box<[u8]>, text: Arc<[u8]>) -> std::result::Result<(), &'static str> {
+        let bytes = name.len() + text.len();
+        let old = self.texts.get(&name).map(|old| name.len() + old.len());
+        let others = self.bytes - old.unwrap_or(0);
+        if bytes > GLOBAL_BYTES_MAX {
+            return Err("var.global_set(): the text is larger than 64 KiB");
+        }
+        if old.is_none() && self.texts.len() >= GLOBALS_MAX {
+            return Err("var.global_set(): there are 10,000 names already");
+        }
+        if others + bytes > GLOBALS_BYTES_MAX {
+            return Err("var.global_set(): all texts are larger than 16 MiB");
+        }
+        self.bytes = others + bytes;
+        self.texts.insert(name, text);
+        Ok(())
+    }
+
+    fn unset(&mut self, name: &[u8]) {
+        if let Some(text) = self.texts.remove(name) {
+            self.bytes -= name.len() + text.len();
+        }
+    }
+}
 
 /// Variables of one task.
 pub(crate) type Variables = HashMap<Box<[u8]>, Variable>;
@@ -139,26 +176,22 @@ fn global_set(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let key: Box<[u8]> = run.bytes(arguments.text(0)).into();
     let value = arguments.text(1);
     let text: Arc<[u8]> = run.bytes(value).into();
-    let mut globals = lock(&run.policy.globals);
+    let mut globals = lock(&run.policy.lasting.globals);
     if value == Text::Unset {
-        globals.remove(&key);
+        globals.unset(&key);
         return NOTHING;
     }
-    if text.len() + key.len() > GLOBAL_BYTES_MAX {
-        return fault("var.global_set(): the text is larger than 64 KiB");
+    match globals.set(key, text) {
+        Ok(()) => NOTHING,
+        Err(why) => fault(why),
     }
-    if globals.len() >= GLOBALS_MAX && !globals.contains_key(&key) {
-        return fault("var.global_set(): there are 10,000 names already");
-    }
-    globals.insert(key, Kept::Text(text));
-    NOTHING
 }
 
 fn global_get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let key = run.bytes(arguments.text(0));
-    let kept = lock(&run.policy.globals).get(key).cloned();
-    match kept {
-        Some(Kept::Text(text)) => run.store(&text).map(Value::Text),
+    let text = lock(&run.policy.lasting.globals).texts.get(key).cloned();
+    match text {
+        Some(text) => run.store(&text).map(Value::Text),
         None => Ok(Value::Text(Text::Unset)),
     }
 }
@@ -166,4 +199,25 @@ fn global_get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
 fn clear(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
     run.task.variables = None;
     NOTHING
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn global_texts_are_bounded_in_all_and_what_is_unset_makes_room() {
+        let mut globals = Globals::default();
+        let name = |number: usize| number.to_be_bytes().into();
+        let text: Arc<[u8]> = vec![b'x'; GLOBAL_BYTES_MAX - size_of::<usize>()].into();
+        let room = GLOBALS_BYTES_MAX / GLOBAL_BYTES_MAX;
+        assert!((0..room).all(|number| globals.set(name(number), Arc::clone(&text)).is_ok()));
+        assert!(globals.set(name(room), Arc::from(*b"")).is_err(), "there is no room");
+        assert!(globals.set(name(0), Arc::clone(&text)).is_ok(), "it takes the place of the old");
+        globals.unset(&0_usize.to_be_bytes());
+        globals.unset(&0_usize.to_be_bytes());
+        assert!(globals.set(name(room), Arc::clone(&text)).is_ok());
+        let too_large = vec![b'x'; GLOBAL_BYTES_MAX].into();
+        assert!(globals.set(name(1), too_large).is_err());
+    }
 }

@@ -209,9 +209,12 @@ impl State {
         self.storages.iter().map(|storage| storage.name.as_str())
     }
 
-    /// The policy in use.
-    pub(crate) fn active_policy(&self) -> Option<&VclPolicy> {
-        self.policies.active().map(|program| &**program.policy())
+    /// The policy from which a new one takes over what belongs to the process: the one in use, or any, since
+    /// all of them have it.
+    pub(crate) fn policy_before(&self) -> Option<&VclPolicy> {
+        let mut all = self.policies.programs().map(|(_, program)| program);
+        let program = self.policies.active().or_else(|| all.next());
+        program.map(|program| &**program.policy())
     }
 
     /// Whether requests are served.

@@ -26,7 +26,7 @@ pub(crate) fn load(text: String) -> Policy {
     let (program, report) =
         freshet_vcl::compile(Source { name: "bench".into(), text }, &NoFiles, &settings);
     let program = program.unwrap_or_else(|| panic!("{}", report.render(false)));
-    Policy::load("bench", program, Default::default(), 0.0, &mut Node)
+    Policy::load("bench", program, Default::default(), None, 0.0, &mut Node)
         .unwrap_or_else(|failure| panic!("{failure}"))
 }
 

@@ -18,7 +18,7 @@ fn load(name: &str) -> Policy {
     let source = Source { name: name.into(), text };
     let (program, report) = freshet_vcl::compile(source, &NoFiles, &settings);
     let program = program.unwrap_or_else(|| panic!("{}", report.render(false)));
-    Policy::load(name, program, Default::default(), 0.0, &mut crate::scene::Node::default())
+    Policy::load(name, program, Default::default(), None, 0.0, &mut crate::scene::Node::default())
         .unwrap()
 }
 

@@ -606,6 +606,26 @@ fn functions_of_every_kind_can_be_called() {
 }
 
 #[test]
+fn counts_and_texts_of_the_process_go_on_in_the_policy_that_follows() {
+    let text = |more: &str| {
+        format!(
+            "import var; import vsthrottle; sub vcl_recv {{ {more} set req.http.Shown = \
+             var.global_get(\"a\") + vsthrottle.remaining(\"k\", 3, 1h); return (hash); }}"
+        )
+    };
+    let first =
+        compile(&text("var.global_set(\"a\", \"kept\"); vsthrottle.is_denied(\"k\", 3, 1h);"));
+    let second = crate::scene::compile_after(Some(&first), &text(""));
+    let mut scene = Scene::default();
+    scene.run(&first, State::Recv);
+    scene.run(&second, State::Recv);
+    assert_eq!(scene.req.fields.get_str("shown"), Some("kept2"));
+    // One that follows nobody begins with nothing.
+    scene.run(&compile(&text("")), State::Recv);
+    assert_eq!(scene.req.fields.get_str("shown"), Some("3"));
+}
+
+#[test]
 fn every_object_has_to_be_made() {
     for (class, is_optional) in [("obj", false), ("obj_opt", true)] {
         let text = format!(
@@ -615,8 +635,14 @@ fn every_object_has_to_be_made() {
         let source = Source { name: "test.vcl".into(), text };
         let settings = Settings { test_module: true, ..Settings::default() };
         let (program, _) = freshet_vcl::compile(source, &NoFiles, &settings);
-        let loaded =
-            Policy::load("p", program.unwrap(), Default::default(), NOW, &mut Node::default());
+        let loaded = Policy::load(
+            "p",
+            program.unwrap(),
+            Default::default(),
+            None,
+            NOW,
+            &mut Node::default(),
+        );
         let said = loaded.map_or_else(|failure| failure.message, |_| String::new());
         let expected = if is_optional { "" } else { "Object o not initialized" };
         assert_eq!(said, expected);

@@ -196,6 +196,11 @@ impl Default for Scene {
 
 /// Compiles a text; `vcl 4.1;` and a backend are put before it where it has none.
 pub(crate) fn compile(text: &str) -> Policy {
+    compile_after(None, text)
+}
+
+/// The same in the place of a policy before.
+pub(crate) fn compile_after(before: Option<&Policy>, text: &str) -> Policy {
     let text = if text.contains("vcl 4.") { text.to_owned() } else { format!("vcl 4.1;\n{text}") };
     let text = if text.contains(".host =") || text.contains("backend b none") {
         text
@@ -208,7 +213,7 @@ pub(crate) fn compile(text: &str) -> Policy {
     let program = program.unwrap_or_else(|| panic!("{}", report.render(false)));
     let mut node = Node::default();
     node.files.insert("/etc/page".into(), b"<p>"[..].into());
-    Policy::load("test", program, Default::default(), NOW, &mut node)
+    Policy::load("test", program, Default::default(), before, NOW, &mut node)
         .unwrap_or_else(|failure| panic!("{failure}"))
 }
 
