@@ -1,12 +1,12 @@
 //! A policy in use: a program with the state its objects keep.
 
 use crate::modules::directors::{self, Director, DirectorStanding};
+use crate::modules::saintmode::Denied;
 use crate::modules::throttle::Throttle;
 use crate::modules::var::Globals;
 use crate::program::{BackendRef, Program, Value};
 use crate::runtime::{self, Failure, Host, Outcome, Places, Session, Task, View};
 use crate::types::State;
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -55,7 +55,7 @@ pub struct Policy {
     timeouts: Timeouts,
     objects: Vec<Mutex<Option<Object>>>,
     pub(crate) lasting: Arc<Lasting>,
-    pub(crate) sick: Mutex<HashMap<(u32, u128), f64>>,
+    pub(crate) denied: Mutex<Denied>,
 }
 
 impl Policy {
@@ -79,7 +79,7 @@ impl Policy {
             timeouts,
             objects,
             lasting: before.map(|before| Arc::clone(&before.lasting)).unwrap_or_default(),
-            sick: Mutex::default(),
+            denied: Mutex::default(),
         };
         let session = Session::default();
         let mut task = Task::with_budget(1 << 20);

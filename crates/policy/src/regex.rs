@@ -18,17 +18,74 @@ const CODE_DEPTH: i32 = -53;
 /// `PCRE2_ERROR_HEAPLIMIT`.
 const CODE_HEAP: i32 = -63;
 
+/// Steps that a match may take without being counted: nearly all take fewer, and PCRE2 does not tell how
+/// many.
+const FREE_STEPS_MAX: u32 = 500;
+
+/// What each further match of a substitution counts as: one more in the count of a state.
+const STEPS_OF_ONE: u32 = 64;
+
 /// A compiled regular expression.
 pub struct Regex {
-    inner: pcre2::bytes::Regex,
+    inner: Bounded,
     pattern: Box<str>,
-    /// Steps of one match.
-    steps_max: u32,
     /// What every match begins with, at the start of the text. Most patterns of policies are about
     /// the start of a URL, and most texts are others': those are told apart without PCRE2.
     prefix: Box<[u8]>,
     /// The same, without matches of nothing; compiled where it is wanted.
-    non_empty: OnceLock<Option<pcre2::bytes::Regex>>,
+    non_empty: OnceLock<Option<Bounded>>,
+}
+
+/// An expression that is tried with few steps first, so that it is known which matches take many.
+struct Bounded {
+    /// With what bounds a match left out.
+    pattern: Box<str>,
+    steps_max: u32,
+    free: pcre2::bytes::Regex,
+    /// With all the steps there are; compiled when a match wants them.
+    whole: OnceLock<Option<pcre2::bytes::Regex>>,
+}
+
+/// Steps that matches took and that count, and how many may.
+#[derive(Debug)]
+pub(crate) struct Effort {
+    pub(crate) steps: usize,
+    pub(crate) steps_max: usize,
+}
+
+impl Effort {
+    fn add(&mut self, steps: u32) -> Result<(), Exceeded> {
+        self.steps = self.steps.saturating_add(steps as usize);
+        if self.steps > self.steps_max {
+            return Err(Exceeded("too much was matched in one state".into()));
+        }
+        Ok(())
+    }
+}
+
+impl Bounded {
+    fn compile(pattern: String, steps_max: u32) -> Result<Self, pcre2::Error> {
+        let free = build(&format!("{}{pattern}", limits(steps_max.min(FREE_STEPS_MAX))))?;
+        Ok(Self { pattern: pattern.into(), steps_max, free, whole: OnceLock::new() })
+    }
+
+    fn run<T>(
+        &self,
+        effort: &mut Effort,
+        mut run: impl FnMut(&pcre2::bytes::Regex) -> Result<T, pcre2::Error>,
+    ) -> Result<T, Exceeded> {
+        match run(&self.free) {
+            Err(error) if error.code() == CODE_STEPS && self.steps_max > FREE_STEPS_MAX => {
+                // What a match takes is not told: it counts as all that it may.
+                effort.add(self.steps_max)?;
+                let compile = || build(&format!("{}{}", limits(self.steps_max), self.pattern)).ok();
+                let whole = self.whole.get_or_init(compile).as_ref();
+                whole.map_or(Err(error), run)
+            }
+            other => other,
+        }
+        .map_err(|error| exceeded(&error))
+    }
 }
 
 /// What is wrong with a pattern.
@@ -58,7 +115,8 @@ impl Pattern {
 
     /// Whether it matches; one that takes too many steps does not.
     pub fn is_match(&self, text: &[u8]) -> bool {
-        self.0.is_match(text).unwrap_or(false)
+        let mut effort = Effort { steps: 0, steps_max: usize::MAX };
+        self.0.is_match(text, &mut effort).unwrap_or(false)
     }
 }
 
@@ -93,41 +151,42 @@ impl Regex {
     /// # Errors
     /// What is wrong with it, and where.
     pub fn compile(pattern: &str, steps_max: u32) -> Result<Self, BadPattern> {
-        let limits = limits(steps_max);
-        let inner = build(&format!("{limits}{pattern}")).map_err(|error| BadPattern {
+        let before = limits(steps_max.min(FREE_STEPS_MAX)).len();
+        let inner = Bounded::compile(pattern.into(), steps_max).map_err(|error| BadPattern {
             message: reason(&error),
-            offset: error.offset().unwrap_or(0).saturating_sub(limits.len()).min(pattern.len()),
+            offset: error.offset().unwrap_or(0).saturating_sub(before).min(pattern.len()),
         })?;
         let prefix = prefix(pattern).into();
-        Ok(Self { inner, pattern: pattern.into(), prefix, steps_max, non_empty: OnceLock::new() })
+        Ok(Self { inner, pattern: pattern.into(), prefix, non_empty: OnceLock::new() })
     }
 
     /// What finds further matches: one of nothing may only be the first.
-    fn further(&self) -> &pcre2::bytes::Regex {
-        let compile =
-            || build(&format!("{}(*NOTEMPTY){}", limits(self.steps_max), self.pattern)).ok();
+    fn further(&self) -> &Bounded {
+        let pattern = || format!("(*NOTEMPTY){}", self.pattern);
+        let compile = || Bounded::compile(pattern(), self.inner.steps_max).ok();
         self.non_empty.get_or_init(compile).as_ref().unwrap_or(&self.inner)
     }
 
-    pub(crate) fn is_match(&self, text: &[u8]) -> Result<bool, Exceeded> {
+    pub(crate) fn is_match(&self, text: &[u8], effort: &mut Effort) -> Result<bool, Exceeded> {
         if !text.starts_with(&self.prefix) {
             return Ok(false);
         }
-        self.inner.is_match(text).map_err(|error| exceeded(&error))
+        self.inner.run(effort, |regex| regex.is_match(text))
     }
 
     /// The first match and its groups; groups that took no part are `None`.
     fn captures(
-        regex: &pcre2::bytes::Regex,
+        regex: &Bounded,
         text: &[u8],
         at: usize,
         groups: &mut Vec<Option<(usize, usize)>>,
+        effort: &mut Effort,
     ) -> Result<bool, Exceeded> {
-        let mut places = regex.capture_locations();
-        let found = regex
-            .captures_read_at(&mut places, text, at)
-            .map_err(|error| exceeded(&error))?
-            .is_some();
+        let (found, places) = regex.run(effort, |regex| {
+            let mut places = regex.capture_locations();
+            let found = regex.captures_read_at(&mut places, text, at)?.is_some();
+            Ok((found, places))
+        })?;
         groups.clear();
         if found {
             groups.extend((0..places.len()).map(|index| places.get(index)));
@@ -144,6 +203,7 @@ impl Regex {
         template: &[u8],
         all: bool,
         bytes_max: usize,
+        effort: &mut Effort,
         out: &mut Vec<u8>,
     ) -> Result<bool, Exceeded> {
         let mut groups = Vec::new();
@@ -152,7 +212,7 @@ impl Regex {
         let mut any = false;
         let start = out.len();
         let mut regex = &self.inner;
-        while at <= text.len() && Self::captures(regex, text, at, &mut groups)? {
+        while at <= text.len() && Self::captures(regex, text, at, &mut groups, effort)? {
             let Some(Some((from, to))) = groups.first().copied() else { break };
             // Look-behinds with \K can end a match before it begins.
             if to < from {
@@ -168,6 +228,8 @@ impl Regex {
             if !all {
                 break;
             }
+            // There may be one at each byte.
+            effort.add(STEPS_OF_ONE)?;
             regex = self.further();
         }
         if any {
@@ -293,11 +355,15 @@ impl fmt::Debug for Regex {
 mod tests {
     use super::*;
 
+    fn effort() -> Effort {
+        Effort { steps: 0, steps_max: 100_000 }
+    }
+
     fn replace(pattern: &str, text: &str, template: &str, all: bool) -> String {
         let regex = Regex::compile(pattern, MATCH_STEPS_MAX).ok().expect("a good pattern");
         let mut out = Vec::new();
         let any = regex
-            .replace(text.as_bytes(), template.as_bytes(), all, 1000, &mut out)
+            .replace(text.as_bytes(), template.as_bytes(), all, 1000, &mut effort(), &mut out)
             .ok()
             .expect("little work");
         if any { String::from_utf8(out).expect("text") } else { text.into() }
@@ -318,8 +384,22 @@ mod tests {
     fn a_match_that_takes_too_long_is_an_error() {
         let regex = Regex::compile("^(a+)+$", 1000).ok().expect("a good pattern");
         let text = format!("{}b", "a".repeat(40));
-        let Err(error) = regex.is_match(text.as_bytes()) else { panic!("too much work") };
-        assert_eq!(error.0, "match limit exceeded");
+        let mut effort = effort();
+        let Err(error) = regex.is_match(text.as_bytes(), &mut effort) else {
+            panic!("too much work")
+        };
+        assert_eq!((error.0.as_str(), effort.steps), ("match limit exceeded", 1000));
+    }
+
+    #[test]
+    fn a_match_of_many_steps_counts_as_all_it_may_take_and_one_of_few_as_none() {
+        let regex = Regex::compile("^(a+)+$", MATCH_STEPS_MAX).ok().expect("a good pattern");
+        let mut effort = effort();
+        let mut matches = |text: &str| regex.is_match(text.as_bytes(), &mut effort).ok();
+        assert_eq!(matches("aaaa"), Some(true));
+        let long = format!("{}b", "a".repeat(10));
+        assert_eq!((0..11).filter(|_| matches(&long) == Some(false)).count(), 10);
+        assert_eq!(effort.steps, 110_000);
     }
 
     #[test]
@@ -346,7 +426,8 @@ mod tests {
             assert_eq!(prefix(pattern), expected, "{pattern}");
         }
         let regex = Regex::compile("^/live/(x)?$", MATCH_STEPS_MAX).ok().expect("a good pattern");
-        let matches = |text: &str| regex.is_match(text.as_bytes()).ok().expect("little work");
+        let matches =
+            |text: &str| regex.is_match(text.as_bytes(), &mut effort()).ok().expect("little work");
         assert!(matches("/live/") && matches("/live/x") && !matches("/liv") && !matches("/vod/"));
     }
 

@@ -27,29 +27,40 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of one file a policy may read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Files of one policy that are remembered.
+/// Files of one policy, found or not, and bytes of all of them. More are not read: a policy that makes names of
+/// what clients write would have workers wait for the disk all the time.
 const FILES_MAX: usize = 256;
+const FILES_BYTES_MAX: usize = 64 << 20;
 
 /// The largest number the language can write: as much as there may be.
 const STORAGE_BYTES_MAX: i64 = 999_999_999_999_999;
 
 /// Files that were read once (`std.fileread`). Read again when the policy is loaded again.
 #[derive(Debug, Default)]
-pub(super) struct FileCache(Mutex<HashMap<Box<str>, FileBytes>>);
+pub(super) struct FileCache(Mutex<KeptFiles>);
+
+#[derive(Debug, Default)]
+struct KeptFiles {
+    files: HashMap<Box<str>, FileBytes>,
+    bytes: usize,
+}
 
 /// A file's bytes, where there are any to be had.
 type FileBytes = Option<Arc<[u8]>>;
 
 impl FileCache {
     fn get(&self, path: &str) -> Option<Arc<[u8]>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = known.get(path) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = kept.files.get(path) {
             return found.clone();
         }
-        let bytes = read_file(path);
-        if known.len() < FILES_MAX {
-            known.insert(path.into(), bytes.clone());
+        if kept.files.len() >= FILES_MAX || kept.bytes >= FILES_BYTES_MAX {
+            warn_of_file(path, "a policy reads more than 256 files, or 64 MiB");
+            return None;
         }
+        let bytes = read_file(path);
+        kept.bytes += bytes.as_ref().map_or(0, |bytes| bytes.len());
+        kept.files.insert(path.into(), bytes.clone());
         bytes
     }
 }
@@ -60,16 +71,16 @@ pub(super) fn read_file(path: &str) -> Option<Arc<[u8]>> {
     let read = || freshet_base::file::read(path.as_ref(), FILE_BYTES_MAX).ok();
     let bytes = is_file.then(read).flatten();
     if bytes.is_none() {
-        static LIMIT: LogLimit = LogLimit::new();
-        if let Some(held_back) = LIMIT.admit(UnixMillis::now(), super::FAILURE_EVERY) {
-            tracing::warn!(
-                path,
-                held_back,
-                "a policy reads a file that is not there, or above 1 MiB"
-            );
-        }
+        warn_of_file(path, "a policy reads a file that is not there, or above 1 MiB");
     }
     bytes.map(Into::into)
+}
+
+fn warn_of_file(path: &str, why: &str) {
+    static LIMIT: LogLimit = LogLimit::new();
+    if let Some(held_back) = LIMIT.admit(UnixMillis::now(), super::FAILURE_EVERY) {
+        tracing::warn!(path, held_back, "{why}");
+    }
 }
 
 /// The node at one state of one request or fetch.
@@ -485,4 +496,24 @@ fn line_tag(message: Message, line: &str) -> Tag {
 /// Which records what modules say is in.
 pub(super) fn said_tag(is_error: bool) -> Tag {
     if is_error { Tag::Error } else { Tag::Notice }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_once_and_no_more_than_there_is_room_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |number: usize| folder.path().join(number.to_string());
+        let files = FileCache::default();
+        for number in 0..=FILES_MAX {
+            std::fs::write(path(number), "text").unwrap();
+        }
+        let get = |number: usize| files.get(path(number).to_str().unwrap());
+        assert!((0..FILES_MAX).all(|number| get(number).is_some()));
+        std::fs::remove_file(path(0)).unwrap();
+        assert!(get(0).is_some(), "it is not asked for again");
+        assert!(get(FILES_MAX).is_none(), "it is one too many");
+    }
 }

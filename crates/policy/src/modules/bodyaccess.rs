@@ -1,6 +1,6 @@
 //! `bodyaccess`: a request's body, where `std.cache_req_body` kept it.
 
-use super::{Arguments, Function, Module, NOTHING, fault, function};
+use super::{Arguments, Function, Module, NOTHING, function};
 use crate::program::Value;
 use crate::runtime::{Event, Result, Run};
 use crate::types::State;
@@ -36,10 +36,8 @@ fn rematch(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some(body) = body(run, "rematch_req_body", State::Recv) else { return Ok(Value::Int(-1)) };
     let Value::Regex(regex) = arguments.at(0) else { return Ok(Value::Int(-1)) };
     let Some(regex) = run.program.regexes.get(regex as usize) else { return Ok(Value::Int(-1)) };
-    match regex.is_match(&body) {
-        Ok(matched) => Ok(Value::Int(matched.into())),
-        Err(why) => fault(format!("Regexp matching failed: {}", why.0)),
-    }
+    let matched = run.counted(body.len(), |effort| regex.is_match(&body, effort))?;
+    Ok(Value::Int(matched.into()))
 }
 
 fn hash(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {

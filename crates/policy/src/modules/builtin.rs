@@ -2,7 +2,7 @@
 
 use super::{Arguments, Function, NOTHING, function, function_in};
 use crate::program::{Text, Value};
-use crate::runtime::{Event, Fault, Result, Run};
+use crate::runtime::{Event, Result, Run};
 use crate::types::{State, States};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -77,12 +77,12 @@ fn substitute(run: &mut Run<'_>, arguments: &[Value], all: bool) -> Result<Value
     let Value::Regex(regex) = arguments.at(1) else { return Ok(Value::Text(text)) };
     let program = run.program;
     let Some(regex) = program.regexes.get(regex as usize) else { return Ok(Value::Text(text)) };
-    run.charge(run.bytes(text).len())?;
     let left = run.task.budget.saturating_sub(run.task.work.len());
     let mut out = Vec::new();
-    let found = regex
-        .replace(run.bytes(text), run.bytes(arguments.text(2)), all, left, &mut out)
-        .map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))?;
+    let (bytes, template) = (run.bytes(text), run.bytes(arguments.text(2)));
+    let found = run.counted(bytes.len(), |effort| {
+        regex.replace(bytes, template, all, left, effort, &mut out)
+    })?;
     if !found {
         return Ok(Value::Text(text));
     }

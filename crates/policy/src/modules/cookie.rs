@@ -113,13 +113,10 @@ fn matched(run: &mut Run<'_>, pattern: Value) -> Result<Vec<bool>> {
     let Value::Regex(regex) = pattern else { return Ok(Vec::new()) };
     let program = run.program;
     let Some(regex) = program.regexes.get(regex as usize) else { return Ok(Vec::new()) };
-    cookies(run)
+    let names: Vec<_> = cookies(run).iter().map(|(name, _)| name.clone()).collect();
+    names
         .iter()
-        .map(|(name, _)| {
-            regex
-                .is_match(name)
-                .map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
-        })
+        .map(|name| run.counted(name.len(), |effort| regex.is_match(name, effort)))
         .collect()
 }
 

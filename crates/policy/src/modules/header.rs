@@ -2,7 +2,7 @@
 
 use super::{Arguments, Function, Module, NOTHING, fault, function};
 use crate::program::{Text, Value};
-use crate::runtime::{Event, Fault, Result, Run};
+use crate::runtime::{Event, Result, Run};
 use crate::variables::Message;
 use freshet_http::fields::is_token_byte;
 
@@ -59,10 +59,6 @@ fn copy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     NOTHING
 }
 
-fn exceeded(why: &crate::regex::Exceeded) -> Fault {
-    Fault::new(format!("Regexp matching failed: {}", why.0))
-}
-
 fn get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some((message, name)) = named(run, arguments.at(0)) else { return NOTHING };
     let program = run.program;
@@ -70,7 +66,7 @@ fn get(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Some(regex) = program.regexes.get(regex as usize) else { return NOTHING };
     let mut found = None;
     for value in run.field_lines(message, &name) {
-        if regex.is_match(&value).map_err(|why| exceeded(&why))? {
+        if run.counted(value.len(), |effort| regex.is_match(&value, effort))? {
             found = Some(value);
             break;
         }
@@ -87,20 +83,16 @@ fn remove(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let program = run.program;
     let Value::Regex(regex) = arguments.at(1) else { return NOTHING };
     let Some(regex) = program.regexes.get(regex as usize) else { return NOTHING };
-    let mut failed = None;
-    run.retain_fields(message, |line, value| {
-        if failed.is_some() || !line.eq_ignore_ascii_case(name.as_bytes()) {
-            return true;
-        }
-        match regex.is_match(value) {
-            Ok(matched) => !matched,
-            Err(why) => {
-                failed = Some(exceeded(&why));
-                true
-            }
-        }
+    let lines = run.field_lines(message, &name);
+    let matched = lines
+        .iter()
+        .map(|value| run.counted(value.len(), |effort| regex.is_match(value, effort)))
+        .collect::<Result<Vec<_>>>()?;
+    let mut matched = matched.into_iter();
+    run.retain_fields(message, |line, _| {
+        !line.eq_ignore_ascii_case(name.as_bytes()) || !matched.next().unwrap_or(false)
     });
-    failed.map_or(NOTHING, Err)
+    NOTHING
 }
 
 /// Substitutes in whole lines, `Name: value`.
@@ -120,9 +112,9 @@ fn regsub(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     for (name, value) in fields.iter() {
         let line = [name, b": ", value].concat();
         let mut changed = Vec::new();
-        let found = regex
-            .replace(&line, &template, all, budget, &mut changed)
-            .map_err(|why| exceeded(&why))?;
+        let found = run.counted(line.len(), |effort| {
+            regex.replace(&line, &template, all, budget, effort, &mut changed)
+        })?;
         if found {
             gone.push((name.to_vec(), value.to_vec(), lines.len()));
             spent += changed.len();

@@ -19,7 +19,7 @@ mod math;
 mod number;
 mod proxy;
 mod purge;
-mod saintmode;
+pub(crate) mod saintmode;
 mod signature;
 mod standard;
 mod standard_convert;

@@ -6,6 +6,7 @@ use crate::policy::{Object, Policy, lock};
 use crate::program::{BackendRef, Value};
 use crate::runtime::{Event, Result, Run};
 use crate::types::{State, States};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 pub(super) const MODULE: Module = Module {
@@ -30,8 +31,65 @@ const FUNCTIONS: &[Function] = &[
     function("BOOL saintmode.is_healthy()", is_healthy),
 ];
 
-/// Objects on all lists of a policy; the oldest entries go first.
+/// Objects on all lists of a policy; those that would leave soonest go first.
 const DENIED_MAX: usize = 100_000;
+
+/// Entries that are over and leave in one call, so that no call is long.
+const LEAVING_MAX: usize = 64;
+
+/// The lists of all saints of a policy.
+#[derive(Debug, Default)]
+pub(crate) struct Denied {
+    /// Until when a saint is left alone for an object, in µs since 1970.
+    until_us: HashMap<(u32, u128), u64>,
+    /// The same in the order in which entries leave.
+    leaving: BTreeSet<(u64, u32, u128)>,
+    /// How many each saint has.
+    counts: HashMap<u32, i64>,
+}
+
+impl Denied {
+    fn insert(&mut self, saint: u32, key: u128, until: f64) {
+        self.remove(saint, key);
+        while self.until_us.len() >= DENIED_MAX
+            && let Some((_, saint, key)) = self.leaving.first().copied()
+        {
+            self.remove(saint, key);
+        }
+        let until_us = micros(until);
+        self.until_us.insert((saint, key), until_us);
+        self.leaving.insert((until_us, saint, key));
+        *self.counts.entry(saint).or_default() += 1;
+    }
+
+    fn remove(&mut self, saint: u32, key: u128) {
+        if let Some(until_us) = self.until_us.remove(&(saint, key)) {
+            self.leaving.remove(&(until_us, saint, key));
+            *self.counts.entry(saint).or_default() -= 1;
+        }
+    }
+
+    fn has(&self, saint: u32, key: u128, now: f64) -> bool {
+        self.until_us.get(&(saint, key)).is_some_and(|until_us| micros(now) < *until_us)
+    }
+
+    /// How many a saint has; where very many are over at once, some of them still.
+    fn count(&mut self, saint: u32, now: f64) -> i64 {
+        let now_us = micros(now);
+        for _ in 0..LEAVING_MAX {
+            match self.leaving.first().copied() {
+                Some((until_us, saint, key)) if until_us <= now_us => self.remove(saint, key),
+                _ => break,
+            }
+        }
+        self.counts.get(&saint).copied().unwrap_or(0)
+    }
+}
+
+/// A moment in µs since 1970.
+fn micros(seconds: f64) -> u64 {
+    (seconds.max(0.0) * 1e6) as u64
+}
 
 fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Backend(backend) = arguments.at(0) else { return NOTHING };
@@ -48,19 +106,8 @@ fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
 
 /// Whether a saint's backend is left alone for an object.
 pub(super) fn is_denied(policy: &Policy, saint: u32, threshold: i64, key: u128, now: f64) -> bool {
-    let sick = lock(&policy.sick);
-    if sick.is_empty() {
-        return false;
-    }
-    if sick.get(&(saint, key)).is_some_and(|until| now < *until) {
-        return true;
-    }
-    threshold > 0 && count(&sick, saint, now) >= threshold
-}
-
-fn count(sick: &std::collections::HashMap<(u32, u128), f64>, saint: u32, now: f64) -> i64 {
-    let listed = sick.iter().filter(|((of, _), until)| *of == saint && now < **until).count();
-    i64::try_from(listed).unwrap_or(i64::MAX)
+    let mut denied = lock(&policy.denied);
+    denied.has(saint, key, now) || (threshold > 0 && denied.count(saint, now) >= threshold)
 }
 
 /// Lists the object under every saint that stands for the backend that answered. Where that cannot be, it is
@@ -89,17 +136,11 @@ fn denylist(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         note(run, "Error: saintmode.blacklist(): Saintmode not configured for this backend.");
         return NOTHING;
     }
-    let mut sick = lock(&policy.sick);
-    if sick.len() >= DENIED_MAX {
-        sick.retain(|_, until| now < *until);
-        if sick.len() >= DENIED_MAX {
-            sick.clear();
-        }
-    }
+    let mut denied = lock(&policy.denied);
     for saint in saints {
-        sick.insert((saint, key), now + span.max(0.0));
+        denied.insert(saint, key, now + span.max(0.0));
     }
-    drop(sick);
+    drop(denied);
     if run.traced {
         let name = run.program.backend_name(used);
         let text =
@@ -121,7 +162,7 @@ fn backend(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
 }
 
 fn denylist_count(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
-    Ok(Value::Int(count(&lock(&run.policy.sick), object, run.view.now)))
+    Ok(Value::Int(lock(&run.policy.denied).count(object, run.view.now)))
 }
 
 fn is_healthy(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
@@ -135,7 +176,7 @@ fn status(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
         let at = u32::try_from(index).unwrap_or(u32::MAX);
         let Some(Object::Director(director)) = run.policy.object(at) else { continue };
         let Rule::Saint { threshold } = director.rule else { continue };
-        let count = count(&lock(&run.policy.sick), at, run.view.now);
+        let count = lock(&run.policy.denied).count(at, run.view.now);
         lines.push(format!(
             "\t\t{{ \"name\": \"{}\", \"count\": \"{count}\", \"threshold\": \"{threshold}\" }}",
             slot.name
@@ -143,4 +184,26 @@ fn status(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
     }
     let text = format!("{{\n\t\"saintmode\": [\n{}\n\t]\n}}\n", lines.join(",\n"));
     run.store(text.as_bytes()).map(Value::Text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_over_is_not_counted_and_the_soonest_makes_room() {
+        let mut denied = Denied::default();
+        for key in 0..DENIED_MAX as u128 {
+            denied.insert(u32::from(key % 2 == 1), key, 100.0 + key as f64);
+        }
+        assert_eq!((denied.count(0, 0.0), denied.count(1, 0.0)), (50_000, 50_000));
+        denied.insert(1, 7, 50.0);
+        assert_eq!(denied.count(1, 0.0), 50_000, "it was there before");
+        denied.insert(2, 0, 1e9);
+        assert!(!denied.has(1, 7, 0.0) && denied.has(2, 0, 0.0));
+        // Ten and their likes of the other saint are over.
+        let counts = (denied.count(0, 120.0), denied.count(1, 120.0));
+        assert_eq!(counts, (50_000 - 11, 49_999 - 9));
+        assert_eq!(denied.until_us.len(), denied.leaving.len());
+    }
 }

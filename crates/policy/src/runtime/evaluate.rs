@@ -4,6 +4,7 @@ use super::values::{arithmetic, holds, order, unwritable, write_value};
 use super::{Event, Fault, Result, Run};
 use crate::modules::Function;
 use crate::program::{Expr, Text, Value};
+use crate::regex::{Effort, Exceeded};
 use crate::variables::Variable;
 use std::cmp::Ordering;
 
@@ -223,8 +224,22 @@ impl Run<'_> {
 
     fn matches(&self, regex: u32, text: &[u8]) -> Result<bool> {
         let Some(regex) = self.program.regexes.get(regex as usize) else { return Ok(false) };
-        self.charge(text.len())?;
-        regex.is_match(text).map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
+        self.counted(text.len(), |effort| regex.is_match(text, effort))
+    }
+
+    /// Charges the matches that `act` makes, in so many bytes.
+    pub(crate) fn counted<T>(
+        &self,
+        bytes: usize,
+        act: impl FnOnce(&mut Effort) -> std::result::Result<T, Exceeded>,
+    ) -> Result<T> {
+        self.charge(bytes)?;
+        let mut effort = Effort { steps: 0, steps_max: self.steps_left() };
+        let result = act(&mut effort);
+        if effort.steps > 0 {
+            self.charge(effort.steps)?;
+        }
+        result.map_err(|why| Fault::new(format!("Regexp matching failed: {}", why.0)))
     }
 
     /// Whether an address is in a list, both of them values of some expression.

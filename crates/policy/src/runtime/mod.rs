@@ -410,6 +410,11 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Steps of matches that may still be charged.
+    pub(crate) fn steps_left(&self) -> usize {
+        self.statements_left.get() as usize * 64
+    }
+
     /// Demands that `more` bytes fit the workspace.
     pub(crate) fn reserve(&self, more: usize) -> Result<()> {
         if self.task.work.len() + more > self.task.budget {

@@ -54,6 +54,23 @@ fn matches_and_substitutions_that_double_end() {
 }
 
 #[test]
+fn matches_near_their_limit_end_in_time() {
+    // Each takes thousands of steps and ends below the limit.
+    let text = "a".repeat(10) + "b";
+    let one = format!("\"{text}\" ~ \"^(a+)+$\"");
+    let matches = vec![one; 50].join(" || ");
+    let mut text = String::from("sub vcl_recv { call s0; }\n");
+    for at in 0..10 {
+        text.push_str(&format!("sub s{at} {{ call s{0}; call s{0}; }}\n", at + 1));
+    }
+    let policy = compile(&format!("{text} sub s10 {{ if ({matches}) {{ return (pass); }} }}"));
+    let mut scene = Scene::default();
+    assert_eq!(scene.run(&policy, State::Recv), Outcome::Fail);
+    let failure = scene.task.take_failure().unwrap();
+    assert_eq!(failure.message, "too much was done in one state");
+}
+
+#[test]
 fn a_pattern_that_explodes_fails_the_request_with_its_line() {
     let (outcome, mut scene) = after(
         State::Recv,
