@@ -60,7 +60,7 @@ pub struct Making {
     /// The director's name.
     pub name: Box<str>,
     /// The port where none is named.
-    port: u16,
+    pub port: u16,
     /// The host that origins are told where a request names none; where it is `None` that of the backend.
     pub host_header: Option<Box<str>>,
     /// Addresses that may be asked; all where there is none.
