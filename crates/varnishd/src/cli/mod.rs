@@ -78,7 +78,8 @@ impl Reply {
         words: &[String],
         rest: impl Iterator<Item = String>,
     ) -> Self {
-        let mut out = format!("[ {version}, {}, {:.3}", json!(words), unix_seconds());
+        let words: Vec<_> = words.iter().map(|word| json!(word).to_string()).collect();
+        let mut out = format!("[ {version}, [{}], {:.3}", words.join(", "), unix_seconds());
         for value in rest {
             out.push_str(",\n  ");
             out.push_str(&value);

@@ -62,29 +62,29 @@ pub(crate) static COMMANDS: &[Command] = &[
         0, 2, true, serving::xid),
     c("help", "help [-j|-a|-d|<command>]", "List commands, or explain one.", 0, 1, false, help),
     c("panic.clear", "panic.clear [-z]", "Forget the last panic.", 0, 1, false, misc::panic_clear),
-    c("panic.show", "panic.show [-j]", "Print the last panic.", 0, 1, false, misc::panic_show),
+    c("panic.show", "panic.show [-j]", "Print the last panic.", 0, 0, false, misc::panic_show),
     c("param.reset", "param.reset <param>", "Set a parameter to its default.",
         1, 1, false, misc::param_reset),
     c("param.set", "param.set [-j] <param> <value>", "Set a parameter.",
-        2, 3, false, misc::param_set),
+        2, 2, false, misc::param_set),
     c("param.show", "param.show [-l|-j] [<param>|changed]", "Print parameters and their values.",
         0, 2, false, misc::param_show),
-    c("pid", "pid [-j]", "Print the numbers of the processes.", 0, 1, false, serving::pid),
-    c("ping", "ping [-j] [<timestamp>]", "Answer.", 0, 2, false, misc::ping),
+    c("pid", "pid [-j]", "Print the numbers of the processes.", 0, 0, false, serving::pid),
+    c("ping", "ping [-j] [<timestamp>]", "Answer.", 0, 1, false, misc::ping),
     c("quit", "quit", "Close this connection.", 0, 0, false, misc::done),
     c("start", "start", "Begin to serve.", 0, 0, false, serving::start),
-    c("status", "status [-j]", "Say whether requests are served.", 0, 1, false, serving::status),
+    c("status", "status [-j]", "Say whether requests are served.", 0, 0, false, serving::status),
     c("stop", "stop", "End to serve.", 0, 0, false, serving::stop),
-    c("storage.list", "storage.list [-j]", "List storages.", 0, 1, false, misc::storage_list),
+    c("storage.list", "storage.list [-j]", "List storages.", 0, 0, false, misc::storage_list),
     c("vcl.deps", "vcl.deps [-j]", "List policies and what they depend on.",
-        0, 1, false, policies::deps),
+        0, 0, false, policies::deps),
     c("vcl.discard", "vcl.discard <name_pattern>...", "Forget policies.",
         1, ANY, false, discard::discard),
     c("vcl.inline", "vcl.inline <configname> <quoted_VCLstring> [auto|cold|warm]",
         "Compile a policy and give it a name.", 2, 3, false, policies::inline),
     c("vcl.label", "vcl.label <label> <configname>", "Give a policy another name.",
         2, 2, false, policies::label),
-    c("vcl.list", "vcl.list [-j]", "List policies.", 0, 1, false, policies::list),
+    c("vcl.list", "vcl.list [-j]", "List policies.", 0, 0, false, policies::list),
     c("vcl.load", "vcl.load <configname> <filename> [auto|cold|warm]",
         "Compile a policy from a file and give it a name.", 2, 3, false, policies::load),
     c("vcl.show", "vcl.show [-v] [<configname>]", "Print a policy.", 0, 2, false, policies::show),
@@ -103,28 +103,33 @@ pub(crate) fn run(state: &mut State, words: &[String]) -> Reply {
     }
     let Some((name, arguments)) = words.split_first() else { return Reply::ok() };
     let Some(command) = COMMANDS.iter().find(|command| command.name == name) else {
-        return Reply::error(Status::Unknown, "Unknown request.\nType 'help' for more info.");
+        return unknown();
     };
     if command.serving && state.child.is_none() {
         return Reply::error(
             Status::Unknown,
             "Unknown request in manager process (child not running).\n\
-             Type 'help' for more info.",
+             Type 'help' for more info.\n",
         );
     }
     let (least, most) = command.arguments;
     // JSON is a form of a command, not an argument of it.
     let is_json = arguments.first().is_some_and(|word| word == "-j");
     if is_json && !command.syntax.contains("-j") {
-        return Reply::error(Status::Unimplemented, "JSON unimplemented");
+        return Reply::error(Status::Unimplemented, "JSON unimplemented\n");
     }
-    if arguments.len() < least {
-        return Reply::error(Status::TooFew, "Too few parameters");
+    let count = arguments.len() - usize::from(is_json);
+    if count < least {
+        return Reply::error(Status::TooFew, "Too few parameters\n");
     }
-    if arguments.len() > most {
-        return Reply::error(Status::TooMany, "Too many parameters");
+    if count > most {
+        return Reply::error(Status::TooMany, "Too many parameters\n");
     }
     (command.run)(state, words)
+}
+
+fn unknown() -> Reply {
+    Reply::error(Status::Unknown, "Unknown request.\nType 'help' for more info.\n")
 }
 
 fn help(state: &mut State, words: &[String]) -> Reply {
@@ -159,7 +164,8 @@ fn help(state: &mut State, words: &[String]) -> Reply {
         }
         Some(name) => match COMMANDS.iter().filter(is_there).find(|command| command.name == name) {
             Some(command) => Reply::text(format!("{}\n{}\n", command.syntax, command.about)),
-            None => Reply::error(Status::Unknown, "Unknown request.\nType 'help' for more info."),
+            None if name.starts_with('-') => Reply::error(Status::Unknown, "Unknown flag\n"),
+            None => unknown(),
         },
     }
 }

@@ -43,7 +43,7 @@ pub(super) fn param_show(state: &mut State, words: &[String]) -> Reply {
             "-j" => is_json = true,
             "-l" => is_long = true,
             name if which.is_none() => which = Some(name),
-            _ => return Reply::error(Status::TooMany, "Too many parameters"),
+            _ => return Reply::error(Status::TooMany, "Too many parameters\n"),
         }
     }
     if is_json && is_long {
@@ -72,9 +72,9 @@ pub(super) fn param_set(state: &mut State, words: &[String]) -> Reply {
     let arguments = words.get(if is_json { 2 } else { 1 }..).unwrap_or_default();
     let [name, value] = arguments else {
         let (status, text) = if arguments.len() < 2 {
-            (Status::TooFew, "Too few parameters")
+            (Status::TooFew, "Too few parameters\n")
         } else {
-            (Status::TooMany, "Too many parameters")
+            (Status::TooMany, "Too many parameters\n")
         };
         return Reply::error(status, text);
     };
@@ -85,6 +85,9 @@ pub(super) fn param_set(state: &mut State, words: &[String]) -> Reply {
     if is_json {
         let shown = state.parameters.show_json(&Which::One(name)).unwrap_or_default();
         return Reply::json(2, words, &shown);
+    }
+    if state.parameters.waits_for_reload(name) {
+        return Reply::text("\nChange will take effect when VCL script is reloaded");
     }
     Reply::ok()
 }

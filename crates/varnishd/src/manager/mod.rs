@@ -340,5 +340,5 @@ impl State {
 /// The answer to a command with too few words. The table has checked their number; this is for
 /// patterns that would not match otherwise.
 fn too_few() -> Reply {
-    Reply::error(Status::TooFew, "Too few parameters")
+    Reply::error(Status::TooFew, "Too few parameters\n")
 }

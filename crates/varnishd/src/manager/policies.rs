@@ -209,6 +209,11 @@ pub(super) fn inline(state: &mut State, words: &[String]) -> Reply {
 
 pub(super) fn load(state: &mut State, words: &[String]) -> Reply {
     let [_, name, file, rest @ ..] = words else { return super::too_few() };
+    // What is wrong with the words is told before the file is looked for.
+    let temperature = rest.first().map_or(Ok(Temperature::Auto), |word| Temperature::parse(word));
+    if let Err(reply) = check_name(name).and(temperature) {
+        return reply;
+    }
     let found = match find_file(state, file) {
         Ok(found) => found,
         Err(why) => return Reply::error(Status::Parameter, why),
@@ -301,7 +306,7 @@ fn check_name(name: &str) -> Result<(), Reply> {
 
 pub(super) fn use_(state: &mut State, words: &[String]) -> Reply {
     let [_, name, ..] = words else { return super::too_few() };
-    let policy = match state.policies.known(name) {
+    let policy = match check_name(name).and_then(|()| state.policies.known(name)) {
         Ok(policy) => policy,
         Err(reply) => return reply,
     };
@@ -353,12 +358,12 @@ pub(super) fn label(state: &mut State, words: &[String]) -> Reply {
 
 pub(super) fn state(state: &mut State, words: &[String]) -> Reply {
     let [_, name, word, ..] = words else { return super::too_few() };
-    let wanted = match Temperature::parse(word) {
-        Ok(wanted) => wanted,
+    let policy = match check_name(name).and_then(|()| state.policies.known(name)) {
+        Ok(policy) => policy,
         Err(reply) => return reply,
     };
-    let policy = match state.policies.known(name) {
-        Ok(policy) => policy,
+    let wanted = match Temperature::parse(word) {
+        Ok(wanted) => wanted,
         Err(reply) => return reply,
     };
     if matches!(policy.what, What::Label(_)) {

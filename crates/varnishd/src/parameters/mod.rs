@@ -83,7 +83,7 @@ impl Parameters {
         let parameters = table::DEFINITIONS.iter().map(|definition| {
             let default = definition
                 .kind
-                .parse(definition.default, None, Bounded::default())
+                .parse(definition.name, definition.default, None, Bounded::default())
                 .expect("a test has read every default");
             Parameter { definition, value: default.clone(), default, protected: false }
         });
@@ -105,7 +105,7 @@ impl Parameters {
         }
         let bounds = parameter.definition.bounds();
         let (kind, before) = (parameter.definition.kind, parameter.value.clone());
-        let value = kind.parse(text, Some((&before, &parameter.default)), bounds);
+        let value = kind.parse(name, text, Some((&before, &parameter.default)), bounds);
         let value = value.map_err(refuse)?;
         self.check_pair(name, &value).map_err(refuse)?;
         self.one_mut(name)?.value = value;
@@ -140,14 +140,14 @@ impl Parameters {
     fn check_pair(&self, name: &str, value: &Value) -> Result<(), String> {
         let Value::Integer(number) = *value else { return Ok(()) };
         let no_more_than = |most: u64, why: &str| {
-            let text = format!("Must be no more than {most} ({why})\n");
+            let text = format!("Must be no more than {most} ({why})");
             if number > most { Err(text) } else { Ok(()) }
         };
         match name {
             "thread_pool_min" => no_more_than(self.integer("thread_pool_max"), "thread_pool_max"),
             "thread_pool_max" => {
                 let least = self.integer("thread_pool_min");
-                let text = format!("Must be at least {least} (thread_pool_min)\n");
+                let text = format!("Must be at least {least} (thread_pool_min)");
                 if number < least { Err(text) } else { Ok(()) }
             }
             "thread_pool_reserve" => {
@@ -155,6 +155,25 @@ impl Parameters {
                 no_more_than(most, "95% of thread_pool_min")
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Whether a change of it is for policies that are loaded from then on.
+    pub(crate) fn waits_for_reload(&self, name: &str) -> bool {
+        self.one(name).is_ok_and(|one| one.definition.remarks.contains(&"must_reload"))
+    }
+
+    /// The bounds of a parameter now: of those of the pool of threads some are others' values.
+    fn bounds_now(&self, definition: &Definition) -> [String; 2] {
+        let shown = |name: &str| self.integer(name).to_string();
+        let (minimum, maximum) = (definition.minimum.to_owned(), definition.maximum.to_owned());
+        match definition.name {
+            "thread_pool_min" => [minimum, shown("thread_pool_max")],
+            "thread_pool_max" => [shown("thread_pool_min"), maximum],
+            "thread_pool_reserve" => {
+                [minimum, (self.integer("thread_pool_min") * 95 / 100).to_string()]
+            }
+            _ => [minimum, maximum],
         }
     }
 
@@ -231,9 +250,9 @@ impl Parameters {
     pub(crate) fn show(&self, which: &Which<'_>) -> Result<String, ParameterError> {
         let mut out = String::new();
         match which {
-            Which::One(name) => self.one(name)?.describe(&mut out),
+            Which::One(name) => self.describe(self.one(name)?, &mut out),
             Which::All => self.0.iter().for_each(|parameter| parameter.line(&mut out)),
-            Which::AllAtLength => self.0.iter().for_each(|each| each.describe(&mut out)),
+            Which::AllAtLength => self.0.iter().for_each(|each| self.describe(each, &mut out)),
             Which::Changed => {
                 let changed = self.0.iter().filter(|each| each.value != each.default);
                 changed.for_each(|parameter| parameter.line(&mut out));
@@ -245,11 +264,11 @@ impl Parameters {
     /// The same as JSON objects.
     pub(crate) fn show_json(&self, which: &Which<'_>) -> Result<Vec<Json>, ParameterError> {
         Ok(match which {
-            Which::One(name) => vec![self.one(name)?.json()],
-            Which::All | Which::AllAtLength => self.0.iter().map(Parameter::json).collect(),
+            Which::One(name) => vec![self.json(self.one(name)?)],
+            Which::All | Which::AllAtLength => self.0.iter().map(|each| self.json(each)).collect(),
             Which::Changed => {
                 let changed = self.0.iter().filter(|each| each.value != each.default);
-                changed.map(Parameter::json).collect()
+                changed.map(|each| self.json(each)).collect()
             }
         })
     }
@@ -273,6 +292,14 @@ impl Parameters {
             let _ = writeln!(out, "\n{}", definition.about);
         }
         out
+    }
+
+    fn describe(&self, parameter: &Parameter, out: &mut String) {
+        parameter.describe(self.bounds_now(parameter.definition), out);
+    }
+
+    fn json(&self, parameter: &Parameter) -> Json {
+        parameter.json(&self.bounds_now(parameter.definition))
     }
 
     fn value(&self, name: &str) -> Option<&Value> {
@@ -330,8 +357,8 @@ impl Parameter {
         let _ = writeln!(out, "{name:<29} {}{unit}{default}", self.value);
     }
 
-    fn describe(&self, out: &mut String) {
-        let Definition { name, minimum, maximum, .. } = self.definition;
+    fn describe(&self, [minimum, maximum]: [String; 2], out: &mut String) {
+        let name = self.definition.name;
         let unit = self.unit();
         let is_default = self.value == self.default;
         let default = if is_default { " (default)" } else { "" };
@@ -360,8 +387,8 @@ impl Parameter {
         out.push('\n');
     }
 
-    fn json(&self) -> Json {
-        let Definition { name, unit, minimum, maximum, remarks, about, .. } = self.definition;
+    fn json(&self, [minimum, maximum]: &[String; 2]) -> Json {
+        let Definition { name, unit, remarks, about, .. } = self.definition;
         let mut object = json!({
             "name": name,
             "implemented": true,
@@ -370,7 +397,7 @@ impl Parameter {
             "description": about,
             "flags": remarks,
         });
-        for (key, value) in [("units", unit), ("minimum", minimum), ("maximum", maximum)] {
+        for (key, value) in [("units", *unit), ("minimum", minimum), ("maximum", maximum)] {
             if !value.is_empty() {
                 object[key] = json!(value);
             }

@@ -29,9 +29,10 @@ pub(super) struct Bounded {
 }
 
 impl Kind {
-    /// Reads a value. `before` are the value in force and the default, which flags build on.
+    /// Reads a value of the parameter of this name. `before` are the value in force and the default, which flags build on.
     pub(super) fn parse(
         self,
+        name: &str,
         text: &str,
         before: Option<(&Value, &Value)>,
         bounds: Bounded,
@@ -40,20 +41,20 @@ impl Kind {
             Self::Bool => Value::Bool(bool(text)?),
             Self::Integer => {
                 let number = integer(text)?;
-                bounds.check(number, integer)?;
+                bounds.check(number, integer, WHOLE)?;
                 Value::Integer(number)
             }
             Self::Real | Self::Duration => {
                 let number = real(text)?;
-                bounds.check(number, real)?;
+                bounds.check(number, real, ["greater or equal to", "less than or equal to"])?;
                 Value::Real(number)
             }
             Self::Bytes => {
                 let number = bytes(text)?;
-                bounds.check(number, bytes)?;
+                bounds.check(number, bytes, WHOLE)?;
                 Value::Bytes(number)
             }
-            Self::Flags(names) => Value::Flags(flags(text, names, before)?),
+            Self::Flags(names) => Value::Flags(flags(text, (name, names), before)?),
             Self::LogMask => Value::Mask(mask(text, before)?),
             Self::Pool => Value::Pool(pool(text)?),
             Self::Text => Value::Text(text.into()),
@@ -61,17 +62,21 @@ impl Kind {
     }
 }
 
+/// How bounds of whole numbers are called; those of others have words of their own.
+const WHOLE: [&str; 2] = ["at least", "no more than"];
+
 impl Bounded {
     fn check<T: PartialOrd>(
         self,
         number: T,
         read: impl Fn(&str) -> Result<T, String>,
+        [at_least, at_most]: [&str; 2],
     ) -> Result<(), String> {
         if !self.minimum.is_empty() && read(self.minimum).is_ok_and(|minimum| number < minimum) {
-            return Err(format!("Must be at least {}\n", self.minimum));
+            return Err(format!("Must be {at_least} {}", self.minimum));
         }
         if !self.maximum.is_empty() && read(self.maximum).is_ok_and(|maximum| number > maximum) {
-            return Err(format!("Must be no more than {}\n", self.maximum));
+            return Err(format!("Must be {at_most} {}", self.maximum));
         }
         Ok(())
     }
@@ -121,7 +126,7 @@ fn bool(text: &str) -> Result<bool, String> {
     match text.to_ascii_lowercase().as_str() {
         "on" | "true" | "yes" | "enable" => Ok(true),
         "off" | "false" | "no" | "disable" => Ok(false),
-        _ => Err("use \"on\" or \"off\"\n".into()),
+        _ => Err("use \"on\" or \"off\"".into()),
     }
 }
 
@@ -131,6 +136,9 @@ fn integer(text: &str) -> Result<u64, String> {
     }
     text.parse().map_err(|_| format!("Not a number ({text})"))
 }
+
+/// Digits before the point of a number with decimals (RFC 8941 §3.3.2).
+const DIGITS_MAX: usize = 12;
 
 fn real(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.find(|c: char| c.is_ascii_alphabetic()) {
@@ -150,6 +158,10 @@ fn real(text: &str) -> Result<f64, String> {
             (text[..at].trim_end(), scale)
         }
     };
+    let digits = number.trim_start_matches('-').bytes().take_while(u8::is_ascii_digit).count();
+    if digits > DIGITS_MAX {
+        return Err(format!("Too many digits ({text})"));
+    }
     let number: f64 = number.parse().map_err(|_| format!("Invalid number ({text})"))?;
     Ok(number * scale)
 }
@@ -158,7 +170,12 @@ fn real(text: &str) -> Result<f64, String> {
 pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
-    let wrong = || "Could not convert to bytes".to_owned();
+    let wrong = |why: &str| {
+        format!("Could not convert to bytes.\n{why}\n  Try something like '80k' or '120M'")
+    };
+    if !number.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err(wrong("Invalid number"));
+    }
     let suffix = suffix.to_ascii_lowercase();
     let suffix =
         if suffix.len() > 1 { suffix.strip_suffix('b').unwrap_or(&suffix) } else { &suffix };
@@ -169,12 +186,15 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         "g" => 30,
         "t" => 40,
         "p" => 50,
-        _ => return Err(wrong()),
+        _ => return Err(wrong("Unknown BYTES unit of measurement ([KMGTP][B])")),
     };
     if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(1 << shift).ok_or_else(wrong);
+        return whole.checked_mul(1 << shift).ok_or_else(|| wrong("Too many digits"));
     }
-    let number: f64 = number.parse().map_err(|_| wrong())?;
+    if shift == 0 {
+        return Err(wrong("Fractional BYTES not allowed"));
+    }
+    let number: f64 = number.parse().map_err(|_| wrong("Invalid number"))?;
     #[allow(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -213,7 +233,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 fn flags(
     text: &str,
-    names: &'static [&'static str],
+    (what, names): (&str, &'static [&'static str]),
     before: Option<(&Value, &Value)>,
 ) -> Result<Vec<&'static str>, String> {
     let (mut set, default) = match before {
@@ -229,8 +249,9 @@ fn flags(
             set.clone_from(&default);
             continue;
         }
-        let unknown = || format!("Unknown flag '{}'", word.trim_start_matches(['+', '-']));
-        let name = word.strip_prefix(['+', '-']).ok_or_else(|| "Missing '+' or '-'".to_owned())?;
+        let unknown = || format!("Unknown {what} bit ({word})");
+        let name =
+            word.strip_prefix(['+', '-']).ok_or_else(|| format!("Missing '+' or '-' ({word})"))?;
         let name = names.iter().find(|known| known.eq_ignore_ascii_case(name));
         let name = name.ok_or_else(unknown)?;
         set.retain(|flag| flag != name);
@@ -256,7 +277,8 @@ fn mask(text: &str, before: Option<(&Value, &Value)>) -> Result<BTreeSet<u8>, St
             masked.clear();
             continue;
         }
-        let name = word.strip_prefix(['+', '-']).ok_or_else(|| "Missing '+' or '-'".to_owned())?;
+        let name =
+            word.strip_prefix(['+', '-']).ok_or_else(|| format!("Missing '+' or '-' ({word})"))?;
         let tag = Tag::ALL.iter().find(|tag| tag.name().eq_ignore_ascii_case(name));
         let tag = tag.ok_or_else(|| format!("Unknown VSL tag '{name}'"))?;
         if word.starts_with('-') {
@@ -273,14 +295,14 @@ fn pool(text: &str) -> Result<[u64; 3], String> {
     const AGE_MAX: u64 = 1_000_000;
     let words: Vec<&str> = text.split(',').map(str::trim).collect();
     let [least, most, age] = words[..] else {
-        return Err("Three fields required: min_pool, max_pool and max_age\n".into());
+        return Err("Three fields required: min_pool, max_pool and max_age".into());
     };
     let (least, most, age) = (integer(least)?, integer(most)?, integer(age)?);
     if age > AGE_MAX {
-        return Err(format!("Must be no more than {AGE_MAX}\n"));
+        return Err(format!("Must be no more than {AGE_MAX}"));
     }
     if least > most {
-        return Err("min_pool cannot be larger than max_pool\n".into());
+        return Err("min_pool cannot be larger than max_pool".into());
     }
     Ok([least, most, age])
 }

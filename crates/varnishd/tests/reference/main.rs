@@ -10,6 +10,7 @@ mod compile;
 mod corpus;
 mod draw;
 mod grammar;
+mod interface;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
