@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// How an instance is run.
@@ -84,6 +85,43 @@ pub struct Network {
     /// What some of what it sends has for itself, where what runs it tells that apart.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sends_apart: Vec<SendsApart>,
+    /// The way of packets from another machine's edge router, where they are led to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<Wire>,
+}
+
+/// A tunnel of VXLAN (RFC 7348) between an edge router's machine and an instance on another one.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Wire {
+    /// The network's identifier.
+    pub vni: u32,
+    /// Address of the edge router's machine.
+    pub near: Ipv4Addr,
+    /// Address of the machine that runs the instance.
+    pub far: Ipv4Addr,
+    /// Longest IP packet in it, in bytes.
+    pub mtu: u16,
+}
+
+impl Wire {
+    /// What a frame of it has besides its IP packet, in bytes: its own header of Ethernet, and those of VXLAN, UDP and
+    /// IPv4.
+    pub const HEADER_BYTES: u16 = 50;
+    /// Longest packets, in bytes: what IPv6 needs, to what jumbo frames carry.
+    pub const MTU_BYTES: RangeInclusive<u16> = 1280..=9216 - Self::HEADER_BYTES;
+    /// Identifiers: RFC 7348 has 24 bits for them.
+    pub const VNIS: RangeInclusive<u32> = 1..=(1 << 24) - 1;
+    /// Networks that have wires: their addresses have 14 bits.
+    pub const SLOTS_MAX: u32 = 1 << 14;
+
+    /// The address of the edge router's machine in all of them. It is a link-local one (RFC 3927), as nobody else
+    /// has to reach it.
+    pub const NEAR: Ipv4Addr = Ipv4Addr::new(169, 254, 128, 1);
+
+    /// The address of an instance in its wire: another than [`Network::app`], which others reach without it.
+    pub fn address(slot: u32) -> Ipv4Addr {
+        (u32::from(Ipv4Addr::new(169, 254, 64, 0)) + slot % Self::SLOTS_MAX).into()
+    }
 }
 
 /// Some of what an instance sends.
@@ -95,13 +133,17 @@ pub struct SendsApart {
     pub bps_max: u64,
 }
 
-/// The ends of the pair of veth of an app's network.
+/// The ends of the pairs of an app's network: of veth, and of its wire.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum End {
     /// The host's.
     Host = 1,
     /// The app's.
     App = 2,
+    /// The app's, of its wire.
+    Wire = 3,
+    /// The edge router's, of that.
+    Near = 4,
 }
 
 /// The host's end of an app's network, by its name.

@@ -25,5 +25,8 @@ pub mod hosts;
 pub mod kubernetes;
 pub mod limits;
 pub mod oci;
+mod tunnel;
 
-pub use driver::{Driver, End, Health, Network, Package, SendsApart, Spec, Trouble, device, mac};
+pub use driver::{
+    Driver, End, Health, Network, Package, SendsApart, Spec, Trouble, Wire, device, mac,
+};

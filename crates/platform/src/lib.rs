@@ -40,7 +40,7 @@ pub mod token;
 pub use api::table;
 pub use callback::CallbackPolicy;
 pub use client::Client;
-pub use life::{Found, Place, Reach, Room, Step, Task, Work};
+pub use life::{Found, Place, Reach, Room, Step, Task, Tunnel, Work};
 pub use platform::{
     Access, Answer, App, Call, Decision, DeviceApp, GATEWAY_CHANGES, Host, Identified, Neighbour,
     NeighbourApp, PacketPath, Platform, Resolved, SERVICES_SCOPE, Setup, Standing, Technology,

@@ -219,6 +219,7 @@ mod tests {
             sends_bps_max: None,
             receives_bps_max: None,
             sends_apart: Vec::new(),
+            wire: None,
         };
         let package =
             Package { sha256: "0".repeat(64), image: "image".into(), folder: PathBuf::new() };

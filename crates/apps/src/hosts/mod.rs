@@ -20,7 +20,7 @@ pub use agent::{HostConfig, run};
 pub use config::{NatsFile, PackagesFile};
 pub use driver::{Fleet, Hosts};
 
-use crate::{Health, Spec};
+use crate::{Health, Spec, Wire};
 use freshet_fleet::nats::is_name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ pub(crate) enum Outcome {
 }
 
 impl Order {
-    /// Whether names in it may be those of files and interfaces.
+    /// Whether names in it may be those of files and interfaces, and its tunnel one that there can be.
     ///
     /// # Errors
     /// Which may not.
@@ -129,6 +129,12 @@ impl Order {
         let sha256 = &spec.package.sha256;
         if sha256.len() != 64 || !sha256.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return Err(format!("`{sha256}` is no SHA-256"));
+        }
+        if let Some(wire) = &spec.network.wire {
+            let is_known = Wire::VNIS.contains(&wire.vni) && Wire::MTU_BYTES.contains(&wire.mtu);
+            if !is_known || spec.network.slot >= Wire::SLOTS_MAX {
+                return Err(format!("{wire:?} is no tunnel to an app instance"));
+            }
         }
         let image = Path::new(&spec.package.image);
         match image.components().all(|part| matches!(part, Component::Normal(_))) {

@@ -223,6 +223,7 @@ mod tests {
                 sends_bps_max: Some(1),
                 receives_bps_max: Some(2_000_000),
                 sends_apart: Vec::new(),
+                wire: None,
             },
             environment: vec!["MEC_CLIENT_SECRET=a=b".to_owned()],
         }

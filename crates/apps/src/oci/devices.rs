@@ -157,6 +157,7 @@ pub(super) mod tests {
                 sends_bps_max: None,
                 receives_bps_max: None,
                 sends_apart: Vec::new(),
+                wire: None,
             },
             environment: Vec::new(),
         }

@@ -68,10 +68,11 @@ impl Way {
 }
 
 /// A host: a place for containers of its own, and the program in it.
-struct Host {
+pub(crate) struct Host {
     name: &'static str,
     folder: tempfile::TempDir,
-    way: Way,
+    /// Where it has the network of the others.
+    way: Option<Way>,
     /// Keeps the place.
     holder: Child,
     agent: Option<Child>,
@@ -80,24 +81,50 @@ struct Host {
 impl Host {
     /// The host has one accelerator.
     fn start(name: &'static str, server: String) -> Self {
+        let way = Way::to(server);
+        let address = format!("127.0.0.1:{}", way.port);
+        let mut host = Self::hold(name, &["--mount"], |_| address);
+        host.way = Some(way);
+        host
+    }
+
+    /// A host with a network of its own. `connect` is given the process that has it, and gives the address of the
+    /// servers.
+    pub(crate) fn start_apart(name: &'static str, connect: impl FnOnce(u32) -> String) -> Self {
+        Self::hold(name, &["--mount", "--net"], connect)
+    }
+
+    fn hold(name: &'static str, own: &[&str], connect: impl FnOnce(u32) -> String) -> Self {
         let hold = "mount -t tmpfs tmpfs /run && echo ready && exec sleep infinity";
         let mut holder = Command::new("unshare");
-        holder.args(["--mount", "sh", "-c", hold]).stdout(Stdio::piped());
+        holder.args(own).args(["sh", "-c", hold]).stdout(Stdio::piped());
         let mut holder = holder.spawn().unwrap();
         let mut said = String::new();
         BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
         assert_eq!(said, "ready\n");
-        let (folder, way) = (tempfile::tempdir().unwrap(), Way::to(server));
+        let (folder, server) = (tempfile::tempdir().unwrap(), connect(holder.id()));
         let config = format!(
             "name = \"{name}\"\nstate = \"{}/state\"\n[packages]\nunsigned = true\n\
-             [nats]\nservers = [\"nats://127.0.0.1:{}\"]\n[accelerators]\n\"{ACCELERATOR}\" = [[\"{DEVICE}\"]]\n",
+             [nats]\nservers = [\"nats://{server}\"]\n[accelerators]\n\"{ACCELERATOR}\" = [[\"{DEVICE}\"]]\n",
             folder.path().display(),
-            way.port
         );
         std::fs::write(folder.path().join("host.toml"), config).unwrap();
-        let mut host = Self { name, folder, way, holder, agent: None };
+        let mut host = Self { name, folder, way: None, holder, agent: None };
         host.again();
         host
+    }
+
+    fn way(&self) -> &Way {
+        self.way.as_ref().unwrap()
+    }
+
+    /// Ends all of it, as a failure of its power does.
+    pub(crate) fn die(&mut self) {
+        self.kill();
+        for name in self.containers() {
+            let _ = self.inside("crun").args(["delete", "--force", &name]).output();
+            let _ = self.inside("ip").args(["netns", "delete", &name]).output();
+        }
     }
 
     /// Starts the program on what the last one left.
@@ -128,8 +155,17 @@ impl Host {
     /// A program at this host's place.
     fn inside(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
-        command.arg(format!("--mount=/proc/{}/ns/mnt", self.holder.id())).arg(program);
+        let of = |kind: &str| format!("/proc/{}/ns/{kind}", self.holder.id());
         command
+            .args([format!("--mount={}", of("mnt")), format!("--net={}", of("net"))])
+            .arg(program);
+        command
+    }
+
+    /// Has its shell do something.
+    pub(crate) fn run(&self, line: &str) {
+        let done = self.inside("sh").args(["-c", line]).status().unwrap();
+        assert!(done.success(), "{line}");
     }
 
     /// Containers here that run.
@@ -148,7 +184,7 @@ impl Host {
     }
 
     /// Whether nothing is left of any app: files, namespaces, packages.
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         let count = |below: &str, but: &str| {
             let all = std::fs::read_dir(self.folder.path().join(below)).unwrap();
             all.filter(|one| one.as_ref().unwrap().file_name() != but).count()
@@ -163,11 +199,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        self.kill();
-        for name in self.containers() {
-            let _ = self.inside("crun").args(["delete", "--force", &name]).output();
-            let _ = self.inside("ip").args(["netns", "delete", &name]).output();
-        }
+        self.die();
         let _ = self.holder.kill();
         let _ = self.holder.wait();
         if std::thread::panicking() {
@@ -178,7 +210,7 @@ impl Drop for Host {
 }
 
 /// Tests of hosts lead the same addresses to theirs, one after the other.
-fn alone() -> MutexGuard<'static, ()> {
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -220,7 +252,7 @@ fn bring(world: &World, accelerators: u64) {
 }
 
 /// Instantiates an app, as soon as there are hosts for it.
-fn instantiate(world: &World, wanted: &Value) -> String {
+pub(crate) fn instantiate(world: &World, wanted: &Value) -> String {
     let instance = world.name();
     let body = json!({ "selectedMECHostInfo": [{ "hostId": wanted }] });
     let target = format!("{LIVES}/{instance}/instantiate");
@@ -229,7 +261,7 @@ fn instantiate(world: &World, wanted: &Value) -> String {
     instance
 }
 
-fn settled(world: &World, instance: &str) {
+pub(crate) fn settled(world: &World, instance: &str) {
     let state = world.settled(instance);
     assert_eq!(state, "COMPLETED", "{}", world.get("/app_lcm/v1/app_lcm_op_occs"));
 }
@@ -294,7 +326,7 @@ fn apps_go_on_whoever_is_killed_and_come_to_another_host_once_theirs_is_lost() {
     }
     // A host that is cut off ends its apps, and then they come to another: there are never two of one.
     let begun = Instant::now();
-    north.way.cut();
+    north.way().cut();
     let mut ended = None;
     until("it comes to the other host", || {
         let (there, here) = (north.containers(), south.containers());
@@ -313,7 +345,7 @@ fn apps_go_on_whoever_is_killed_and_come_to_another_host_once_theirs_is_lost() {
     assert!(answers(&world, &first) && answers(&world, &second));
     // When it is back it runs nothing of it. Of what two hosts on one machine share, control groups, it can remove
     // the app's own when the other has ended it, and gets new apps then.
-    north.way.heal();
+    north.way().heal();
     for instance in [&first, &second] {
         assert_eq!(north.containers(), Vec::<String>::new());
         assert!(answers(&world, instance));

@@ -15,6 +15,8 @@ mod nats;
 mod node;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(feature = "router")]
+mod tunnel;
 mod world;
 
 use serde_json::json;

@@ -102,6 +102,7 @@ impl Config {
                 Some(Elsewhere::Cluster(_)) => Reach::Service,
                 Some(Elsewhere::Hosts(_)) => Reach::Host,
             },
+            tunnel: runtime.tunnel,
             away: BTreeSet::new(),
             packages: state.join("packages"),
             apps: state.join("apps"),

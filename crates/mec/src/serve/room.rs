@@ -1,16 +1,21 @@
 //! `[runtime]` of a configuration: what apps of packages may have, and where.
 
+use freshet_apps::Wire;
 use freshet_apps::hosts::Fleet;
 use freshet_apps::hosts::NatsFile;
 use freshet_apps::kubernetes::{Cluster, ClusterFile};
 use freshet_fleet::nats::is_name;
-use freshet_platform::Room;
+use freshet_platform::{Room, Tunnel};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 /// Most processors of a host.
 const CPUS_MAX: f64 = 4096.0;
+/// Longest IP packet of a tunnel where it is not said, in bytes: what is left of 1,500.
+const TUNNEL_MTU_BYTES: u16 = 1500 - Wire::HEADER_BYTES;
+/// Shortest prefix of a network all of whose apps may have tunnels: each app has four addresses of it.
+const TUNNEL_NETWORK_BITS_MIN: u8 = 32 - 2 - Wire::SLOTS_MAX.ilog2() as u8;
 
 /// What apps of packages may have.
 #[derive(Clone, Debug)]
@@ -19,6 +24,8 @@ pub(super) struct Runtime {
     pub(super) rooms: Vec<Room>,
     /// Network whose parts are apps' own: its first address and its length.
     pub(super) network: (Ipv4Addr, u8),
+    /// The edge router's end of tunnels to hosts.
+    pub(super) tunnel: Option<Tunnel>,
     /// Where they are run, if not as containers of this machine.
     pub(super) elsewhere: Option<Elsewhere>,
 }
@@ -44,6 +51,9 @@ pub(super) struct RuntimeFile {
     kubernetes: Option<ClusterFile>,
     nats: Option<NatsFile>,
     move_after_s: Option<u64>,
+    /// This machine's address for tunnels to hosts.
+    tunnel: Option<Ipv4Addr>,
+    tunnel_mtu: Option<u16>,
     #[serde(default)]
     hosts: BTreeMap<String, HostFile>,
 }
@@ -61,6 +71,8 @@ struct HostFile {
     nodes: Option<BTreeMap<String, String>>,
     /// Over NATS: its part of the network for apps.
     network: Option<String>,
+    /// As well: its address for a tunnel from this machine.
+    tunnel: Option<Ipv4Addr>,
 }
 
 impl RuntimeFile {
@@ -68,6 +80,7 @@ impl RuntimeFile {
     /// What is wrong, and where.
     pub(super) fn runtime(self) -> Result<Runtime, String> {
         let network = read_network("runtime.network", &self.network)?;
+        let tunnel = self.tunnel(&network)?;
         let mut elsewhere = match (self.kubernetes, self.nats) {
             (None, None) => None,
             (Some(file), None) => Some(Elsewhere::Cluster(Box::new(file.cluster()?))),
@@ -97,7 +110,7 @@ impl RuntimeFile {
             let memory_mib = self.memory_mib.ok_or_else(|| missing("memory_mib"))?;
             let host = self.host.unwrap_or_else(|| "local".to_owned());
             let room = room(host, "runtime", cpus, memory_mib, self.accelerators)?;
-            return Ok(Runtime { rooms: vec![room], network, elsewhere });
+            return Ok(Runtime { rooms: vec![room], network, tunnel, elsewhere });
         }
         let is_said = self.cpus.is_some() || self.memory_mib.is_some() || self.host.is_some();
         if is_said || !self.accelerators.is_empty() {
@@ -111,6 +124,7 @@ impl RuntimeFile {
         for (name, file) in self.hosts {
             let place = format!("runtime.hosts.{name}");
             let part = file.network(&place, &network, elsewhere.as_ref())?;
+            let far = file.far(&place, tunnel, &rooms)?;
             match &mut elsewhere {
                 Some(Elsewhere::Cluster(cluster)) => {
                     let nodes =
@@ -126,14 +140,38 @@ impl RuntimeFile {
                 None => {}
             }
             let room = room(name, &place, file.cpus, file.memory_mib, file.accelerators)?;
-            let room = Room { zone: file.zone, network: part, ..room };
+            let room = Room { zone: file.zone, network: part, tunnel: far, ..room };
             let is_twice = |one: &&Room| overlap(one.network, room.network);
             if let Some(other) = rooms.iter().find(is_twice) {
                 return Err(format!("{place}.network: {} has some of it", other.host));
             }
             rooms.push(room);
         }
-        Ok(Runtime { rooms, network, elsewhere })
+        Ok(Runtime { rooms, network, tunnel, elsewhere })
+    }
+
+    /// This machine's end of tunnels.
+    fn tunnel(&self, network: &(Ipv4Addr, u8)) -> Result<Option<Tunnel>, String> {
+        let Some(near) = self.tunnel else {
+            return match self.tunnel_mtu {
+                Some(_) => Err("runtime.tunnel_mtu: only with `tunnel`".to_owned()),
+                None => Ok(None),
+            };
+        };
+        if self.nats.is_none() {
+            return Err("runtime.tunnel: only with `[runtime.nats]`".to_owned());
+        }
+        if network.1 < TUNNEL_NETWORK_BITS_MIN {
+            return Err(format!(
+                "runtime.network: must be of {TUNNEL_NETWORK_BITS_MIN} bits at least with `tunnel`"
+            ));
+        }
+        let (mtu, range) = (self.tunnel_mtu.unwrap_or(TUNNEL_MTU_BYTES), Wire::MTU_BYTES);
+        if !range.contains(&mtu) {
+            let (least, most) = range.into_inner();
+            return Err(format!("runtime.tunnel_mtu: {mtu} must be {least} to {most}"));
+        }
+        Ok(Some(Tunnel { near, mtu }))
     }
 }
 
@@ -161,6 +199,27 @@ impl HostFile {
         match part.1 >= all.1 && overlap(Some(*all), Some(part)) {
             true => Ok(Some(part)),
             false => wrong("must be a part of runtime.network"),
+        }
+    }
+
+    /// Its end of a tunnel.
+    fn far(
+        &self,
+        place: &str,
+        tunnel: Option<Tunnel>,
+        others: &[Room],
+    ) -> Result<Option<Ipv4Addr>, String> {
+        let wrong = |what: &str| Err(format!("{place}.tunnel: {what}"));
+        match (self.tunnel, tunnel) {
+            (None, _) => Ok(None),
+            (Some(_), None) => wrong("only with `tunnel` of `[runtime]`, this machine's address"),
+            (Some(far), Some(tunnel)) if far == tunnel.near => {
+                wrong("is this machine's own, whose apps need none")
+            }
+            (Some(far), _) if others.iter().any(|room| room.tunnel == Some(far)) => {
+                wrong("is another host's, too")
+            }
+            (far, _) => Ok(far),
         }
     }
 }
@@ -195,7 +254,7 @@ fn room(
         return Err(format!("{place}.cpus: {cpus} must be above 0 and at most {CPUS_MAX}"));
     }
     let cpu_milli = (cpus * 1000.0) as u64;
-    Ok(Room { host, cpu_milli, memory_mib, accelerators, zone: None, network: None })
+    Ok(Room { host, cpu_milli, memory_mib, accelerators, zone: None, network: None, tunnel: None })
 }
 
 #[cfg(test)]
@@ -229,8 +288,8 @@ mod tests {
         let Some(Elsewhere::Cluster(cluster)) = several.elsewhere else { panic!() };
         assert_eq!(cluster.placing.hosts["south"]["zone"], "south");
         let over_nats = format!(
-            "network = \"10.96.0.0/16\"\n{NATS}\
-             [hosts.north]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.1.0/24\"\nzone = \"a\"\n\
+            "network = \"10.96.0.0/16\"\ntunnel = \"192.0.2.1\"\n{NATS}\
+             [hosts.north]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.1.0/24\"\nzone = \"a\"\ntunnel = \"192.0.2.2\"\n\
              [hosts.south]\ncpus = 2.0\nmemory_mib = 1024\nnetwork = \"10.96.2.0/24\"\n\
              accelerators = {{ \"example.com/fpga\" = 2 }}\n"
         );
@@ -238,6 +297,9 @@ mod tests {
         assert_eq!(over_nats.rooms[0].zone.as_deref(), Some("a"));
         assert_eq!(over_nats.rooms[1].accelerators["example.com/fpga"], 2);
         assert_eq!(over_nats.rooms[1].network, Some(([10, 96, 2, 0].into(), 24)));
+        assert_eq!(over_nats.tunnel, Some(Tunnel { near: [192, 0, 2, 1].into(), mtu: 1450 }));
+        let tunnels: Vec<_> = over_nats.rooms.iter().map(|room| room.tunnel).collect();
+        assert_eq!(tunnels, [Some([192, 0, 2, 2].into()), None]);
         let Some(Elsewhere::Hosts(fleet)) = over_nats.elsewhere else { panic!() };
         assert_eq!((fleet.hosts.len(), fleet.move_after_ms), (2, Some(60_000)));
     }
@@ -283,6 +345,36 @@ mod tests {
             (
                 format!("network = \"10.99.0.0/24\"\n{NATS}{host}"),
                 "runtime.hosts.north.network: must be there",
+            ),
+            (
+                format!("network = \"10.99.0.0/24\"\ntunnel = \"192.0.2.1\"\n{CLUSTER}{host}"),
+                "runtime.tunnel: only with `[runtime.nats]`",
+            ),
+            (
+                format!("network = \"10.99.0.0/24\"\ntunnel_mtu = 1400\n{NATS}"),
+                "runtime.tunnel_mtu: only with",
+            ),
+            (
+                format!("network = \"10.0.0.0/8\"\ntunnel = \"192.0.2.1\"\n{NATS}"),
+                "runtime.network: must be of 16 bits at least",
+            ),
+            (
+                format!(
+                    "network = \"10.99.0.0/24\"\ntunnel = \"192.0.2.1\"\ntunnel_mtu = 1000\n{NATS}"
+                ),
+                "runtime.tunnel_mtu: 1000 must be 1280 to 9166",
+            ),
+            (
+                format!(
+                    "network = \"10.99.0.0/24\"\n{NATS}{host}network = \"10.99.0.0/25\"\ntunnel = \"192.0.2.2\""
+                ),
+                "runtime.hosts.north.tunnel: only with `tunnel`",
+            ),
+            (
+                format!(
+                    "network = \"10.99.0.0/24\"\ntunnel = \"192.0.2.2\"\n{NATS}{host}network = \"10.99.0.0/25\"\ntunnel = \"192.0.2.2\""
+                ),
+                "runtime.hosts.north.tunnel: is this machine's own",
             ),
             (
                 format!("network = \"10.99.0.0/24\"\n{NATS}{host}network = \"10.98.0.0/24\""),

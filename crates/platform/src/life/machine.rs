@@ -161,7 +161,10 @@ fn advance(
         {
             let why = format!("the app did not answer within {} s", ANSWER_MS_MAX / 1000);
             match kind {
-                Kind::Move => begin_again(operation, &mut life.restarts, why, now_ms),
+                Kind::Move => {
+                    life.is_lost = true;
+                    begin_again(operation, &mut life.restarts, why, now_ms);
+                }
                 _ => turn_back(operation, instance, &why, now_ms),
             }
         }
@@ -171,8 +174,10 @@ fn advance(
             if step == Step::Leave {
                 changes.extend(told::leaving(tree, instance, kind, operation.grace_s, now_ms));
             }
-            if step == Step::Start {
-                life.started_ms = now_ms;
+            match step {
+                Step::Start => life.started_ms = now_ms,
+                Step::Link => life.is_lost = false,
+                _ => {}
             }
             if let Ok(Found::Ports(ports)) = found {
                 life.ports.clone_from(ports);
@@ -186,6 +191,7 @@ fn advance(
         Err(why)
             if kind == Kind::Move && !matches!(step, Step::Stop | Step::Unlink | Step::Clear) =>
         {
+            life.is_lost = true;
             begin_again(operation, &mut life.restarts, why.clone(), now_ms);
         }
         Err(why) if way == Way::Forward && !kind.undo().is_empty() => {

@@ -9,7 +9,7 @@ mod place;
 
 pub use machine::{Task, Work};
 pub(crate) use machine::{worked, works};
-pub use place::{Place, Reach, Room};
+pub use place::{Place, Reach, Room, Tunnel};
 pub(crate) use place::{Spot, Wish, disk_mib_max, place};
 
 use freshet_documents::tree::{Change, Tree, escape};
@@ -45,6 +45,9 @@ pub(crate) struct Life {
     /// What is being done to it, or has failed and waits for a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) operation: Option<Operation>,
+    /// Its host was lost, and it has no network on another one yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_lost: bool,
     /// Ports it serves, the lowest first, as its image says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) ports: Vec<u16>,
@@ -258,6 +261,7 @@ impl Life {
             operation.kind.steps().iter().take(operation.done).any(|one| *one == step)
         };
         match &self.operation {
+            _ if self.is_lost => false,
             // What is taken back, or failed, does not count any more.
             Some(operation) if operation.kind == Kind::Instantiate => {
                 operation.way == Way::Forward && has_done(operation, Step::Link)

@@ -1,6 +1,7 @@
 //! What an instance asks for and what the host has.
 
 use super::{Granted, Life};
+use freshet_apps::Wire;
 use freshet_documents::problem::Problem;
 use freshet_documents::tree::Tree;
 use serde::{Deserialize, Serialize};
@@ -26,7 +27,8 @@ pub enum Reach {
     /// By an interface of this machine for each, with a network of four addresses: the app's, the host's,
     /// and the two that a network loses. The edge router can have it, too.
     Interface,
-    /// As by [`Reach::Interface`], of another machine than this one: the edge router here does not have it.
+    /// As by [`Reach::Interface`], of another machine than this one: the edge router here has the end of a tunnel to it,
+    /// where there is one.
     Host,
     /// By an address for each that a cluster's network knows.
     Service,
@@ -47,6 +49,17 @@ pub struct Room {
     pub zone: Option<String>,
     /// Which part of the network for apps is its own: its first address, and its length; any, where it is not said.
     pub network: Option<(Ipv4Addr, u8)>,
+    /// Its end of tunnels, where packets of the edge router come to it by such.
+    pub tunnel: Option<Ipv4Addr>,
+}
+
+/// The ends of tunnels to hosts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Tunnel {
+    /// Address of the edge router's machine.
+    pub near: Ipv4Addr,
+    /// Longest IP packet, in bytes.
+    pub mtu: u16,
 }
 
 /// Where apps are run.
@@ -58,6 +71,8 @@ pub struct Place {
     pub network: (Ipv4Addr, u8),
     /// How apps are reached at them.
     pub reach: Reach,
+    /// How packets of the edge router come to hosts, where such are led to apps on other machines.
+    pub tunnel: Option<Tunnel>,
     /// Where packages are.
     pub packages: PathBuf,
     /// Where apps' files are.
@@ -109,6 +124,28 @@ impl Place {
             }
             Reach::Service => first.wrapping_add(slot),
         }
+    }
+
+    /// Why the edge router leads no packets to apps on a host, where it leads none.
+    fn barrier(&self, room: &Room) -> Option<&'static str> {
+        match self.reach {
+            Reach::Interface => None,
+            Reach::Host if self.tunnel.is_some() && room.tunnel.is_some() => None,
+            Reach::Host => Some("no tunnel from the edge router leads to it"),
+            Reach::Service => Some("the edge router leads no packets into a cluster"),
+        }
+    }
+
+    /// As [`Place::barrier`], of the host of what was granted.
+    pub(crate) fn barrier_of(&self, granted: &Granted) -> Option<&'static str> {
+        self.rooms.iter().find(|room| self.is_of(granted, room)).and_then(|room| self.barrier(room))
+    }
+
+    /// The way of packets from the edge router to what was granted, where it is a tunnel.
+    pub(crate) fn wire(&self, granted: &Granted) -> Option<Wire> {
+        let tunnel = self.tunnel.filter(|_| self.reach == Reach::Host)?;
+        let far = self.rooms.iter().find(|room| self.is_of(granted, room))?.tunnel?;
+        Some(Wire { vni: granted.slot + 1, near: tunnel.near, far, mtu: tunnel.mtu })
     }
 
     /// The names of its hosts.
@@ -261,7 +298,8 @@ impl Wish {
 }
 
 /// What an instance of a descriptor is granted, beside what others have, by this name: on the host of those that are wished for,
-/// or of all where none is, that has the most processors left.
+/// or of all where none is, that has the most processors left. To an app that a rule leads packets to, the rule's name, these
+/// have to come.
 ///
 /// # Errors
 /// What there is too little of on each, with the sums.
@@ -272,6 +310,7 @@ pub(crate) fn place(
     instance: &str,
     id: &str,
     wish: &Wish,
+    leading: Option<&str>,
 ) -> Result<Granted, Problem> {
     let ask = Ask::of(descriptor)?;
     let others = Life::all(tree).filter(|(other, _)| other != instance);
@@ -281,6 +320,10 @@ pub(crate) fn place(
     for room in place.rooms.iter().filter(|room| wish.is_of(room)) {
         if place.away.contains(&room.host) {
             why.push(format!("on {}: it says nothing", room.host));
+            continue;
+        }
+        if let (Some(rule), Some(barrier)) = (leading, place.barrier(room)) {
+            why.push(format!("on {}: {barrier}, as the rule {rule} needs", room.host));
             continue;
         }
         let Some(slot) = place.slots_of(room).find(|slot| !taken.contains(slot)) else {
@@ -325,6 +368,7 @@ mod tests {
             rooms: Vec::new(),
             network: (network.parse().unwrap(), length),
             reach,
+            tunnel: None,
             packages: PathBuf::new(),
             apps: PathBuf::new(),
             away: BTreeSet::new(),
@@ -360,6 +404,7 @@ mod tests {
             accelerators: [("nvidia.com/gpu".to_owned(), gpus)].into(),
             zone: (host != "large").then(|| "inner".to_owned()),
             network: None,
+            tunnel: None,
         };
         let mut all = at("10.96.8.0", 24, Reach::Service);
         all.rooms = vec![room("small", 1000, 0), room("gpu", 2000, 2), room("large", 4000, 0)];
@@ -373,7 +418,7 @@ mod tests {
                 zone: name.strip_prefix('#').map(str::to_owned),
             };
             let wish = Wish { any_of: named.iter().map(spot).collect() };
-            let found = place(&tree, &all, &descriptor, "new", &number.to_string(), &wish);
+            let found = place(&tree, &all, &descriptor, "new", &number.to_string(), &wish, None);
             found.map_err(|problem| problem.detail).map(|granted| {
                 let host = granted.host.clone();
                 let life = Life { granted: Some(granted), ..Life::default() };
@@ -415,7 +460,8 @@ mod tests {
         let mut all = at("10.96.8.0", 24, Reach::Service);
         all.rooms = vec![Room { cpu_milli: 1000, memory_mib: 1024, ..Room::default() }];
         let refused =
-            place(&Tree::default(), &all, &descriptor, "new", "1", &Wish::default()).unwrap_err();
+            place(&Tree::default(), &all, &descriptor, "new", "1", &Wish::default(), None)
+                .unwrap_err();
         assert!(refused.detail.contains("thousandths of a processor"), "{refused:?}");
     }
 

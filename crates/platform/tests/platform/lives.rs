@@ -5,8 +5,9 @@ use crate::radio::kinds;
 use crate::support::{SUPPORT, World, location, setup};
 use freshet_platform::limits::BYTES_PER_CLIENT_MAX;
 use freshet_platform::notify::Notice;
-use freshet_platform::{Found, Platform, Reach, Room, Step, Task};
+use freshet_platform::{Found, Platform, Reach, Room, Step, Task, Tunnel};
 use serde_json::{Value, json};
+use std::net::Ipv4Addr;
 
 const INSTANCES: &str = "/app_lcm/v1/app_instances";
 const OCCURRENCES: &str = "/app_lcm/v1/app_lcm_op_occs";
@@ -541,19 +542,103 @@ fn apps_decide_no_lives() {
 
 /// A platform with two hosts, of which each has a part of the network.
 fn two_hosts() -> World {
+    two_hosts_with([None, None])
+}
+
+/// As [`two_hosts`], with tunnels to these.
+fn two_hosts_with(tunnels: [Option<Ipv4Addr>; 2]) -> World {
     let mut setup = setup();
     let place = setup.place.as_mut().unwrap();
     place.reach = Reach::Host;
+    place.tunnel = Some(Tunnel { near: [192, 0, 2, 1].into(), mtu: 1450 });
     let one = place.rooms.remove(0);
-    place.rooms = [("north", 0), ("south", 8)]
-        .map(|(host, first)| Room {
+    place.rooms = [("north", 0, tunnels[0]), ("south", 8, tunnels[1])]
+        .map(|(host, first, tunnel)| Room {
             host: host.to_owned(),
             zone: Some(format!("zone-{host}")),
             network: Some(([10, 99, 0, first].into(), 29)),
+            tunnel,
             ..one.clone()
         })
         .into();
     World::with(Platform::new(setup).unwrap())
+}
+
+#[test]
+fn an_app_that_packets_are_led_to_comes_where_a_tunnel_leads() {
+    let mut world = two_hosts_with([None, Some([192, 0, 2, 3].into())]);
+    bring(&mut world);
+    let instance = make(&mut world);
+    let north = json!({"selectedMECHostInfo": [{"hostName": "north", "hostId": {}}]});
+    let path = format!("{instance}/instantiate");
+    let refused = world.ask("operator", "POST", &path, &north).0;
+    let why = refused.body.unwrap()["detail"].to_string();
+    let expected = "on north: no tunnel from the edge router leads to it, as the rule video needs";
+    assert!(refused.status == 403 && why.contains(expected), "{why}");
+    let anywhere = json!({"selectedMECHostInfo": [{"hostId": {}}]});
+    assert_eq!(begin(&mut world, &instance, "instantiate", &anywhere).0, 202);
+    let wire = world.platform.works(world.now_ms)[0].spec.network.wire.clone().unwrap();
+    assert_eq!((wire.vni, wire.far, wire.mtu), (3, [192, 0, 2, 3].into(), 1450));
+    work(&mut world, well);
+    let id = instance.rsplit('/').next().unwrap();
+    // It is alive where the tunnel says so.
+    let app = json!({
+        "kind": "breakout", "interface": "mec2", "mac": "02:4d:45:00:02:03",
+        "addresses": ["10.99.0.10"], "mtu": 1450, "health": "tcp 169.254.64.2:80",
+    });
+    assert_eq!(world.platform.packet_path().apps[id], app);
+    // One that no packets are led to needs none.
+    let second = make(&mut world);
+    let configured = json!({"appTrafficRule": []});
+    let configure = format!("{second}/configure_platform_for_app");
+    assert_eq!(world.ask("operator", "POST", &configure, &configured).0.status, 202);
+    assert_eq!(begin(&mut world, &second, "instantiate", &north).0, 202);
+    let works = world.platform.works(world.now_ms);
+    let work = works.iter().find(|work| matches!(work.task, Task::Step(_))).unwrap();
+    assert_eq!(work.spec.network.wire, None);
+}
+
+#[test]
+fn an_app_that_moves_has_an_interface_at_the_edge_router_only_where_there_is_one() {
+    use Step::{Answer, Link};
+    let mut world = two_hosts_with([2, 3].map(|last| Some([192, 0, 2, last].into())));
+    bring(&mut world);
+    let instance = make(&mut world);
+    let anywhere = json!({"selectedMECHostInfo": [{"hostId": {}}]});
+    begin(&mut world, &instance, "instantiate", &anywhere);
+    work(&mut world, well);
+    let interface = |world: &World| {
+        let apps = world.platform.packet_path().apps;
+        apps.values().next().map(|app| app["interface"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(interface(&world).as_deref(), Some("mec0"));
+    look(&mut world, &Found::Lost);
+    assert_eq!(interface(&world), None);
+    // The first try fails with its interface made.
+    let mut seen = Vec::new();
+    let mut fails = true;
+    for _ in 0..40 {
+        world.now_ms += 5000;
+        let works = world.platform.works(world.now_ms);
+        let Some(Task::Step(step)) = works.first().map(|work| work.task) else { break };
+        let found = match step {
+            Answer if std::mem::take(&mut fails) => Err("no".to_owned()),
+            _ => well(step),
+        };
+        let decision = world.platform.worked(&works[0], &found, world.now_ms);
+        world.platform.commit(decision, world.now_ms).unwrap();
+        seen.push((step, interface(&world)));
+    }
+    let last = seen.len() - 1;
+    assert!(!fails && seen[last].0 == Answer, "{seen:?}");
+    let tries: Vec<_> = seen.iter().map(|(step, interface)| (*step, interface.is_some())).collect();
+    for attempt in [&tries[..=last / 2], &tries[last / 2 + 1..]] {
+        let linked = attempt.iter().position(|(step, _)| *step == Link).unwrap();
+        let answer = attempt.len() - 1;
+        assert!(attempt[..linked].iter().all(|(_, is_there)| !is_there), "{seen:?}");
+        assert!(attempt[linked..answer].iter().all(|(_, is_there)| *is_there), "{seen:?}");
+    }
+    assert!(!tries[last / 2].1 && tries[last].1, "{seen:?}");
 }
 
 #[test]

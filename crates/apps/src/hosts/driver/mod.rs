@@ -9,7 +9,7 @@ mod view;
 
 use super::{Act, NatsFile, Outcome};
 use crate::limits::AWAY_MS_MAX;
-use crate::{Driver, Health, Spec, Trouble};
+use crate::{Driver, Health, Spec, Trouble, tunnel};
 use freshet_fleet::nats::LinkSettings;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -109,6 +109,12 @@ impl Hosts {
     }
 }
 
+/// Sees to it that the edge router beside the platform has its end of the way to an instance. What a process before this
+/// one has under way may be in its way for a moment.
+fn near(spec: &Spec) -> Result<(), Trouble> {
+    tunnel::near(spec, tunnel::command).map_err(Trouble::Passing)
+}
+
 impl Driver for Hosts {
     fn unpack(&self, spec: &Spec) -> Result<Option<Vec<u16>>, Trouble> {
         self.runtime.block_on(self.view.bring(&spec.package))?;
@@ -116,7 +122,8 @@ impl Driver for Hosts {
     }
 
     fn link(&self, spec: &Spec) -> Result<(), Trouble> {
-        self.order_now(spec, Act::Link)
+        self.order_now(spec, Act::Link)?;
+        near(spec)
     }
 
     fn start(&self, spec: &Spec) -> Result<bool, Trouble> {
@@ -124,6 +131,8 @@ impl Driver for Hosts {
     }
 
     fn shape(&self, spec: &Spec) -> Result<(), Trouble> {
+        // It is gone with this machine's last start.
+        near(spec)?;
         self.runtime.block_on(self.view.keep(spec))
     }
 
@@ -140,6 +149,7 @@ impl Driver for Hosts {
     }
 
     fn unlink(&self, spec: &Spec) -> Result<(), Trouble> {
+        tunnel::near_gone(spec, tunnel::command).map_err(Trouble::Passing)?;
         if self.is_forgotten(spec)? {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! What steps of a life make of documents: the instance, its occurrence, and the app as GS MEC 011 has
 //! it, with its rules.
 
+use super::behind::leading;
 use super::{INSTANCES, OCCURRENCES, grants, state};
 use crate::api::{Share, apps, bounds, packages, shares};
 use crate::client::Client;
@@ -57,6 +58,7 @@ pub(crate) fn spec(
             sends_bps_max,
             receives_bps_max,
             sends_apart: shares(tree, instance, "").filter_map(sends_apart).collect(),
+            wire: leading(descriptor, life).and_then(|_| place.wire(granted)),
         },
         environment: environment.map(|(name, value)| format!("{name}={value}")).to_vec(),
     })

@@ -2,8 +2,7 @@
 
 use super::apply::rules;
 use crate::life::{Life, Place, Reach};
-use freshet_apps::{End, device, mac};
-use freshet_documents::problem::Problem;
+use freshet_apps::{End, Wire, device, mac};
 use freshet_documents::tree::{Tree, escape};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 /// Apps the edge router is to have, as it is told of them, by their instances: those that have a network and
 /// rules that lead to them, whether these are in force or not.
 pub(crate) fn behind_router(tree: &Tree, place: &Place) -> BTreeMap<String, Value> {
-    if place.reach != Reach::Interface {
+    if place.reach == Reach::Service {
         return BTreeMap::new();
     }
     let of = |(instance, life): (String, Life)| {
@@ -20,35 +19,30 @@ pub(crate) fn behind_router(tree: &Tree, place: &Place) -> BTreeMap<String, Valu
             format!("/mec_app_support/v1/applications/{}/traffic_rules/", escape(&instance));
         let kind = tree.below(&rules).find_map(|(_, rule)| kind(&rule.value))?;
         let address = place.address(granted.slot);
+        let wire = place.wire(granted);
         let mut app = json!({
             "kind": kind,
             "interface": device(granted.slot),
-            "mac": mac(granted.slot, End::App),
+            "mac": mac(granted.slot, wire.as_ref().map_or(End::App, |_| End::Wire)),
             "addresses": [address],
         });
+        if let Some(wire) = &wire {
+            app["mtu"] = wire.mtu.into();
+        }
         if let Some(port) = life.ports.first() {
-            app["health"] = format!("tcp {address}:{port}").into();
+            // It is alive where packets come to it, whichever other ways there are.
+            let asked = wire.map_or(address, |_| Wire::address(granted.slot));
+            app["health"] = format!("tcp {asked}:{port}").into();
         }
         Some((instance, app))
     };
     Life::all(tree).filter_map(of).collect()
 }
 
-/// Whether packets can be led to an app as its rules say.
-///
-/// # Errors
-/// Which of its rules leads packets to an app that the edge router does not reach.
-pub(super) fn is_led_to(place: &Place, descriptor: &Value, life: &Life) -> Result<(), Problem> {
+/// The name of a rule that leads packets to an app, where one does.
+pub(super) fn leading<'a>(descriptor: &'a Value, life: &'a Life) -> Option<&'a str> {
     let mut rules = rules(descriptor, life, "appTrafficRule").iter();
-    let leading = rules.find(|rule| kind(rule).is_some());
-    match leading.filter(|_| place.reach != Reach::Interface) {
-        Some(rule) => Err(Problem::forbidden(format!(
-            "no grant: apps are run on other machines or in a cluster, where the edge router leads no packets, as the \
-             rule {} does to this one",
-            rule["trafficRuleId"]
-        ))),
-        None => Ok(()),
-    }
+    rules.find(|rule| kind(rule).is_some())?["trafficRuleId"].as_str()
 }
 
 /// How the app of a rule gets packets; none where the rule leads to no app.

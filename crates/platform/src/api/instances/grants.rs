@@ -1,5 +1,6 @@
 //! Grants: what of the host an instance may use.
 
+use super::behind::leading;
 use super::{GRANTS, INSTANCES, OCCURRENCES};
 use crate::api::Stage;
 use crate::life::{Granted, Wish, place};
@@ -38,7 +39,8 @@ pub(in crate::api) fn grant(stage: &Stage<'_>, body: &Value) -> Result<Decision,
     let owner = Some(stage.caller.client.clone());
     let document = if is_new {
         let wish = Wish::default();
-        let granted = place(stage.tree, host, descriptor, instance, stage.fresh, &wish)?;
+        let leading = leading(descriptor, &life);
+        let granted = place(stage.tree, host, descriptor, instance, stage.fresh, &wish, leading)?;
         let document = document(stage.url, owner, instance, occurrence, &granted);
         life.granted = Some(granted);
         changes.push(life.put(instance));

@@ -164,12 +164,13 @@ fn begin(
     let mut changes = Vec::new();
     if kind == Kind::Instantiate {
         life.wish = wish(body);
-        behind::is_led_to(host, descriptor(tree, &life)?, &life)?;
+        let descriptor = descriptor(tree, &life)?;
+        let leading = behind::leading(descriptor, &life);
         if let Some(granted) = &life.granted {
-            is_on(host, granted, &life.wish)?;
+            is_on(host, granted, &life.wish, leading)?;
         } else {
-            let (descriptor, name) = (descriptor(tree, &life)?, format!("{id}-grant"));
-            let granted = place(tree, host, descriptor, instance, &name, &life.wish)?;
+            let name = format!("{id}-grant");
+            let granted = place(tree, host, descriptor, instance, &name, &life.wish, leading)?;
             let owner = Some(stage.caller.client.clone());
             changes.push(grants::document(stage.url, owner, instance, id, &granted));
             life.granted = Some(granted);
@@ -215,14 +216,24 @@ fn wish(body: &Value) -> Wish {
     Wish { any_of: spots.filter(|spot| spot.host.is_some() || spot.zone.is_some()).collect() }
 }
 
-/// Whether what was granted before is where it is wanted.
-fn is_on(place: &Place, granted: &Granted, wish: &Wish) -> Result<(), Problem> {
-    if place.is_as_wished(granted, wish) {
-        return Ok(());
-    }
+/// Whether what was granted before is where it is wanted, and where packets come to that a rule leads to it.
+fn is_on(
+    place: &Place,
+    granted: &Granted,
+    wish: &Wish,
+    leading: Option<&str>,
+) -> Result<(), Problem> {
     let host = &granted.host;
-    let what = format!("no grant: what the app instance was granted is on the host {host}");
-    Err(Problem::forbidden(what))
+    let refuse = |what: String| Err(Problem::forbidden(format!("no grant: {what}")));
+    if !place.is_as_wished(granted, wish) {
+        return refuse(format!("what the app instance was granted is on the host {host}"));
+    }
+    match (leading, place.barrier_of(granted)) {
+        (Some(rule), Some(barrier)) => {
+            refuse(format!("on {host}: {barrier}, as the rule {rule} needs"))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn descriptor<'a>(tree: &'a Tree, life: &Life) -> Result<&'a Value, Problem> {

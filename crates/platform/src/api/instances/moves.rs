@@ -1,5 +1,6 @@
 //! Instances whose host is lost: they come to another one, by an operation that nobody asked for.
 
+use super::behind::leading;
 use super::{GRANTS, INSTANCES, OCCURRENCES, apply, grants, occurrence};
 use crate::life::{Granted, Kind, Life, Operation, place};
 use crate::platform::Setup;
@@ -29,7 +30,7 @@ pub(crate) fn moves(
     let mut changes = apply::down(tree, instance);
     changes.push(Change::put(format!("{OCCURRENCES}{id}"), value, owner(tree, instance)));
     (life.operation, life.restart_ms) = (Some(Operation::new(id, Kind::Move, None, now_ms)), None);
-    life.restarts = 0;
+    (life.restarts, life.is_lost) = (0, true);
     changes.push(life.put(instance));
     changes
 }
@@ -54,7 +55,8 @@ pub(crate) fn placed(
     let name = hexadecimal::encode(name.as_ref());
     let name = format!("{}-grant", name.get(..NAME_DIGITS).unwrap_or(&name));
     let descriptor = super::descriptor(tree, life)?;
-    let granted = place(tree, host, descriptor, instance, &name, &life.wish)?;
+    let leading = leading(descriptor, life);
+    let granted = place(tree, host, descriptor, instance, &name, &life.wish, leading)?;
     let moved = Life { granted: Some(granted.clone()), ..life.clone() };
     let mut changes = vec![Change::remove(format!("{GRANTS}{before}"))];
     let owner = owner(tree, instance);
