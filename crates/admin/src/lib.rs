@@ -67,7 +67,7 @@ mod words;
 
 pub use context::Reload;
 pub use error::AdminError;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, markdown as metrics_page};
 pub use server::{Bound, Handle, bind, start};
 pub use token::Token;
 pub use url::request_of;

@@ -140,63 +140,56 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
     }
 }
 
+/// A figure of a store: its name, what it is, and which.
+type Figure = (&'static str, &'static str, fn(&StoreView) -> f64);
+
+/// What is measured of a store, by name and meaning.
+pub(crate) const FIGURES: [Figure; 27] = [
+    ("healthy", "Whether the disk is read and written.", |view| view.is("healthy")),
+    ("suspect", "Whether the disk answers late and is not written.", |view| view.is("suspect")),
+    ("log_bytes", "Bytes for content.", |view| view.log_bytes as f64),
+    ("live_bytes", "Bytes of what can be found.", |view| view.live_bytes as f64),
+    ("records", "Records in the index.", |view| view.records as f64),
+    ("index_bytes", "Memory of the index.", |view| view.index_bytes as f64),
+    ("queued_bytes", "Bytes that wait to be written.", |view| view.queued_bytes as f64),
+    ("written_admitted_bytes", "Bytes written of new objects.", |view| {
+        view.written_admitted_bytes as f64
+    }),
+    ("written_kept_bytes", "Bytes written again of used objects.", |view| {
+        view.written_kept_bytes as f64
+    }),
+    ("written_padding_bytes", "Bytes written to fill up blocks.", |view| {
+        view.written_padding_bytes as f64
+    }),
+    ("written_metadata_bytes", "Bytes written of bookkeeping.", |view| {
+        view.written_metadata_bytes as f64
+    }),
+    ("discarded_bytes", "Bytes the drive was told it need not keep.", |view| {
+        view.discarded_bytes as f64
+    }),
+    ("pressure", "Part of the write budget that the last day used.", |view| view.pressure),
+    ("index_dropped", "Records that a full index left out.", |view| view.index_dropped as f64),
+    ("refused_unproven", "Objects nothing showed to be asked for again.", |view| {
+        view.refused_unproven as f64
+    }),
+    ("refused_budget", "Objects above the write budget.", |view| view.refused_budget as f64),
+    ("refused_busy", "Objects the disk could not keep up with.", |view| view.refused_busy as f64),
+    ("read_errors", "Reads that failed.", |view| view.read_errors as f64),
+    ("write_errors", "Writes that failed.", |view| view.write_errors as f64),
+    ("no_space", "Writes there was no space for.", |view| view.no_space as f64),
+    ("timeouts", "Reads that took too long.", |view| view.timeouts as f64),
+    ("hedges", "Reads of a suspect disk not waited for.", |view| view.hedges as f64),
+    ("read_seconds", "Mean time of a read in the last second.", |view| view.read_ms / 1e3),
+    ("left", "Times the disk was left.", |view| view.left as f64),
+    ("damaged", "Records with a wrong checksum.", |view| view.damaged as f64),
+    ("read_bytes", "Bytes read for clients.", |view| view.read_bytes as f64),
+    ("renewals", "Validations that were noted without bytes.", |view| view.renewals as f64),
+];
+
 impl StoreView {
-    /// What is measured of it, by name and meaning.
-    pub(crate) fn figures(&self) -> [(&'static str, &'static str, f64); 27] {
-        let is = |health: &str| u8::from(self.health == health).into();
-        [
-            ("healthy", "Whether the disk is read and written.", is("healthy")),
-            ("suspect", "Whether the disk answers late and is not written.", is("suspect")),
-            ("log_bytes", "Bytes for content.", self.log_bytes as f64),
-            ("live_bytes", "Bytes of what can be found.", self.live_bytes as f64),
-            ("records", "Records in the index.", self.records as f64),
-            ("index_bytes", "Memory of the index.", self.index_bytes as f64),
-            ("queued_bytes", "Bytes that wait to be written.", self.queued_bytes as f64),
-            (
-                "written_admitted_bytes",
-                "Bytes written of new objects.",
-                self.written_admitted_bytes as f64,
-            ),
-            (
-                "written_kept_bytes",
-                "Bytes written again of used objects.",
-                self.written_kept_bytes as f64,
-            ),
-            (
-                "written_padding_bytes",
-                "Bytes written to fill up blocks.",
-                self.written_padding_bytes as f64,
-            ),
-            (
-                "written_metadata_bytes",
-                "Bytes written of bookkeeping.",
-                self.written_metadata_bytes as f64,
-            ),
-            (
-                "discarded_bytes",
-                "Bytes the drive was told it need not keep.",
-                self.discarded_bytes as f64,
-            ),
-            ("pressure", "Part of the write budget that the last day used.", self.pressure),
-            ("index_dropped", "Records that a full index left out.", self.index_dropped as f64),
-            (
-                "refused_unproven",
-                "Objects nothing showed to be asked for again.",
-                self.refused_unproven as f64,
-            ),
-            ("refused_budget", "Objects above the write budget.", self.refused_budget as f64),
-            ("refused_busy", "Objects the disk could not keep up with.", self.refused_busy as f64),
-            ("read_errors", "Reads that failed.", self.read_errors as f64),
-            ("write_errors", "Writes that failed.", self.write_errors as f64),
-            ("no_space", "Writes there was no space for.", self.no_space as f64),
-            ("timeouts", "Reads that took too long.", self.timeouts as f64),
-            ("hedges", "Reads of a suspect disk not waited for.", self.hedges as f64),
-            ("read_seconds", "Mean time of a read in the last second.", self.read_ms / 1e3),
-            ("left", "Times the disk was left.", self.left as f64),
-            ("damaged", "Records with a wrong checksum.", self.damaged as f64),
-            ("read_bytes", "Bytes read for clients.", self.read_bytes as f64),
-            ("renewals", "Validations that were noted without bytes.", self.renewals as f64),
-        ]
+    /// 1 where its health is this.
+    fn is(&self, health: &str) -> f64 {
+        u8::from(self.health == health).into()
     }
 
     /// Where it is.

@@ -1,6 +1,6 @@
 //! Metrics of what clients may take.
 
-use super::Writer;
+use super::writer::Writer;
 use freshet_node::node::Node;
 use std::fmt;
 
@@ -23,13 +23,10 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let snapshot = node.snapshot();
     let sites = snapshot.sites.all().iter();
     let all: Vec<_> = sites.flat_map(|site| site.rate_limits.iter()).take(LIMITS_MAX).collect();
-    if all.is_empty() {
-        return Ok(());
-    }
     let refused = all.iter().map(|limit| (&*limit.label, limit.refused.value()));
     let help = "Requests that a rate_limit refused, or would have on a dry run.";
-    out.counters("freshet_rate_limited", help, "limit", refused)?;
+    out.counters("freshet_rate_limited", help, &["limit"], refused)?;
     let blocked = all.iter().map(|limit| (&*limit.label, limit.blocked.value()));
     let help = "Times that a rate_limit blocked a client.";
-    out.counters("freshet_rate_blocked", help, "limit", blocked)
+    out.counters("freshet_rate_blocked", help, &["limit"], blocked)
 }

@@ -13,22 +13,27 @@ mod limits;
 mod node;
 mod origins;
 mod plain;
+mod received;
+mod reference;
 mod sites;
 mod store;
+mod writer;
+
+pub use reference::markdown;
 
 use crate::context::{Acme, Context};
 use crate::problem::Problem;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
+use freshet_acme::Running;
 use freshet_node::node::Node;
-use freshet_node::received::ReceivedSums;
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt;
 use std::sync::Arc;
+use writer::Writer;
 
 /// The type of OpenMetrics, which has exemplars.
 const OPEN_METRICS: &str = "application/openmetrics-text";
@@ -105,113 +110,19 @@ impl fmt::Debug for NodeCollector {
 
 impl Collector for NodeCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = Writer(encoder);
-        node::write(&self.0, &mut out)?;
-        store::write(&self.0, &mut out)?;
-        disks::write(&self.0, &mut out)?;
-        sites::write(&self.0, &mut out)?;
-        certificates::write(&self.0, self.1.as_deref(), &mut out)?;
-        limits::write(&self.0, &mut out)?;
-        calls::write(&self.0, &mut out)?;
-        geo::write(&self.0, &mut out)?;
-        origins::write(&self.0.snapshot(), &mut out)
+        write(&self.0, self.1.as_deref(), &mut Writer::new(encoder, None))
     }
 }
 
-/// Name, help and place of a figure.
-type Row<S, N> = (&'static str, &'static str, fn(&S) -> N);
-
-/// What players say of responses they got, for all sites together and for each.
-const RECEIVED_COUNTERS: [Row<ReceivedSums, u64>; 2] = [
-    ("cmcd_responses", "Reports of players about responses.", |sums| sums.responses),
-    (
-        "cmcd_responses_failed",
-        "Of these, about those that did not come, or came with an error.",
-        |sums| sums.failed,
-    ),
-];
-/// See [`RECEIVED_COUNTERS`].
-const RECEIVED_MEANS: [Row<ReceivedSums, f64>; 2] = [
-    (
-        "cmcd_first_byte_seconds",
-        "Mean time from a player's request to the first byte, as it says.",
-        ReceivedSums::first_byte_s,
-    ),
-    (
-        "cmcd_last_byte_seconds",
-        "Mean time from a player's request to the last byte, as it says.",
-        ReceivedSums::last_byte_s,
-    ),
-];
-
-/// Writes metrics one after another.
-pub(crate) struct Writer<'a>(DescriptorEncoder<'a>);
-
-impl Writer<'_> {
-    /// A count that only grows; `_total` is added to its name.
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    /// A sum of seconds that only grows.
-    fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-    }
-
-    /// A value that comes and goes.
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        metric.encode_gauge(&value)
-    }
-
-    /// Counts by one label.
-    fn counters<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &'static str,
-        values: impl IntoIterator<Item = (&'l str, u64)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (text, value) in values {
-            let labels = [(label, text)];
-            let mut one = metric.encode_family(&labels)?;
-            one.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
-        }
-        Ok(())
-    }
-
-    /// Values by two labels.
-    fn gauges_by<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        labels: [&'static str; 2],
-        values: impl IntoIterator<Item = ([&'l str; 2], f64)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (texts, value) in values {
-            let labels = [(labels[0], texts[0]), (labels[1], texts[1])];
-            metric.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-
-    /// Values by one label.
-    fn gauges<'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &'static str,
-        values: impl IntoIterator<Item = (&'l str, f64)>,
-    ) -> fmt::Result {
-        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (text, value) in values {
-            let labels = [(label, text)];
-            metric.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
+/// All families, also those that have no value on this node.
+fn write(node: &Node, acme: Option<&Running>, out: &mut Writer<'_>) -> fmt::Result {
+    node::write(node, out)?;
+    store::write(node, out)?;
+    disks::write(node, out)?;
+    sites::write(node, out)?;
+    certificates::write(node, acme, out)?;
+    limits::write(node, out)?;
+    calls::write(node, out)?;
+    geo::write(node, out)?;
+    origins::write(&node.snapshot(), out)
 }

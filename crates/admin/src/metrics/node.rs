@@ -1,6 +1,7 @@
 //! Metrics of requests and of the process.
 
-use super::{RECEIVED_COUNTERS, RECEIVED_MEANS, Writer};
+use super::received::{RECEIVED_COUNTERS, RECEIVED_MEANS};
+use super::writer::{Buckets, Writer};
 use crate::process::Process;
 use crate::stats::CLASSES;
 use freshet_base::clock::UnixMillis;
@@ -9,8 +10,6 @@ use freshet_node::channels::Quality;
 use freshet_node::exemplars::FIRST_BYTE_BUCKETS_US as BUCKETS_US;
 use freshet_node::node::Node;
 use freshet_node::received::ReceivedSums;
-use prometheus_client::encoding::NoLabelSet;
-use prometheus_client::metrics::MetricType;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,14 +19,11 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         out.counter(&format!("freshet_{name}"), help, *value)?;
     }
     let statuses = CLASSES.into_iter().zip(sums.statuses).skip(1);
-    out.counters("freshet_responses", "Responses by class of status.", "class", statuses)?;
+    out.counters("freshet_responses", "Responses by class of status.", &["class"], statuses)?;
     first_bytes(&sums.hit_first_byte_us, &sums.miss_first_byte_us, out)?;
     let help = "Time from an origin's answer to a held request for news of a playlist to the first byte at each \
                 player that waited.";
-    let mut news =
-        out.0.encode_descriptor("freshet_media_news_seconds", help, None, MetricType::Histogram)?;
-    let (count, sum) = (sums.news_us.count(), sums.news_us.sum() as f64 / 1e6);
-    news.encode_histogram::<NoLabelSet>(sum, count, &buckets(&sums.news_us), None)?;
+    out.histogram("freshet_media_news_seconds", help, buckets(&sums.news_us))?;
     let open = node.shared.connections.load(Relaxed);
     out.gauge("freshet_connections_open", "Client connections open.", open as f64)?;
     let draining = f64::from(u8::from(node.is_draining()));
@@ -36,29 +32,23 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     out.gauge("freshet_workers", "Worker threads.", workers)?;
     let uptime = UnixMillis::now().since(node.started).as_secs_f64();
     out.gauge("freshet_uptime_seconds", "Time since the node started.", uptime)?;
-    if let Some(position) = node.shared.applied.position() {
-        let name = "freshet_applied_sequence";
-        let help =
-            "The last purge carried out here, in the order the nodes around this one follow.";
-        let value = [(position.stream(), position.sequence() as f64)];
-        out.gauges(name, help, "stream", value)?;
-    }
-    if let Some(numbers) = node.shared.versions.numbers() {
-        let name = "freshet_config_version";
-        let help = "Numbers of the versions of the fleet's configuration that the node keeps, tries and \
-                    has refused last; 0 is none.";
-        let values =
-            [("kept", numbers.kept), ("trying", numbers.trying), ("refused", numbers.refused)];
-        out.gauges(name, help, "state", values.map(|(state, number)| (state, number as f64)))?;
-    }
+    let position = node.shared.applied.position();
+    let value = position.iter().map(|position| (position.stream(), position.sequence() as f64));
+    let help = "The last purge carried out here, in the order the nodes around this one follow.";
+    out.gauges("freshet_applied_sequence", help, &["stream"], value)?;
+    let numbers = node.shared.versions.numbers().map(|numbers| {
+        [("kept", numbers.kept), ("trying", numbers.trying), ("refused", numbers.refused)]
+    });
+    let values = numbers.into_iter().flatten().map(|(state, number)| (state, number as f64));
+    let help = "Numbers of the versions of the fleet's configuration that the node keeps, tries and has \
+                refused last; 0 is none.";
+    out.gauges("freshet_config_version", help, &["state"], values)?;
     players(node, out)?;
     received(node, out)?;
     players_by_network(node, out)?;
     players_by_rendition(node, out)?;
-    let version = [("version", env!("CARGO_PKG_VERSION"))];
-    let help = "The program; always 1.";
-    let mut info = out.0.encode_descriptor("freshet_build_info", help, None, MetricType::Gauge)?;
-    info.encode_family(&version)?.encode_gauge(&1_i64)?;
+    let version = [(env!("CARGO_PKG_VERSION"), 1.0)];
+    out.gauges("freshet_build_info", "The program; always 1.", &["version"], version)?;
     process(node, out)
 }
 
@@ -68,20 +58,24 @@ fn players_by_network(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let is_known = all.iter().any(|(name, _)| name != "unknown");
     let all: Vec<_> =
         all.iter().filter(|_| is_known).map(|(name, of)| (name.as_str(), of)).collect();
-    players_of("network", &all, out)
+    players_of(&["network"], &all, out)
 }
 
 /// The same by rendition.
 fn players_by_rendition(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let all = node.shared.sessions.quality_by_rendition(UnixMillis::now());
     let heard = all.iter().filter(|(_, of)| of.sessions > 0);
-    players_of("rendition", &heard.map(|(name, of)| (*name, of)).collect::<Vec<_>>(), out)
+    players_of(&["rendition"], &heard.map(|(name, of)| (*name, of)).collect::<Vec<_>>(), out)
 }
 
 /// A metric of players: the end of its name, its help, and its value.
 type PlayersRow = (&'static str, &'static str, fn(&Quality) -> f64);
 
-fn players_of(label: &'static str, all: &[(&str, &Quality)], out: &mut Writer<'_>) -> fmt::Result {
+fn players_of(
+    label: &'static [&'static str; 1],
+    all: &[(&str, &Quality)],
+    out: &mut Writer<'_>,
+) -> fmt::Result {
     let rows: [PlayersRow; 8] = [
         ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
         ("players_starved", "Of these, those that ever said they stood still.", |of| {
@@ -100,7 +94,7 @@ fn players_of(label: &'static str, all: &[(&str, &Quality)], out: &mut Writer<'_
     ];
     for (suffix, help, value) in rows {
         let values = all.iter().map(|(name, of)| (*name, value(of)));
-        out.gauges(&format!("freshet_{label}_{suffix}"), help, label, values)?;
+        out.gauges(&format!("freshet_{}_{suffix}", label[0]), help, label, values)?;
     }
     Ok(())
 }
@@ -110,7 +104,7 @@ fn players(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let all = node.shared.sessions.quality(UnixMillis::now());
     let mut of = |name: &str, help: &str, value: fn(&Quality) -> f64| {
         let values = all.iter().map(|(stream, quality)| (*stream, value(quality)));
-        out.gauges(name, help, "stream", values)
+        out.gauges(name, help, &["stream"], values)
     };
     of("freshet_players", "Sessions of players heard of within a minute.", |quality| {
         quality.sessions as f64
@@ -153,23 +147,14 @@ fn received(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 
 /// One histogram by result, from buckets far finer than those written.
 fn first_bytes(hit: &Totals, miss: &Totals, out: &mut Writer<'_>) -> fmt::Result {
-    let mut metric = out.0.encode_descriptor(
-        "freshet_first_byte_seconds",
-        "Time from the head of a request to the first byte of its response.",
-        None,
-        MetricType::Histogram,
-    )?;
-    for (result, totals) in [("hit", hit), ("miss", miss)] {
-        let labels = [("result", result)];
-        let mut one = metric.encode_family(&labels)?;
-        let (count, sum) = (totals.count(), totals.sum() as f64 / 1e6);
-        one.encode_histogram::<NoLabelSet>(sum, count, &buckets(totals), None)?;
-    }
-    Ok(())
+    let help = "Time from the head of a request to the first byte of its response.";
+    let values = [("hit", hit), ("miss", miss)]
+        .map(|(result, totals)| ([("result", result)], buckets(totals)));
+    out.histograms("freshet_first_byte_seconds", help, &["result"], values)
 }
 
-/// Upper end in seconds and count of each bucket alone, as the encoder wants them.
-fn buckets(totals: &Totals) -> Vec<(f64, u64)> {
+/// In seconds.
+fn buckets(totals: &Totals) -> Buckets {
     let mut before = 0;
     let mut buckets = Vec::with_capacity(BUCKETS_US.len() + 1);
     for upper_us in BUCKETS_US {
@@ -178,25 +163,22 @@ fn buckets(totals: &Totals) -> Vec<(f64, u64)> {
         before = up_to;
     }
     buckets.push((f64::INFINITY, totals.count() - before));
-    buckets
+    (totals.sum() as f64 / 1e6, totals.count(), buckets)
 }
 
 fn process(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let process = Process::read();
     let start = node.started.0 as f64 / 1000.0;
     out.gauge("process_start_time_seconds", "When the node started, since 1970.", start)?;
-    if let Some(seconds) = process.cpu_seconds {
-        out.seconds("process_cpu_seconds", "Processor time, user and system.", seconds)?;
-    }
+    let help = "Processor time, user and system.";
+    out.seconds("process_cpu_seconds", help, process.cpu_seconds)?;
     let gauges = [
         ("process_resident_memory_bytes", "Memory in RAM.", process.resident_bytes),
         ("process_open_fds", "Open file descriptors.", process.open_fds),
         ("process_max_fds", "File descriptors the process may open.", process.fds_max),
     ];
     for (name, help, value) in gauges {
-        if let Some(value) = value {
-            out.gauge(name, help, value as f64)?;
-        }
+        out.gauge(name, help, value.map(|value| value as f64))?;
     }
     Ok(())
 }
@@ -214,7 +196,8 @@ mod tests {
         }
         let mut totals = Totals::default();
         histogram.add_to(&mut totals);
-        let buckets = buckets(&totals);
+        let (_, count, buckets) = buckets(&totals);
+        assert_eq!(count, 6);
         assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 6);
         assert_eq!(buckets[0], (0.000_05, 2));
         assert_eq!(buckets.last(), Some(&(f64::INFINITY, 1)));

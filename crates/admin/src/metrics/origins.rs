@@ -1,6 +1,6 @@
 //! Metrics of origins, by the name the configuration gives each.
 
-use super::Writer;
+use super::writer::Writer;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
 use freshet_node::snapshot::Snapshot;
@@ -8,8 +8,6 @@ use freshet_origin::Origin;
 use freshet_origin::error::FailureKind;
 use freshet_origin::health::Health;
 use freshet_origin::stats::OriginStats;
-use prometheus_client::encoding::NoLabelSet;
-use prometheus_client::metrics::MetricType;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -59,20 +57,15 @@ pub(super) fn write(snapshot: &Snapshot, out: &mut Writer<'_>) -> fmt::Result {
         origins.iter().map(move |(name, origin)| (&**name, row(&origin.stats).value()))
     };
     for (suffix, help, row) in COUNTERS {
-        out.counters(&format!("freshet_origin_{suffix}"), help, "origin", named(row))?;
+        out.counters(&format!("freshet_origin_{suffix}"), help, &["origin"], named(row))?;
     }
     for (suffix, help, row) in GAUGES {
         let values = named(row).map(|(name, value)| (name, value as f64));
-        out.gauges(&format!("freshet_origin_{suffix}"), help, "origin", values)?;
+        out.gauges(&format!("freshet_origin_{suffix}"), help, &["origin"], values)?;
     }
     for (suffix, help, row) in SECONDS {
-        let name = format!("freshet_origin_{suffix}");
-        let mut metric = out.0.encode_descriptor(&name, help, None, MetricType::Counter)?;
-        for (origin, value) in named(row) {
-            let labels = [("origin", origin)];
-            let mut one = metric.encode_family(&labels)?;
-            one.encode_counter::<NoLabelSet, _, u64>(&(value as f64 / 1e6), None)?;
-        }
+        let values = named(row).map(|(name, value)| (name, value as f64 / 1e6));
+        out.seconds_by(&format!("freshet_origin_{suffix}"), help, &["origin"], values)?;
     }
     health(origins, out)?;
     failures(origins, out)
@@ -86,29 +79,23 @@ fn health(origins: &[Named<'_>], out: &mut Writer<'_>) -> fmt::Result {
         })
     };
     let up = share(|health| health != Health::Down);
-    out.gauges("freshet_origin_up", "1 where the origin is asked, 0 where not.", "origin", up)?;
+    out.gauges("freshet_origin_up", "1 where the origin is asked, 0 where not.", &["origin"], up)?;
     let suspect = share(|health| health == Health::Suspect);
     let help = "1 while the origin is asked last because connections failed.";
-    out.gauges("freshet_origin_suspect", help, "origin", suspect)?;
+    out.gauges("freshet_origin_suspect", help, &["origin"], suspect)?;
     let changes = origins.iter().map(|(name, origin)| (&**name, origin.health.changes()));
     let help = "Changes of the origin's health.";
-    out.counters("freshet_origin_health_changes", help, "origin", changes)
+    out.counters("freshet_origin_health_changes", help, &["origin"], changes)
 }
 
 /// Failures by kind; those that never happened are left out, as there are many.
 fn failures(origins: &[Named<'_>], out: &mut Writer<'_>) -> fmt::Result {
     let help = "Exchanges with the origin that failed, by kind.";
-    let mut metric =
-        out.0.encode_descriptor("freshet_origin_failures", help, None, MetricType::Counter)?;
-    for (name, origin) in origins {
-        for kind in FailureKind::all() {
+    let values = origins.iter().flat_map(|(name, origin)| {
+        FailureKind::all().into_iter().filter_map(move |kind| {
             let count = origin.stats.failures(kind);
-            if count > 0 {
-                let labels = [("origin", &**name), ("kind", kind.label())];
-                let mut one = metric.encode_family(&labels)?;
-                one.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-            }
-        }
-    }
-    Ok(())
+            (count > 0).then(|| ([("origin", &**name), ("kind", kind.label())], count))
+        })
+    });
+    out.counters_by("freshet_origin_failures", help, &["origin", "kind"], values)
 }

@@ -1,6 +1,7 @@
 //! Metrics of sites, where a node has several.
 
-use super::{RECEIVED_COUNTERS, RECEIVED_MEANS, Row, Writer};
+use super::received::{RECEIVED_COUNTERS, RECEIVED_MEANS, Row};
+use super::writer::Writer;
 use freshet_base::clock::UnixMillis;
 use freshet_node::channels::Quality;
 use freshet_node::node::Node;
@@ -42,20 +43,17 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     if all.len() < named.len() {
         all.push((OTHERS, others));
     }
-    if all.is_empty() {
-        return Ok(());
-    }
     for (suffix, help, count) in COUNTERS {
         let values = all.iter().map(|(name, sums)| (*name, count(sums)));
-        out.counters(&format!("freshet_site_{suffix}"), help, "site", values)?;
+        out.counters(&format!("freshet_site_{suffix}"), help, &["site"], values)?;
     }
     for (suffix, help, count) in RECEIVED_COUNTERS {
         let values = all.iter().map(|(name, sums)| (*name, count(&sums.received)));
-        out.counters(&format!("freshet_site_{suffix}"), help, "site", values)?;
+        out.counters(&format!("freshet_site_{suffix}"), help, &["site"], values)?;
     }
     for (suffix, help, mean) in RECEIVED_MEANS {
         let values = all.iter().map(|(name, sums)| (*name, mean(&sums.received)));
-        out.gauges(&format!("freshet_site_{suffix}"), help, "site", values)?;
+        out.gauges(&format!("freshet_site_{suffix}"), help, &["site"], values)?;
     }
     memory(node, out)?;
     players(node, &all.iter().map(|(name, _)| *name).collect::<Vec<_>>(), out)
@@ -75,14 +73,11 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         })
         .take(SITES_MAX)
         .collect();
-    if bounds.is_empty() {
-        return Ok(());
-    }
     let values = bounds.iter().map(|(name, bytes, _)| (*name, *bytes as f64));
     let help = "Memory of what a site with a bound keeps, whole bodies for those on their way.";
-    out.gauges("freshet_site_memory_bytes", help, "site", values)?;
+    out.gauges("freshet_site_memory_bytes", help, &["site"], values)?;
     let values = bounds.iter().map(|(name, _, bytes_max)| (*name, *bytes_max as f64));
-    out.gauges("freshet_site_memory_max_bytes", "What it may have.", "site", values)
+    out.gauges("freshet_site_memory_max_bytes", "What it may have.", &["site"], values)
 }
 
 /// How the players of each say they are doing, of sessions heard of within a minute.
@@ -107,7 +102,7 @@ fn players(node: &Node, sites: &[&str], out: &mut Writer<'_>) -> fmt::Result {
             let heard = streams.iter().filter(|(_, quality)| quality.sessions > 0);
             heard.map(move |(stream, quality)| ([*site, *stream], value(quality)))
         });
-        out.gauges_by(&format!("freshet_site_{suffix}"), help, ["site", "stream"], values)?;
+        out.gauges_by(&format!("freshet_site_{suffix}"), help, &["site", "stream"], values)?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Metrics of the index and of memory.
 
-use super::Writer;
+use super::writer::Writer;
 use crate::groups::GroupFigures;
+use freshet_cache::LowerStats;
 use freshet_node::node::Node;
 use std::fmt;
 
@@ -29,7 +30,7 @@ fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         ("wait", counts.waits),
         ("wait-refused", counts.waits_refused),
     ];
-    out.counters("freshet_cache_lookups", "Look-ups by what they found.", "result", results)?;
+    out.counters("freshet_cache_lookups", "Look-ups by what they found.", &["result"], results)?;
     let counters = [
         ("refreshes", "Refreshes begun while a stale response was served.", counts.refreshes),
         ("inserted", "Responses stored.", counts.inserted),
@@ -69,9 +70,6 @@ type Figure = (&'static str, &'static str, fn(&GroupFigures) -> u64);
 /// What each group of workers has and does, where there are several.
 fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let groups = crate::groups::groups(node);
-    if groups.is_empty() {
-        return Ok(());
-    }
     let names: Vec<String> = groups.iter().map(|group| group.group.to_string()).collect();
     let of_all = |value: fn(&GroupFigures) -> u64| {
         names.iter().map(String::as_str).zip(groups.iter().map(value))
@@ -87,7 +85,7 @@ fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     ];
     for (name, help, value) in gauges {
         let values = of_all(value).map(|(name, value)| (name, value as f64));
-        out.gauges(&format!("freshet_group_{name}"), help, "group", values)?;
+        out.gauges(&format!("freshet_group_{name}"), help, &["group"], values)?;
     }
     let counters: [Figure; 5] = [
         ("connections", "Connections the workers of a group accepted.", |group| group.connections),
@@ -103,32 +101,38 @@ fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         ("copies", "Copies a group made.", |group| group.copies),
     ];
     for (name, help, value) in counters {
-        out.counters(&format!("freshet_group_{name}"), help, "group", of_all(value))?;
+        out.counters(&format!("freshet_group_{name}"), help, &["group"], of_all(value))?;
     }
     Ok(())
 }
 
+/// The name of a figure of the lower class, what it is, and which.
+type LowerFigure = (&'static str, &'static str, fn(&LowerStats) -> u64);
+
+const LOWER_GAUGES: [LowerFigure; 3] = [
+    ("limit_bytes", "Memory of the lower class.", |stats| stats.limit_bytes),
+    ("used_bytes", "Memory of the lower class in use.", |stats| stats.used_bytes),
+    ("objects", "Objects in the lower class.", |stats| stats.objects),
+];
+
+const LOWER_COUNTERS: [LowerFigure; 7] = [
+    ("hits", "Hits answered from the lower class, among all hits.", |stats| stats.hits),
+    ("demoted", "Objects that moved to the lower class.", |stats| stats.demoted),
+    ("demoted_bytes", "Bytes that moved to the lower class.", |stats| stats.demoted_bytes),
+    ("promoted", "Objects that moved back from the lower class.", |stats| stats.promoted),
+    ("promoted_bytes", "Bytes that moved back from the lower class.", |stats| stats.promoted_bytes),
+    ("evicted", "Objects evicted from the lower class.", |stats| stats.evicted),
+    ("refused", "Objects the lower class had no room for.", |stats| stats.refused),
+];
+
 fn lower_memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
-    let Some(stats) = node.shared.cache.lower_stats() else { return Ok(()) };
-    let gauges = [
-        ("limit_bytes", "Memory of the lower class.", stats.limit_bytes),
-        ("used_bytes", "Memory of the lower class in use.", stats.used_bytes),
-        ("objects", "Objects in the lower class.", stats.objects),
-    ];
-    for (name, help, value) in gauges {
-        out.gauge(&format!("freshet_lower_memory_{name}"), help, value as f64)?;
+    let stats = node.shared.cache.lower_stats();
+    for (name, help, value) in LOWER_GAUGES {
+        let value = stats.as_ref().map(|stats| value(stats) as f64);
+        out.gauge(&format!("freshet_lower_memory_{name}"), help, value)?;
     }
-    let counters = [
-        ("hits", "Hits answered from the lower class, among all hits.", stats.hits),
-        ("demoted", "Objects that moved to the lower class.", stats.demoted),
-        ("demoted_bytes", "Bytes that moved to the lower class.", stats.demoted_bytes),
-        ("promoted", "Objects that moved back from the lower class.", stats.promoted),
-        ("promoted_bytes", "Bytes that moved back from the lower class.", stats.promoted_bytes),
-        ("evicted", "Objects evicted from the lower class.", stats.evicted),
-        ("refused", "Objects the lower class had no room for.", stats.refused),
-    ];
-    for (name, help, value) in counters {
-        out.counter(&format!("freshet_lower_memory_{name}"), help, value)?;
+    for (name, help, value) in LOWER_COUNTERS {
+        out.counter(&format!("freshet_lower_memory_{name}"), help, stats.as_ref().map(value))?;
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use super::fields;
 use super::record::Record;
+use super::values::{self, Value};
 use freshet_geo::{Code, Geo};
 use freshet_http::fields::is_token;
 use freshet_media::cmcd::{self, Cmcd};
@@ -29,113 +30,7 @@ pub enum Piece {
     Response(Box<str>),
 }
 
-/// Values a template can have; the comment is how it is written.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Value {
-    /// `%h`
-    Client,
-    /// `%u`
-    User,
-    /// `%t`
-    Time,
-    /// `%r`
-    RequestLine,
-    /// `%m`
-    Method,
-    /// `%U`
-    Target,
-    /// `%H`
-    Version,
-    /// `%v`
-    Authority,
-    /// `%s`
-    Status,
-    /// `%b`
-    BodyBytes,
-    /// `%O`
-    TotalBytes,
-    /// `%D`
-    TotalMicros,
-    /// `%F`
-    FirstByteMicros,
-    /// `%{User-agent}i`
-    UserAgent,
-    /// `%{Referer}i`
-    Referer,
-    /// `%{hit}x`
-    Hit,
-    /// `%{reason}x`
-    ReasonCode,
-    /// `%{site}x`
-    Site,
-    /// `%{origin}x`
-    Origin,
-    /// `%{client_name}x`
-    ClientName,
-    /// `%{client_subject}x`
-    ClientSubject,
-    /// `%{client_issuer}x`
-    ClientIssuer,
-    /// `%{client_serial}x`
-    ClientSerial,
-    /// `%{client_fingerprint}x`
-    ClientFingerprint,
-    /// `%{token_id}x`
-    TokenId,
-    /// `%{trace_id}x`
-    TraceId,
-    /// `%{country}x`
-    Country,
-    /// `%{continent}x`
-    Continent,
-    /// `%{city}x`
-    City,
-    /// `%{asn}x`
-    Asn,
-    /// `%{id}x`
-    Id,
-    /// `%{cmcd}x`: all of it.
-    Cmcd,
-    /// `%{cmcd.bl}x`: what one key says.
-    CmcdKey(&'static str),
-}
-
 const COMBINED: &str = "%h - %u %t \"%r\" %s %b \"%{Referer}i\" \"%{User-agent}i\"";
-
-const NAMES: &[(&str, Value)] = &[
-    ("%h", Value::Client),
-    ("%u", Value::User),
-    ("%t", Value::Time),
-    ("%r", Value::RequestLine),
-    ("%m", Value::Method),
-    ("%U", Value::Target),
-    ("%H", Value::Version),
-    ("%v", Value::Authority),
-    ("%s", Value::Status),
-    ("%b", Value::BodyBytes),
-    ("%O", Value::TotalBytes),
-    ("%D", Value::TotalMicros),
-    ("%F", Value::FirstByteMicros),
-    ("%{User-agent}i", Value::UserAgent),
-    ("%{Referer}i", Value::Referer),
-    ("%{hit}x", Value::Hit),
-    ("%{reason}x", Value::ReasonCode),
-    ("%{site}x", Value::Site),
-    ("%{origin}x", Value::Origin),
-    ("%{client_name}x", Value::ClientName),
-    ("%{client_subject}x", Value::ClientSubject),
-    ("%{client_issuer}x", Value::ClientIssuer),
-    ("%{client_serial}x", Value::ClientSerial),
-    ("%{client_fingerprint}x", Value::ClientFingerprint),
-    ("%{token_id}x", Value::TokenId),
-    ("%{trace_id}x", Value::TraceId),
-    ("%{country}x", Value::Country),
-    ("%{continent}x", Value::Continent),
-    ("%{city}x", Value::City),
-    ("%{asn}x", Value::Asn),
-    ("%{id}x", Value::Id),
-    ("%{cmcd}x", Value::Cmcd),
-];
 
 impl Format {
     /// A format from its configuration text.
@@ -160,12 +55,12 @@ impl Format {
                 rest = after;
                 continue;
             }
-            let known = NAMES.iter().find(|(name, _)| rest.starts_with(name));
-            let known = known.map(|(name, value)| (*value, &rest[name.len()..]));
+            let known = values::in_formats().find(|(name, _)| rest.starts_with(name));
+            let known = known.map(|(name, value)| (value, &rest[name.len()..]));
             let known = known.or_else(|| cmcd_key(rest));
             let known = known.map(|(value, after)| (Piece::Value(value), after));
             let Some((piece, after)) = known.or_else(|| field(rest)) else {
-                let known: Vec<_> = NAMES.iter().map(|(name, _)| *name).collect();
+                let known: Vec<_> = values::in_formats().map(|(name, _)| name).collect();
                 let shown: String = rest.chars().take(12).collect();
                 return Err(format!(
                     "`{shown}` is not a log field; known are {}, %{{NAME}}i and %{{NAME}}o with names \

@@ -4,9 +4,11 @@
 pub mod fields;
 mod format;
 mod record;
+mod values;
 
 pub use format::Format;
 pub use record::{Record, decode};
+pub use values::markdown;
 
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;

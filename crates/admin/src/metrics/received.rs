@@ -1,0 +1,29 @@
+//! Metrics of what players say of responses, for all sites together and for each.
+
+use freshet_node::received::ReceivedSums;
+
+/// Name, help and place of a figure.
+pub(super) type Row<S, N> = (&'static str, &'static str, fn(&S) -> N);
+
+/// What players say of responses they got, for all sites together and for each.
+pub(super) const RECEIVED_COUNTERS: [Row<ReceivedSums, u64>; 2] = [
+    ("cmcd_responses", "Reports of players about responses.", |sums| sums.responses),
+    (
+        "cmcd_responses_failed",
+        "Of these, about those that did not come, or came with an error.",
+        |sums| sums.failed,
+    ),
+];
+/// The same.
+pub(super) const RECEIVED_MEANS: [Row<ReceivedSums, f64>; 2] = [
+    (
+        "cmcd_first_byte_seconds",
+        "Mean time from a player's request to the first byte, as it says.",
+        ReceivedSums::first_byte_s,
+    ),
+    (
+        "cmcd_last_byte_seconds",
+        "Mean time from a player's request to the last byte, as it says.",
+        ReceivedSums::last_byte_s,
+    ),
+];
