@@ -2,6 +2,7 @@
 
 use crate::client::NodeArguments;
 use crate::control::list;
+use crate::form::FormArguments;
 use crate::text::{COLUMNS, cut, print};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -32,9 +33,8 @@ pub(crate) struct Arguments {
     /// Let them in again.
     #[arg(long)]
     remove: bool,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Arguments {
 /// # Errors
 /// When the node cannot be asked or refuses.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let Arguments { networks, time, site, why, remove, json, node } = arguments;
+    let Arguments { networks, time, site, why, remove, form, node } = arguments;
     if networks.is_empty() && (remove || site.is_some() || !why.is_empty()) {
         bail!("give the addresses or networks this is about");
     }
@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Some(answer) => answer,
         None => node.get("/v1/blocks")?,
     };
-    if json {
+    if form.is_json() {
         print(&answer.body)?;
         print("\n")?;
     } else {

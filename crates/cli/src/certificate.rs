@@ -2,6 +2,7 @@
 
 use crate::client::NodeArguments;
 use crate::control::list;
+use crate::form::FormArguments;
 use crate::text::{COLUMNS, cut, print};
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -31,9 +32,8 @@ enum Command {
 
 #[derive(Args)]
 struct List {
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -56,9 +56,9 @@ struct Renew {
 /// When the node cannot be asked or refuses.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
-        Command::List(List { json, node }) => {
+        Command::List(List { form, node }) => {
             let answer = node.get("/v1/certificates")?;
-            if *json {
+            if form.is_json() {
                 print(&answer.body)?;
                 print("\n")?;
             } else {

@@ -4,13 +4,14 @@ mod origins;
 
 use crate::acme;
 use crate::admin;
+use crate::form::FormArguments;
 use crate::nodes;
 use crate::self_signed;
 use crate::settings::{Below, SettingsArguments, Source, Wrong};
 use crate::text::{print, wrap};
 use crate::traces;
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use freshet_config::Settings;
 use freshet_config::keys::{KEYS, Key, Kind};
 use freshet_config::mistake::{Mistake, Place, Severity};
@@ -43,21 +44,8 @@ pub(crate) struct Arguments {
     /// Do not ask name servers and origins whether they answer.
     #[arg(long)]
     offline: bool,
-    /// How to say it.
-    #[arg(long, value_enum, default_value_t = Output::Text)]
-    format: Output,
-    /// The same as --format json.
-    #[arg(long, conflicts_with = "format")]
-    json: bool,
-}
-
-/// Forms of the result.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Output {
-    /// For people: mistakes in place, on standard error.
-    Text,
-    /// One JSON document on standard output.
-    Json,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 /// All that was found, in JSON.
@@ -109,7 +97,7 @@ struct FindingPlace {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     // Classes of stores that a policy may name are those of the configurations beside it.
     let mut classes: Vec<String> = Vec::new();
-    let form = if arguments.json { Output::Json } else { arguments.format };
+    let is_json = arguments.form.is_json();
     let is_policy = |path: &&PathBuf| path.extension().is_some_and(|ending| ending == "vcl");
     let mut files = Vec::new();
     let named = || arguments.config.iter().chain(&arguments.files);
@@ -119,7 +107,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     for path in named().filter(is_policy) {
         let (checked, explanation) = policy(path, &classes);
         if arguments.explain
-            && form == Output::Text
+            && !is_json
             && let Some(explanation) = explanation
         {
             print(&explanation)?;
@@ -127,12 +115,11 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         files.push(checked);
     }
     let outcome = Outcome { good: files.iter().all(|file| file.good), files };
-    match form {
-        Output::Json => say!("{}", serde_json::to_string_pretty(&outcome)?)?,
-        Output::Text => {
-            for file in &outcome.files {
-                file.show(arguments.explain)?;
-            }
+    if is_json {
+        say!("{}", serde_json::to_string_pretty(&outcome)?)?;
+    } else {
+        for file in &outcome.files {
+            file.show(arguments.explain)?;
         }
     }
     Ok(if outcome.good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -274,9 +261,8 @@ fn diagnosed(report: &Report, diagnostic: &Diagnostic) -> Finding {
 /// List every key of freshet.toml with its default.
 #[derive(Args)]
 pub(crate) struct KeysArguments {
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 /// Prints the table of keys.
@@ -284,7 +270,7 @@ pub(crate) struct KeysArguments {
 /// # Errors
 /// None.
 pub(crate) fn keys(arguments: &KeysArguments) -> Result<ExitCode> {
-    if arguments.json {
+    if arguments.form.is_json() {
         let of = |key: &Key| {
             json!({
                 "path": key.path, "default": key.default, "help": key.help,

@@ -1,6 +1,7 @@
 //! Commands that talk to a running node: purge, explain, stat, log, origins.
 
 use crate::client::{NodeArguments, encode};
+use crate::form::FormArguments;
 use crate::text::{COLUMNS, columns, cut, micros, percent, print, thousands, wrap, wrap_at};
 use anyhow::{Result, bail};
 use clap::Args;
@@ -33,9 +34,8 @@ pub(crate) struct PurgeArguments {
     /// Its place in an order of purges that other nodes carry out as well, as `news.17`.
     #[arg(long, value_name = "ORDER.NUMBER")]
     sequence: Option<String>,
-    /// Answer in JSON, one line for each.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -63,7 +63,7 @@ pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
             body["sequence"] = sequence.into();
         }
         let answer = arguments.node.post(path, &body)?.json()?;
-        if arguments.json {
+        if arguments.form.is_json() {
             say!("{answer}")?;
             continue;
         }
@@ -92,9 +92,8 @@ pub(crate) struct ExplainArguments {
     /// A field of the request, as "Accept-Encoding: br"; repeatable.
     #[arg(short = 'H', long, value_name = "FIELD")]
     header: Vec<String>,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -110,7 +109,7 @@ pub(crate) fn explain(arguments: ExplainArguments) -> Result<ExitCode> {
         let _ = write!(path, "&header={}", encode(header));
     }
     let answer = arguments.node.get(&path)?;
-    if arguments.json {
+    if arguments.form.is_json() {
         print(&answer.body)?;
         print("\n")?;
         return Ok(ExitCode::SUCCESS);
@@ -130,9 +129,8 @@ pub(crate) fn explain(arguments: ExplainArguments) -> Result<ExitCode> {
 /// `freshet stat`
 #[derive(Args)]
 pub(crate) struct StatArguments {
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -143,7 +141,7 @@ pub(crate) struct StatArguments {
 /// When the node cannot be asked or refuses.
 pub(crate) fn stat(arguments: StatArguments) -> Result<ExitCode> {
     let answer = arguments.node.get("/v1/stats")?;
-    if arguments.json {
+    if arguments.form.is_json() {
         print(&answer.body)?;
         print("\n")?;
         return Ok(ExitCode::SUCCESS);
@@ -307,9 +305,8 @@ pub(crate) struct OriginsArguments {
     /// What it is to be: auto leaves it to health checks.
     #[arg(value_parser = ["auto", "up", "down"])]
     state: Option<String>,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -327,7 +324,7 @@ pub(crate) fn origins(arguments: OriginsArguments) -> Result<ExitCode> {
         (None, None) => arguments.node.get("/v1/origins")?,
         _ => bail!("to change an origin give its name and auto, up or down"),
     };
-    if arguments.json {
+    if arguments.form.is_json() {
         print(&answer.body)?;
         print("\n")?;
         return Ok(ExitCode::SUCCESS);

@@ -8,6 +8,7 @@ mod urls;
 mod view;
 
 use crate::admin::{self, Admin};
+use crate::form::FormArguments;
 use crate::nodes::Registration;
 use crate::settings::SettingsArguments;
 use crate::{runtime, self_signed};
@@ -80,9 +81,8 @@ pub(crate) struct Arguments {
     /// End after this time instead of at Ctrl-C.
     #[arg(long, value_name = "N")]
     seconds: Option<f64>,
-    /// Print the last summary as JSON, and all else on standard error.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 /// Runs the demonstration until Ctrl-C or for as long as asked.
@@ -98,9 +98,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let offer = offer(&arguments)?;
     let stage = Stage::set(&arguments, &offer)?;
     let mut out: Box<dyn Write> =
-        if arguments.json { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    let is_terminal =
-        if arguments.json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+        if arguments.form.is_json() { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+    let is_terminal = if arguments.form.is_json() {
+        io::stderr().is_terminal()
+    } else {
+        io::stdout().is_terminal()
+    };
     let mut view = View::new(is_terminal, &offer);
     let mut readings = Readings::new(&offer);
     // Whoever reads may leave early, as `head` does; then there is nobody left to show this to.
@@ -116,7 +119,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(error.into()),
         _ => {}
     }
-    if arguments.json {
+    if arguments.form.is_json() {
         print_json(&summary)?;
     }
     Ok(ExitCode::SUCCESS)

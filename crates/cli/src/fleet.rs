@@ -17,6 +17,7 @@ mod rollout;
 mod stages;
 mod upgrade;
 
+use crate::form::FormArguments;
 use act::Acting;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
@@ -102,9 +103,8 @@ struct Which {
     /// Public key of another operator whose configurations are believed; repeatable.
     #[arg(long = "signer", value_name = "KEY")]
     signers: Vec<Signer>,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 #[derive(Args)]
@@ -299,7 +299,7 @@ async fn list(which: Which) -> Result<ExitCode> {
     let reports = link.reports(REPORTS_WITHIN).await?;
     let silent: Vec<_> =
         nodes.iter().filter(|name| !reports.iter().any(|one| one.node == **name)).collect();
-    if which.json {
+    if which.form.is_json() {
         say!("{}", json!({"log": end, "nodes": reports, "silent": silent}))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -337,7 +337,7 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         Outcome::Waiting(names) if names.is_empty() => ("accepted", names, ExitCode::SUCCESS),
         Outcome::Waiting(names) => ("waiting", names, ExitCode::FAILURE),
     };
-    if which.json {
+    if which.form.is_json() {
         let answer = json!({"sequence": place.sequence, "outcome": word, "nodes": names});
         say!("{answer}")?;
         return Ok(code);

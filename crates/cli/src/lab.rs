@@ -7,6 +7,7 @@ mod http3;
 mod position;
 mod progress;
 
+use crate::form::FormArguments;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use common::{Common, Output, bytes, span};
@@ -305,9 +306,8 @@ struct Imdb {
     /// Folder for the result and the report.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     out: PathBuf,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 /// `freshet lab run`
@@ -520,7 +520,7 @@ impl Imdb {
         };
         let mut setup = imdb::setup();
         setup.duration = self.duration;
-        let output = Output::new(&self.out, self.json)?;
+        let output = Output::new(&self.out, self.form.is_json())?;
         carry_out(setup, &output, |setup, show| imdb::run(setup, &options, show))
     }
 }
@@ -569,7 +569,7 @@ fn perform(
     duration: Duration,
     scenario: impl FnOnce(Setup, &mut dyn FnMut(&Moment)) -> Result<Outcome, freshet_load::LabError>,
 ) -> Result<ExitCode> {
-    let output = Output::new(&common.out, common.json)?;
+    let output = Output::new(&common.out, common.form.is_json())?;
     carry_out(common.setup(duration)?, &output, scenario)
 }
 

@@ -15,6 +15,7 @@ mod control;
 #[cfg(feature = "lab")]
 mod demo;
 mod fleet;
+mod form;
 #[cfg(feature = "lab")]
 mod lab;
 mod maintenance;

@@ -2,6 +2,7 @@
 
 use crate::client::NodeArguments;
 use crate::control::list;
+use crate::form::FormArguments;
 use crate::text::{COLUMNS, cut, print};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -19,9 +20,8 @@ pub(crate) struct Arguments {
     /// This site only.
     #[arg(long, value_name = "NAME")]
     site: Option<String>,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -37,7 +37,7 @@ enum Switch {
 /// # Errors
 /// When the node cannot be asked or refuses.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
-    let Arguments { state, site, json, node } = arguments;
+    let Arguments { state, site, form, node } = arguments;
     let answer = match state {
         Some(state) => {
             let is_on = matches!(state, Switch::On);
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         None if site.is_some() => bail!("give `on` or `off`"),
         None => node.get("/v1/maintenance")?,
     };
-    if json {
+    if form.is_json() {
         print(&answer.body)?;
         print("\n")?;
     } else {

@@ -1,5 +1,8 @@
 //! Man pages and shell completions, made from the arguments themselves, so that they cannot differ.
 
+#[cfg(test)]
+mod page;
+
 use crate::text::print;
 use anyhow::{Context, Result};
 use clap::{Args, Command};

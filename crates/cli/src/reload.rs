@@ -6,6 +6,7 @@
 use crate::acme;
 use crate::client::NodeArguments;
 use crate::control::list;
+use crate::form::FormArguments;
 use crate::nodes::Node;
 use crate::self_signed;
 use crate::settings::{Below, SettingsArguments};
@@ -109,6 +110,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 #[derive(Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
+    form: FormArguments,
+    #[command(flatten)]
     node: NodeArguments,
 }
 
@@ -118,30 +121,47 @@ pub(crate) struct Arguments {
 /// What is wrong with it; the old one stays in force.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let here = arguments.node.here()?;
-    if let Some(node) = here.filter(|node| node.admin().is_none()) {
-        let waiting = by_signal(&node)?;
+    if let Some(node) = here.as_ref().filter(|node| node.admin().is_none()) {
+        let waiting = by_signal(node)?;
         let named = format!("node {} (process {})", node.name(), node.pid);
-        say!("{named}: the configuration was read again")?;
-        return say_waiting(&waiting);
+        return say_done(arguments, &named, Some(node), None, &waiting);
     }
     let named = arguments.node.named()?;
     let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
-    let names: Vec<_> = list(&answer["origins"]).filter_map(Value::as_str).collect();
-    let names = names.join(", ");
-    say!("{named}: the configuration was read again\norigins: {names}")?;
-    let waiting: Vec<_> = list(&answer["waiting"]).filter_map(Value::as_str).collect();
-    say_waiting(&waiting.join(", "))
+    let texts = |name: &str| {
+        list(&answer[name]).filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
+    };
+    say_done(arguments, &named, here.as_ref(), Some(&texts("origins")), &texts("waiting"))
 }
 
-fn say_waiting(keys: &str) -> Result<ExitCode> {
-    if !keys.is_empty() {
-        say!("{}", wait_for(keys))?;
+/// That it is done: by which node, with the origins in force, where they are known, and the keys that wait.
+fn say_done(
+    arguments: &Arguments,
+    named: &str,
+    node: Option<&Node>,
+    origins: Option<&[String]>,
+    waiting: &[String],
+) -> Result<ExitCode> {
+    if arguments.form.is_json() {
+        let (name, process) = (node.map(Node::name), node.map(|node| node.pid));
+        say!(
+            "{}",
+            json!({"node": name, "process": process, "origins": origins, "waiting": waiting})
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    say!("{named}: the configuration was read again")?;
+    if let Some(origins) = origins {
+        say!("origins: {}", origins.join(", "))?;
+    }
+    if !waiting.is_empty() {
+        say!("{}", wait_for(&waiting.join(", ")))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Sends HUP to a node that has no admin interface, and waits for the outcome: the keys that wait.
-fn by_signal(node: &Node) -> Result<String> {
+fn by_signal(node: &Node) -> Result<Vec<String>> {
     let outcome: PathBuf = node.directory.join(OUTCOME_FILE);
     let _ = fs::remove_file(&outcome);
     let process = i32::try_from(node.pid).ok().and_then(Pid::from_raw).context("its process")?;
@@ -150,7 +170,10 @@ fn by_signal(node: &Node) -> Result<String> {
     while asked.elapsed() < DONE_WITHIN {
         match fs::read_to_string(&outcome).ok().filter(|text| text.ends_with('\n')) {
             Some(text) => match text.strip_prefix(DONE) {
-                Some(waiting) => return Ok(waiting.trim_end().to_owned()),
+                Some(waiting) => {
+                    let keys = waiting.trim_end().split(", ").filter(|key| !key.is_empty());
+                    return Ok(keys.map(str::to_owned).collect());
+                }
                 None => bail!("{}\n  nothing was changed", text.trim_end()),
             },
             None => std::thread::sleep(LOOK_EVERY),

@@ -2,6 +2,7 @@
 
 mod fleet;
 
+use crate::form::FormArguments;
 use crate::text;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
@@ -40,9 +41,8 @@ enum What {
         /// Configuration.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: FormArguments,
     },
     /// Say where a client would be sent, and why; with all nodes taken to be up.
     Explain {
@@ -53,9 +53,8 @@ enum What {
         /// Configuration.
         #[arg(long, value_name = "FILE")]
         config: PathBuf,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: FormArguments,
     },
     /// Measure how many decisions one core makes, and how much memory the networks take.
     Bench {
@@ -68,9 +67,8 @@ enum What {
         /// Decisions to make.
         #[arg(long, value_name = "N", default_value_t = 1_000_000)]
         decisions: u64,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: FormArguments,
     },
 }
 
@@ -80,12 +78,12 @@ enum What {
 /// What is wrong with the configuration, or what this machine refused.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match (arguments.what, arguments.config) {
-        (Some(What::Check { config, json }), _) => {
+        (Some(What::Check { config, form }), _) => {
             let routing = Routing::new(read(&config)?, None).map_err(anyhow::Error::msg)?;
             let table = &routing.table;
             let [regions, nodes] = [table.regions().len(), table.nodes().len()];
             let [zones, networks] = [table.zones().len(), table.prefixes().len()];
-            if json {
+            if form.is_json() {
                 let good = json!({ "regions": regions, "nodes": nodes, "zones": zones, "networks": networks });
                 say!("{good}")?;
             } else {
@@ -95,12 +93,12 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 )?;
             }
         }
-        (Some(What::Explain { client, url, config, json }), _) => {
+        (Some(What::Explain { client, url, config, form }), _) => {
             let routing = Routing::new(read(&config)?, None).map_err(anyhow::Error::msg)?;
             let request = Request::of_url(&url, client)
                 .ok_or_else(|| anyhow!("`{url}` is no URL: write http://www.example/a.html"))?;
             let (steps, reply) = redirect::explain(&routing, &request, UnixMillis::now());
-            if json {
+            if form.is_json() {
                 let node = reply.node.and_then(|id| routing.table.node(id)).map(|node| &node.name);
                 let (status, location) = (reply.status, reply.location);
                 say!(
@@ -111,7 +109,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
                 say!("{}", steps.join("\n"))?;
             }
         }
-        (Some(What::Bench { config, prefixes, decisions, json }), _) => {
+        (Some(What::Bench { config, prefixes, decisions, form }), _) => {
             let routing = config
                 .map(|config| Routing::new(read(&config)?, None).map_err(anyhow::Error::msg))
                 .transpose()?;
@@ -123,7 +121,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             let dns_us =
                 dns.map(|(answers, took)| took.as_secs_f64() * 1e6 / (answers as f64).max(1.0));
             let each_us = 1e6 / figures.per_second();
-            if json {
+            if form.is_json() {
                 say!(
                     "{}",
                     json!({

@@ -2,6 +2,7 @@
 
 pub(crate) mod demo;
 
+use crate::form::FormArguments;
 use crate::text;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -68,9 +69,8 @@ struct Ask {
     /// Its socket.
     #[arg(long, value_name = "PATH", default_value = "/run/freshet/router.sock")]
     socket: PathBuf,
-    /// Print the answer as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 #[derive(Args)]
@@ -265,7 +265,7 @@ fn next_answer(options: &Ask, from: &mut BufReader<UnixStream>) -> Result<Option
             .collect();
         bail!("{error}{mistakes}");
     }
-    if options.json {
+    if options.form.is_json() {
         say!("{}", answer["answer"])?;
     }
     Ok(Some(answer["answer"].clone()))
@@ -273,7 +273,7 @@ fn next_answer(options: &Ask, from: &mut BufReader<UnixStream>) -> Result<Option
 
 fn events(options: &EventsOptions) -> Result<()> {
     let show = |event: &Value| {
-        if !options.ask.json {
+        if !options.ask.form.is_json() {
             let what = word(&event["what"]);
             let line = format!(
                 "{:>6}  {what:<12} {}\n",
@@ -306,7 +306,7 @@ fn number(value: &Value) -> u64 {
 
 fn status(options: &Ask) -> Result<()> {
     let status = ask(options, &json!({ "ask": "status" }))?;
-    if options.json {
+    if options.form.is_json() {
         return Ok(());
     }
     say!("wire      {} - {}", word(&status["ports"][0]), word(&status["ports"][1]))?;
@@ -336,13 +336,13 @@ fn rules(options: &RulesOptions) -> Result<()> {
         let text = text::read(path)?;
         let rules: Value = serde_json::from_str(&text).with_context(|| shown.to_string())?;
         let answer = ask(&options.ask, &json!({ "ask": "set-rules", "rules": rules }))?;
-        if !options.ask.json {
+        if !options.ask.form.is_json() {
             say!("generation {} is in force", answer["generation"])?;
         }
         return Ok(());
     }
     let answer = ask(&options.ask, &json!({ "ask": "rules" }))?;
-    if !options.ask.json {
+    if !options.ask.form.is_json() {
         for rule in answer.as_array().into_iter().flatten() {
             let state = if rule["active"] == json!(true) { "active" } else { "inactive" };
             let count = &rule["count"];
@@ -375,7 +375,7 @@ fn sessions(options: &SessionsOptions) -> Result<()> {
         json!({ "ask": "sessions", "limit": options.limit, "client": options.client })
     };
     let answer = ask(&options.ask, &question)?;
-    if options.ask.json {
+    if options.ask.form.is_json() {
         return Ok(());
     }
     if answer.as_object().is_some_and(|answer| !answer.is_empty()) {
@@ -416,7 +416,7 @@ fn trace(options: &TraceOptions) -> Result<()> {
             "downlink": options.downlink,
         }),
     )?;
-    if !options.ask.json {
+    if !options.ask.form.is_json() {
         for step in answer["steps"].as_array().into_iter().flatten() {
             say!("{}", word(step))?;
         }

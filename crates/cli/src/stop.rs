@@ -1,9 +1,10 @@
 //! `freshet stop`: has a node end, and waits until it has.
 
+use crate::form::FormArguments;
 use crate::nodes::{self, Which};
-use crate::text::print;
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,6 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 #[command(after_help = "Examples:\n  freshet stop\n  freshet stop --name edge-2\n  \
                         freshet stop --admin 127.0.0.1:6080")]
 pub(crate) struct Arguments {
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     which: Which,
 }
@@ -26,14 +29,21 @@ const LOOK: Duration = Duration::from_secs(60);
 /// When several run and none is named, or it may not be told.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let Some(node) = arguments.which.node()? else {
-        print("no node runs here as this user\n")?;
+        let shown = match arguments.form.is_json() {
+            true => json!({"node": null, "process": null}).to_string(),
+            false => "no node runs here as this user".to_owned(),
+        };
+        say!("{shown}")?;
         return Ok(ExitCode::SUCCESS);
     };
     let process = i32::try_from(node.pid).ok().and_then(Pid::from_raw).context("its process")?;
     let named = format!("node {}: process {}", node.name(), node.pid);
     kill_process(process, Signal::TERM).with_context(|| named.clone())?;
     while !nodes::ends_within(node.pid, LOOK) {}
-    say!("{named} has ended")?;
+    match arguments.form.is_json() {
+        true => say!("{}", json!({"node": node.name(), "process": node.pid}))?,
+        false => say!("{named} has ended")?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

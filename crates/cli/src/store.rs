@@ -3,6 +3,7 @@
 mod erase;
 
 use crate::client::NodeArguments;
+use crate::form::FormArguments;
 use crate::text::{COLUMNS, print, thousands};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
@@ -64,9 +65,8 @@ struct FormatArguments {
 
 #[derive(Args)]
 struct ListArguments {
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -76,9 +76,8 @@ struct CheckArguments {
     /// Files or devices.
     #[arg(required = true, value_name = "PATH")]
     stores: Vec<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 #[derive(Args)]
@@ -101,9 +100,8 @@ struct BenchArguments {
     /// How long to read.
     #[arg(long, value_name = "SECONDS", default_value = "10")]
     seconds: u64,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 /// Carries a subcommand out.
@@ -196,7 +194,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
             .map_err(DiskError::DeviceOpen)
             .and_then(|device| recovery::inspect(&device, &common));
         match found {
-            Ok((superblock, report)) if arguments.json => all.push(json!({
+            Ok((superblock, report)) if arguments.form.is_json() => all.push(json!({
                 "path": path.display().to_string(),
                 "good": true,
                 "device": superblock.device.to_string(),
@@ -229,7 +227,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
             ))?,
             Err(error) => {
                 wrong += 1;
-                match arguments.json {
+                match arguments.form.is_json() {
                     true => all.push(json!({
                         "path": path.display().to_string(),
                         "good": false,
@@ -240,7 +238,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
             }
         }
     }
-    if arguments.json {
+    if arguments.form.is_json() {
         say!("{:#}", Value::from(all))?;
     }
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -248,7 +246,7 @@ fn check(arguments: &CheckArguments) -> Result<ExitCode> {
 
 fn list(arguments: &ListArguments) -> Result<ExitCode> {
     let stores = arguments.node.get("/v1/stores")?.json()?;
-    if arguments.json {
+    if arguments.form.is_json() {
         say!("{stores}")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -331,7 +329,7 @@ fn measure(arguments: &BenchArguments) -> Result<ExitCode> {
         let index = (last as f64 * quantile) as usize;
         report.read_us.get(index).copied().unwrap_or(0) as f64 / 1000.0
     };
-    if arguments.json {
+    if arguments.form.is_json() {
         let figures = json!({
             "objects": report.objects,
             "object_bytes": options.object_bytes,

@@ -1,6 +1,7 @@
 //! `freshet log`: the last requests, and those that come.
 
 use crate::client::NodeArguments;
+use crate::form::FormArguments;
 use crate::text::{columns, cut, micros, print};
 use anyhow::Result;
 use clap::Args;
@@ -25,9 +26,8 @@ pub(crate) struct Arguments {
     /// Lines as long as they are.
     #[arg(short, long)]
     wide: bool,
-    /// One JSON object a line.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let mut path = format!("/v1/log?count={}", arguments.count);
     loop {
         let answer = arguments.node.get(&path)?;
-        if arguments.json {
+        if arguments.form.is_json() {
             print(&answer.body)?;
         } else {
             let width = if arguments.wide { usize::MAX } else { columns() };

@@ -9,6 +9,7 @@
 //! A new process keeps the file of the program that ran before it open, whatever is installed in its
 //! place, so that there is a way back: the same hand-over, to that program.
 
+use crate::form::FormArguments;
 use crate::nodes::{Node, Which};
 use crate::runtime;
 use crate::words;
@@ -22,6 +23,7 @@ use freshet_net::readiness::Readiness;
 use freshet_net::succession::Line;
 use freshet_node::node;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 use std::env;
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -228,6 +230,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     back: bool,
     #[command(flatten)]
+    form: FormArguments,
+    #[command(flatten)]
     which: Which,
 }
 
@@ -250,7 +254,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             bail!("process {pid} has no directory here, and can only be asked to upgrade");
         }
         kill_process(process, Signal::USR2).with_context(|| format!("process {pid}"))?;
-        say!("process {pid} was asked; its log says how it went")?;
+        match arguments.form.is_json() {
+            true => say!("{}", json!({"node": null, "before": pid, "process": null}))?,
+            false => say!("process {pid} was asked; its log says how it went")?,
+        }
         return Ok(ExitCode::SUCCESS);
     };
     let name = node.name();
@@ -258,8 +265,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         bail!("node {name}, process {pid}: {NO_PROGRAM}");
     }
     let next = hand_over(&node.directory, pid, program).with_context(|| format!("node {name}"))?;
+    let gone_back = node.program_before.filter(|_| arguments.back);
+    if arguments.form.is_json() {
+        let done = json!({"node": name, "before": pid, "process": next, "version": gone_back});
+        say!("{done}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     say!("node {name}: process {next} serves; process {pid} ends when its open requests have")?;
-    if let Some(version) = node.program_before.filter(|_| arguments.back) {
+    if let Some(version) = gone_back {
         say!("It runs {version}; a restart starts what is installed")?;
     }
     Ok(ExitCode::SUCCESS)

@@ -362,7 +362,7 @@ async fn bundle(link: &Link, version: &Version, secret: Option<&Secret>) -> Resu
 
 async fn history(group: &Group) -> Result<ExitCode> {
     let release = group.link().await?.release(&group.name).await?.release;
-    if group.which.json {
+    if group.which.form.is_json() {
         say!("{}", serde_json::to_string(&release)?)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -399,7 +399,7 @@ async fn status(group: &Group) -> Result<ExitCode> {
     let link = group.link().await?;
     let release = link.release(&group.name).await?.release;
     let nodes = group.nodes(&link).await?;
-    if group.which.json {
+    if group.which.form.is_json() {
         let nodes = nodes.iter().map(|(name, state)| json!({"node": name, "config": state}));
         let nodes: Vec<_> = nodes.collect();
         let (stable, rollout) = (&release.stable, &release.rollout);

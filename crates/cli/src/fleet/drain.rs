@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
                 continue;
             }
             if report.drained == drains {
-                match which.json {
+                match which.form.is_json() {
                     true => say!("{}", json!({"node": node, "drained": drains}))?,
                     false if drains => say!("{node} wants no new clients")?,
                     false => say!("{node} wants new clients")?,

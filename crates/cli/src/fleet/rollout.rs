@@ -25,7 +25,7 @@ const AWAY_MAX: Duration = Duration::from_secs(600);
 /// # Errors
 /// The version was taken back, or the servers were away for too long.
 pub(super) async fn see_to(link: &Link, group: &Group, version: &Version) -> Result<ExitCode> {
-    let mut servers = Servers { away_since: None, is_silent: group.which.json };
+    let mut servers = Servers { away_since: None, is_silent: group.which.form.is_json() };
     let mut watch = loop {
         if let Some(watch) = servers.answered(link.watch(Some(&group.name)).await).await? {
             break watch;
@@ -48,7 +48,7 @@ pub(super) async fn see_to(link: &Link, group: &Group, version: &Version) -> Res
             Some((reached, begun)) if reached == rollout.reached => begun,
             _ => stage.insert((rollout.reached, Instant::now())).1,
         };
-        if told.replace(rollout.reached) != Some(rollout.reached) && !group.which.json {
+        if told.replace(rollout.reached) != Some(rollout.reached) && !group.which.form.is_json() {
             say!("version {version}: stage {}", rollout.stage())?;
         }
         match decided(rollout, begun, &group.name, &mut watch, &mut nodes).await {
@@ -137,7 +137,7 @@ fn outcome(
     is_empty: bool,
 ) -> Result<ExitCode> {
     let end = release.numbered(version.number).map(|past| past.end.clone());
-    if group.which.json {
+    if group.which.form.is_json() {
         say!("{}", json!({"version": version, "end": end}))?;
     } else if end == Some(End::Kept) {
         match is_empty {
@@ -147,7 +147,7 @@ fn outcome(
     }
     match end {
         Some(End::Kept) => Ok(ExitCode::SUCCESS),
-        Some(End::Back(_)) if group.which.json => Ok(ExitCode::FAILURE),
+        Some(End::Back(_)) if group.which.form.is_json() => Ok(ExitCode::FAILURE),
         Some(End::Back(why)) => bail!("version {version} was taken back: {why}"),
         None => bail!("version {version} is not known any more"),
     }
@@ -157,7 +157,9 @@ fn outcome(
 /// fails where they stay.
 pub(super) async fn remove_bundles(link: &Link, group: &Group) -> Result<()> {
     match link.remove_bundles(BUNDLE_KEPT_MIN).await {
-        Err(error) if !group.which.json => say!("old bundles stay on the servers: {error}"),
+        Err(error) if !group.which.form.is_json() => {
+            say!("old bundles stay on the servers: {error}")
+        }
         _ => Ok(()),
     }
 }

@@ -93,7 +93,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         begun: Instant::now(),
         told_wave: None,
         told_done: BTreeSet::new(),
-        is_silent: arguments.which.json,
+        is_silent: arguments.which.form.is_json(),
     };
     let outcome = seeing.see_to().await?;
     if outcome.is_some() && !arguments.back {
@@ -102,7 +102,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     // Nodes that run what was asked for need none to go back to.
     let runs_it = |report: &&Report| arguments.to.as_ref() == Some(&report.version);
     let stuck = stuck.iter().filter(|report| !runs_it(report)).map(|report| report.node.as_str());
-    seeing.end(outcome, &silent, &stuck.collect::<Vec<_>>(), arguments.which.json)
+    seeing.end(outcome, &silent, &stuck.collect::<Vec<_>>(), arguments.which.form.is_json())
 }
 
 /// What tells one word from others.

@@ -1,5 +1,6 @@
 //! What the scenarios have in common: flags, and where results go.
 
+use crate::form::FormArguments;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use freshet_base::units::{parse_bytes, parse_duration};
@@ -86,9 +87,8 @@ pub(super) struct Common {
     /// Folder for the result and the report.
     #[arg(long, value_name = "FOLDER", default_value = ".", help_heading = "Output")]
     pub(super) out: PathBuf,
-    /// Print the result as JSON.
-    #[arg(long, help_heading = "Output")]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) form: FormArguments,
 }
 
 /// Versions of TLS as flags have them.

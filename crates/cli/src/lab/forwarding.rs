@@ -2,6 +2,7 @@
 
 use super::carry_out;
 use super::common::{Output, span};
+use crate::form::FormArguments;
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use freshet_lab::forwarding::Middle;
@@ -64,9 +65,8 @@ pub(super) struct Forwarding {
     /// Folder for the result and the report.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     out: PathBuf,
-    /// Print the result as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -121,7 +121,7 @@ impl Forwarding {
         };
         let mut setup = forwarding::setup();
         setup.duration = if self.hour { Duration::from_secs(3600) } else { self.duration };
-        let output = Output::new(&self.out, self.json)?;
+        let output = Output::new(&self.out, self.form.is_json())?;
         carry_out(setup, &output, |setup, show| forwarding::run(setup, &options, show))
     }
 }

@@ -2,6 +2,7 @@
 
 use super::common::span;
 use super::stop_at_signals;
+use crate::form::FormArguments;
 use anyhow::{Result, bail};
 use clap::Args;
 use freshet_base::units;
@@ -62,9 +63,8 @@ pub(super) struct Http3 {
     /// How long.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = span)]
     duration: Duration,
-    /// Print the figures as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 impl Http3 {
@@ -95,7 +95,8 @@ impl Http3 {
         tell!("{connections} connections for {duration}\n");
         let figures = http3::run(&load, &stop, &AtomicU64::new(0))?;
         let is_whole = !stop.load(Ordering::Relaxed);
-        let shown = if self.json { json(&figures, is_whole) } else { text(&figures, is_whole) };
+        let shown =
+            if self.form.is_json() { json(&figures, is_whole) } else { text(&figures, is_whole) };
         crate::text::print(&shown)?;
         let is_well = is_whole && figures.failed == 0;
         Ok(if is_well { ExitCode::SUCCESS } else { FAILED.into() })

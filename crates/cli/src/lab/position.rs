@@ -1,6 +1,7 @@
 //! `freshet lab position`: how well clients of a made-up mobile network are located, and false positions found.
 
 use super::NOT_MET;
+use crate::form::FormArguments;
 use anyhow::Result;
 use clap::Args;
 use freshet_radio::position::study::{
@@ -26,9 +27,8 @@ pub(super) struct Position {
     #[arg(long, value_name = "N", default_value_t = Settings::default().particles as u64,
           value_parser = clap::value_parser!(u64).range(1..=PARTICLES_MAX as u64))]
     particles: u64,
-    /// Print the figures as JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
 }
 
 /// What a figure should be.
@@ -48,7 +48,7 @@ impl Position {
         };
         let study = study::run(&settings);
         let objectives = objectives(&study);
-        let text = if self.json {
+        let text = if self.form.is_json() {
             json(&settings, &study, &objectives)
         } else {
             freshet_report::text::render(&document(&settings, &study, &objectives))

@@ -8,6 +8,7 @@
 //!                       edge: the node ──────────┘ what it does not have yet
 //! ```
 
+use crate::form::FormArguments;
 use anyhow::{Context, Result, anyhow, bail};
 use freshet_router::gtp::Form;
 use freshet_router::kernel::Link;
@@ -176,7 +177,10 @@ impl Stage {
     }
 
     fn ask(&self, question: &Value) -> Result<Value> {
-        super::ask(&super::Ask { socket: self.file("router.sock"), json: false }, question)
+        super::ask(
+            &super::Ask { socket: self.file("router.sock"), form: FormArguments::TEXT },
+            question,
+        )
     }
 
     fn is_answered_by(&self, who: &str, when: &str) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `freshet store erase`: content that is to be nowhere on the disks any more, and what shows it.
 
 use crate::client::NodeArguments;
+use crate::form::FormArguments;
 use crate::text::{COLUMNS, cut, percent, print, thousands};
 use anyhow::Result;
 use clap::Args;
@@ -27,9 +28,8 @@ pub(super) struct EraseArguments {
     /// Show the last one, as after a restart, and begin none.
     #[arg(long, conflicts_with = "site")]
     follow: bool,
-    /// Answer in JSON.
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    form: FormArguments,
     #[command(flatten)]
     node: NodeArguments,
 }
@@ -39,10 +39,10 @@ pub(super) struct EraseArguments {
 /// # Errors
 /// When the node cannot be asked or refuses, as while another erasure is under way.
 pub(super) fn run(arguments: &EraseArguments) -> Result<ExitCode> {
-    let EraseArguments { site, follow, json, node } = arguments;
+    let EraseArguments { site, follow, form, node } = arguments;
     if !follow {
         let answer = node.post("/v1/erase", &json!({"site": site}))?.json()?;
-        if !json {
+        if !form.is_json() {
             print(&begun(&answer, site.as_deref()))?;
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn run(arguments: &EraseArguments) -> Result<ExitCode> {
     if shows {
         tell!("\r{:<width$}\r", "", width = COLUMNS - 1);
     }
-    if *json {
+    if form.is_json() {
         say!("{erasure:#}")?;
     } else {
         print(&account(&erasure))?;

@@ -3,6 +3,7 @@
 mod documents;
 mod server;
 
+use crate::form::FormArguments;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use freshet_base::file;
@@ -39,9 +40,8 @@ enum Command {
         /// Files of tests.
         #[arg(required = true, value_name = "TESTS")]
         tests: Vec<PathBuf>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
+        #[command(flatten)]
+        form: FormArguments,
     },
     /// Speak the Language Server Protocol on standard input and output.
     Lsp,
@@ -54,7 +54,7 @@ enum Command {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Fmt { files, check } => lay_out(&files, check),
-        Command::Test { policy, tests, json } => test(&policy, &tests, json),
+        Command::Test { policy, tests, form } => test(&policy, &tests, form.is_json()),
         Command::Lsp => server::run(),
     }
 }

@@ -3,9 +3,11 @@
 use crate::node::{Node, Origin, errors};
 use crate::support::{self, Process, freshet, ready, run};
 use rustix::process::Signal;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Output};
 
 #[test]
 fn a_reload_takes_a_good_file_and_refuses_a_bad_one() {
@@ -84,6 +86,73 @@ fn one_node_of_several_is_never_guessed() {
     assert!(tell(&["stat", "--name", "edge-1"]).status.success());
     assert!(tell(&["stat", "--name", "edge-2"]).status.success());
     rustix::process::kill_process(support::pid(next), Signal::TERM).unwrap();
+}
+
+/// What a command says in JSON: a value, or one a line.
+fn json(output: Output) -> Vec<Value> {
+    assert!(output.status.success(), "{}", errors(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_json::Deserializer::from_str(&text)
+        .into_iter()
+        .collect::<Result<_, _>>()
+        .unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+#[test]
+fn facts_are_json_where_that_is_asked_for() {
+    let node = Node::start();
+    let url = node.url("/page");
+    node.ask("/page");
+    for command in [
+        &["stat"][..],
+        &["explain", &url],
+        &["origins"],
+        &["log"],
+        &["block"],
+        &["maintenance"],
+        &["certificate", "list"],
+        &["store", "list"],
+        &["purge", &url],
+    ] {
+        let said = json(run(node.command(command).args(["--format", "json"])));
+        assert!(!said.is_empty(), "{command:?}");
+        let short = json(run(node.command(command).arg("--json")));
+        assert_eq!(short.is_empty(), said.is_empty(), "{command:?}");
+    }
+    let keys = json(run(freshet().args(["keys", "--format", "json"])));
+    assert!(keys[0].as_array().unwrap().len() > 100, "{keys:?}");
+    let both = run(&mut node.command(&["stat", "--json", "--format", "text"]));
+    let said = String::from_utf8_lossy(&both.stderr);
+    assert!(!both.status.success() && said.contains("cannot be used with"), "{said}");
+}
+
+#[test]
+fn what_acts_on_a_node_says_in_json_what_it_did() {
+    let home = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let told = |command: &mut Command| {
+        json(run(command.env("XDG_RUNTIME_DIR", home.path()).env_remove("RUNTIME_DIRECTORY")))
+            .remove(0)
+    };
+    let tell = |command: &str| told(freshet().args([command, "--format", "json"]));
+    assert_eq!(tell("stop"), json!({"node": null, "process": null}));
+    let mut serve = freshet();
+    serve
+        .args(["serve", "--listen", "127.0.0.1:0", "--listen-tls", "off", "--admin", "127.0.0.1:0"])
+        .args(["--memory", "64MiB", "--workers", "1", "--name", "edge"])
+        .args(["--origin", &format!("http://{}", origin.address)])
+        .env("XDG_RUNTIME_DIR", home.path())
+        .env_remove("RUNTIME_DIRECTORY");
+    let mut node = Process::start(&mut serve);
+    let pid = ready(&mut node);
+    let address = origin.address.to_string();
+    let want = json!({"node": "edge", "process": pid, "origins": [address], "waiting": []});
+    assert_eq!(tell("reload"), want);
+    let upgraded = tell("upgrade");
+    let next = upgraded["process"].as_u64().unwrap();
+    assert_eq!(upgraded, json!({"node": "edge", "before": pid, "process": next, "version": null}));
+    assert_ne!(next, u64::from(pid));
+    assert_eq!(tell("stop"), json!({"node": "edge", "process": next}));
 }
 
 #[test]

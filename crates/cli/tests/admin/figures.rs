@@ -66,7 +66,7 @@ fn metrics_are_openmetrics_and_count() {
     has("freshet_responses_total{class=\"2xx\"} 2");
     has(&format!("freshet_origin_requests_total{{origin=\"{}\"}} 1", node.origin.address));
     has(&format!("freshet_origin_up{{origin=\"{}\"}} 1.0", node.origin.address));
-    has("freshet_build_info{version=\"0.1.0\"} 1");
+    has("freshet_build_info{version=\"0.1.0\"} 1.0");
 }
 
 #[test]
