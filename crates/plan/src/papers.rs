@@ -51,6 +51,10 @@ pub(crate) const TABLE_3: [[&str; 5]; 5] = [
 pub(crate) const SAVED_ENERGY: [(&str, &str); 2] =
     [("25 by 200, as in the conclusion", "45.59"), ("40 by 200, as in the conclusion", "31.77")];
 
+/// 002 energy consumption modeling: what it says energy costs, in USD/kWh. The conclusion's sums need ten
+/// times as much.
+pub(crate) const STATED_PRICE: f64 = 0.0125;
+
 /// 002 conclusion: energy cost of five more years, USD, and the digits it is printed to.
 pub(crate) const SAVED_COST: [(&str, f64); 2] =
     [("25 by 200, as in the conclusion", 42_700.0), ("40 by 200, as in the conclusion", 29_000.0)];

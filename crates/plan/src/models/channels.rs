@@ -130,8 +130,8 @@ pub(crate) fn channels(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         .configurations
         .iter()
         .map(|one| {
-            let value = model.of_vm(one) * model.vms();
-            Figure::new(format!("{}, server", one.name), value, "channels", 1, CHANNELS)
+            let value = whole(model.of_vm(one) * model.vms());
+            Figure::new(format!("{}, server", one.name), value, "channels", 0, CHANNELS)
         })
         .collect();
     let names = model.configurations.iter().map(|one| one.name.clone());
@@ -169,6 +169,11 @@ pub(crate) fn channels(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
     })
 }
 
+/// Channels that are whole; one that fits but for a rounding error fits.
+fn whole(channels: f64) -> f64 {
+    (channels + 1e-9).floor()
+}
+
 fn many(count: f64, word: &str) -> String {
     format!("{} {word}s", number::significant(count, 4))
 }
@@ -198,8 +203,7 @@ fn table(model: &Channels) -> ResultTable {
                 (vm * model.vms()).into(),
                 (vm * model.vms_per_socket).into(),
                 vm.into(),
-                // A channel that fits but for a rounding error fits.
-                (vm + 1e-9).floor().into(),
+                whole(vm).into(),
             ]
         })
         .collect();

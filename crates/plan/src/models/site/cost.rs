@@ -57,8 +57,8 @@ pub(crate) fn cost(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
             "Figure 4 of the paper, its own costs, is a picture: its values are not in the text and \
              are not compared."
                 .to_owned(),
-            "The price is the one the paper states twice, 0.0125 USD/kWh; `--set \
-             price=0.125USD/kWh` gives its conclusion."
+            "The price is the one that gives the paper's conclusion, 0.125 USD/kWh: the 0.0125 that it \
+             states twice is a misprint."
                 .to_owned(),
         ],
         formulas: formulas(&sites),
@@ -120,8 +120,8 @@ fn contradictions(sites: &Sites) -> Vec<Contradiction> {
     let [(first, cost), (second, low)] = papers::SAVED_COST;
     let energy = lifetime(sites, first);
     let implied: Quantity<EnergyPrice> = Quantity::<Money>::of(cost, "USD") / energy;
-    let tenfold = sites.price * 10.0;
-    let with_tenfold = |name| number::fixed((lifetime(sites, name) * tenfold).to("USD"), 0);
+    let stated = Quantity::<EnergyPrice>::of(papers::STATED_PRICE, "USD/kWh");
+    let costs = |name| number::fixed((lifetime(sites, name) * sites.price).to("USD"), 0);
     vec![
         Contradiction {
             source: "002 energy consumption modeling, conclusion",
@@ -131,21 +131,18 @@ fn contradictions(sites: &Sites) -> Vec<Contradiction> {
             but: format!(
                 "{} MWh at that price are {} USD; the conclusion's sum needs {:.4} USD/kWh",
                 number::fixed(energy.to("MWh"), 2),
-                number::fixed((energy * sites.price).to("USD"), 0),
+                number::fixed((energy * stated).to("USD"), 0),
                 implied.to("USD/kWh")
             ),
             why: format!(
                 "a decimal place was lost in the text: 0.125 USD/kWh gives {} USD",
-                with_tenfold(first)
+                costs(first)
             ),
         },
         Contradiction {
             source: "002 conclusion",
             says: "the 40 Gbit/s site costs $29,000 more in five years".to_owned(),
-            but: format!(
-                "its own 31.77 MWh a year at 0.125 USD/kWh are {} USD",
-                with_tenfold(second)
-            ),
+            but: format!("its own 31.77 MWh a year at 0.125 USD/kWh are {} USD", costs(second)),
             why: format!(
                 "$42,700 is rounded to the nearest hundred, {} was cut to the thousand",
                 number::fixed(low, 0)
