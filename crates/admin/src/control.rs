@@ -17,9 +17,21 @@ pub(crate) struct Reloaded {
     origins: Vec<String>,
     /// Keys that have changed and take effect with an upgrade or a restart.
     waiting: Vec<&'static str>,
+    /// Sites that cannot be renewed and go on as they were.
+    stayed: Vec<Stayed>,
 }
 
-/// Reads the configuration again, as SIGHUP does. What is wrong leaves the old one in force.
+/// A site that goes on as it was.
+#[derive(Serialize, ToSchema)]
+struct Stayed {
+    /// Its name.
+    site: String,
+    /// What is wrong with what it was to become.
+    error: String,
+}
+
+/// Reads the configuration again, as SIGHUP does. What is wrong leaves the old one in force: of one site, where it is
+/// that site's alone and the site was there before, else of all.
 #[utoipa::path(post, path = "/v1/reload", tag = "control", security(("token" = [])), responses(
     (status = OK, body = Reloaded, description = "The configuration was read"),
     (status = UNPROCESSABLE_ENTITY, body = Problem,
@@ -36,7 +48,11 @@ pub(crate) async fn reload(State(context): State<Arc<Context>>) -> Result<Json<R
         })?;
         let snapshot = context.node.snapshot();
         let origins = snapshot.sites.origins().map(|(name, _)| name.into_owned()).collect();
-        Ok(Json(Reloaded { origins, waiting }))
+        let stayed = snapshot
+            .stayed
+            .iter()
+            .map(|one| Stayed { site: one.site.as_str().to_owned(), error: one.why.clone() });
+        Ok(Json(Reloaded { origins, waiting, stayed: stayed.collect() }))
     })
     .await?
 }

@@ -1,7 +1,7 @@
 //! Having the configuration of a running node read again: `freshet reload`, and what the node does.
 //!
 //! The admin interface answers with the outcome. A node that has none is sent HUP, and leaves the
-//! outcome in a file of its directory, so that the command fails where the reload did.
+//! outcome in a file of its directory, so that the command fails where the reload did, or did not reach every site.
 
 use crate::acme;
 use crate::client::NodeArguments;
@@ -39,8 +39,16 @@ pub(crate) fn reload(
     let _ = sd_notify::notify(&begins);
     let outcome = try_reload(node, acme, arguments, directory, below);
     let status = match &outcome {
-        Ok(waiting) if waiting.is_empty() => SERVING.to_owned(),
-        Ok(waiting) => format!("Serving; {}", wait_for(&waiting.join(", "))),
+        Ok(waiting) => {
+            let snapshot = node.snapshot();
+            let stayed = snapshot.stayed.iter().map(|one| one.site.as_str());
+            let stayed: Vec<_> = stayed.take(SITES_SHOWN_MAX).collect();
+            match (waiting.as_slice(), stayed.as_slice()) {
+                ([], []) => SERVING.to_owned(),
+                (_, []) => format!("Serving; {}", wait_for(&waiting.join(", "))),
+                _ => format!("Serving; sites that stay as they were: {}", stayed.join(", ")),
+            }
+        }
         Err(error) => {
             let first = format!("{error:#}");
             let first = first.lines().next().unwrap_or_default();
@@ -72,6 +80,9 @@ fn try_reload(
 /// What a service manager shows of a node that has nothing to say.
 pub(crate) const SERVING: &str = "Serving.";
 
+/// Sites that the status of a service names.
+const SITES_SHOWN_MAX: usize = 5;
+
 /// What becomes of keys that a reload cannot bring into force.
 fn wait_for(keys: &str) -> String {
     format!("changed, and waiting for an upgrade or a restart: {keys}")
@@ -84,23 +95,26 @@ pub(crate) fn reload_on_signal(
     arguments: &SettingsArguments,
     directory: &Path,
 ) {
-    let text = match reload(node, acme, arguments, directory, &Below::InForce) {
+    let outcome = match reload(node, acme, arguments, directory, &Below::InForce) {
         Ok(waiting) => {
             tracing::info!("the configuration was read again");
-            format!("{DONE}{}\n", waiting.join(", "))
+            let snapshot = node.snapshot();
+            let stayed = snapshot.stayed.iter();
+            let stayed: Vec<_> =
+                stayed.map(|one| json!({"site": one.site.as_str(), "error": one.why})).collect();
+            json!({"waiting": waiting, "stayed": stayed})
         }
         Err(error) => {
             tracing::error!("nothing was changed: {error:#}");
-            format!("{error:#}\n")
+            json!({"error": format!("{error:#}")})
         }
     };
-    let _ = fs::write(directory.join(OUTCOME_FILE), text);
+    let _ = fs::write(directory.join(OUTCOME_FILE), format!("{outcome}\n"));
 }
 
-/// The file with how the last reload by a signal ended: [`DONE`] and the keys that wait, or the reason;
-/// whole when its last byte is a line's end.
+/// The file with how the last reload by a signal ended: a line of JSON, as the admin interface answers, or with the
+/// `error`; whole when its last byte is the line's end.
 const OUTCOME_FILE: &str = "reload.outcome";
-const DONE: &str = "done: ";
 /// How long a reload may take: resolving the names of many origins takes seconds.
 const DONE_WITHIN: Duration = Duration::from_secs(30);
 /// How often its outcome is looked for.
@@ -118,50 +132,65 @@ pub(crate) struct Arguments {
 /// Has the configuration read again.
 ///
 /// # Errors
-/// What is wrong with it; the old one stays in force.
+/// What is wrong with it; the old one stays in force, of all sites or of those that are named.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let here = arguments.node.here()?;
     if let Some(node) = here.as_ref().filter(|node| node.admin().is_none()) {
-        let waiting = by_signal(node)?;
+        let outcome = by_signal(node)?;
         let named = format!("node {} (process {})", node.name(), node.pid);
-        return say_done(arguments, &named, Some(node), None, &waiting);
+        return say_done(arguments, &named, Some(node), &outcome);
     }
     let named = arguments.node.named()?;
     let answer = arguments.node.post("/v1/reload", &json!({}))?.json()?;
-    let texts = |name: &str| {
-        list(&answer[name]).filter_map(Value::as_str).map(str::to_owned).collect::<Vec<_>>()
-    };
-    say_done(arguments, &named, here.as_ref(), Some(&texts("origins")), &texts("waiting"))
+    say_done(arguments, &named, here.as_ref(), &answer)
 }
 
-/// That it is done: by which node, with the origins in force, where they are known, and the keys that wait.
+/// That it is done: by which node, with the origins in force, where they are known, and what is not in force of what
+/// was read.
 fn say_done(
     arguments: &Arguments,
     named: &str,
     node: Option<&Node>,
-    origins: Option<&[String]>,
-    waiting: &[String],
+    outcome: &Value,
 ) -> Result<ExitCode> {
+    let stayed = list(&outcome["stayed"]);
     if arguments.form.is_json() {
         let (name, process) = (node.map(Node::name), node.map(|node| node.pid));
+        let [origins, waiting] = ["origins", "waiting"].map(|key| &outcome[key]);
+        let stayed: Vec<_> = stayed.collect();
+        let is_done = stayed.is_empty();
         say!(
             "{}",
-            json!({"node": name, "process": process, "origins": origins, "waiting": waiting})
+            json!({"node": name, "process": process, "origins": origins, "waiting": waiting, "stayed": stayed})
         )?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
+    let texts = |key: &str| {
+        let texts: Vec<_> = list(&outcome[key]).filter_map(Value::as_str).collect();
+        texts.join(", ")
+    };
     say!("{named}: the configuration was read again")?;
-    if let Some(origins) = origins {
-        say!("origins: {}", origins.join(", "))?;
+    if outcome["origins"].is_array() {
+        say!("origins: {}", texts("origins"))?;
     }
+    let waiting = texts("waiting");
     if !waiting.is_empty() {
-        say!("{}", wait_for(&waiting.join(", ")))?;
+        say!("{}", wait_for(&waiting))?;
+    }
+    let stayed: Vec<_> = stayed
+        .map(|one| {
+            let text = |key: &str| one[key].as_str().unwrap_or_default();
+            format!("site `{}` stays as it was: {}", text("site"), text("error"))
+        })
+        .collect();
+    if !stayed.is_empty() {
+        bail!("{}", stayed.join("\n"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Sends HUP to a node that has no admin interface, and waits for the outcome: the keys that wait.
-fn by_signal(node: &Node) -> Result<Vec<String>> {
+/// Sends HUP to a node that has no admin interface, and waits for the outcome.
+fn by_signal(node: &Node) -> Result<Value> {
     let outcome: PathBuf = node.directory.join(OUTCOME_FILE);
     let _ = fs::remove_file(&outcome);
     let process = i32::try_from(node.pid).ok().and_then(Pid::from_raw).context("its process")?;
@@ -169,13 +198,13 @@ fn by_signal(node: &Node) -> Result<Vec<String>> {
     let asked = Instant::now();
     while asked.elapsed() < DONE_WITHIN {
         match fs::read_to_string(&outcome).ok().filter(|text| text.ends_with('\n')) {
-            Some(text) => match text.strip_prefix(DONE) {
-                Some(waiting) => {
-                    let keys = waiting.trim_end().split(", ").filter(|key| !key.is_empty());
-                    return Ok(keys.map(str::to_owned).collect());
+            Some(text) => {
+                let outcome: Value = serde_json::from_str(&text).context("how the reload went")?;
+                match outcome["error"].as_str() {
+                    Some(error) => bail!("{}\n  nothing was changed", error.trim_end()),
+                    None => return Ok(outcome),
                 }
-                None => bail!("{}\n  nothing was changed", text.trim_end()),
-            },
+            }
             None => std::thread::sleep(LOOK_EVERY),
         }
     }

@@ -27,12 +27,13 @@ pub(crate) fn fill_in(settings: &mut Settings, directory: &Path) -> Result<bool>
     fs::write(&cert, made.cert.pem())
         .with_context(|| format!("{} could not be written", cert.display()))?;
     let (place, key_place) = (Place::default(), Place::default());
-    settings.certificates.push(Certificate { cert, key, ocsp: None, place, key_place });
+    settings.site.certificates.push(Certificate { cert, key, ocsp: None, place, key_place });
     Ok(true)
 }
 
 /// The listener that wants TLS while no certificate was configured, and none will be got.
 pub(crate) fn wanted_by(settings: &Settings) -> Option<&Listener> {
-    let has_none = settings.certificates.is_empty() && settings.acme.is_none();
+    let has_none =
+        settings.acme.is_none() && settings.certified().all(|site| site.certificates.is_empty());
     settings.listeners.iter().find(|listener| listener.tls && has_none)
 }

@@ -7,7 +7,7 @@ use super::fleet::{Fleet, fleet};
 use super::forwarded::{Forwarded, forwarded};
 use super::geo::{GeoFiles, geo};
 use super::limits::{Limits, limits};
-use super::listeners::{Certificate, Listener, certificate, listener};
+use super::listeners::{Listener, listener};
 use super::lower::{LowerMemory, lower_memory};
 use super::mistake::Mistake;
 use super::site::{SiteSettings, site_of, sites};
@@ -37,9 +37,6 @@ pub struct Settings {
     pub drain: Duration,
     /// Where clients connect.
     pub listeners: Vec<Listener>,
-    /// Certificates, those of the sites behind the node's; empty means one made at start, signed by
-    /// itself.
-    pub certificates: Vec<Certificate>,
     /// Certificates that are got by themselves.
     pub acme: Option<Acme>,
     /// Oldest version is 1.3.
@@ -161,11 +158,6 @@ impl Settings {
             },
             drain: document.value("drain").span(),
             listeners: rows("listen").iter().filter_map(|row| listener(row, &mut wrong)).collect(),
-            certificates: rows("certificate")
-                .iter()
-                .map(certificate)
-                .chain(sites.iter().flat_map(|site| site.certificates.iter().cloned()))
-                .collect(),
             acme: acme(document, &mut wrong),
             tls13_only: text("tls.min_version") == "1.3",
             ticket_keys: document
@@ -203,6 +195,11 @@ impl Settings {
         settings.check_classes(&mut wrong);
         settings.check_sites(&mut wrong);
         if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+    }
+
+    /// All that may have certificates of its own: the top level, whose are for whatever they name, then the sites.
+    pub fn certified(&self) -> impl Iterator<Item = &SiteSettings> {
+        std::iter::once(&self.site).chain(self.sites.iter().map(|site| &**site))
     }
 
     /// What is served: the sites, or the one of the top level where there are none.

@@ -8,7 +8,7 @@
 
 use freshet_config::Settings;
 use freshet_config::document::Document;
-use freshet_node::configured;
+use freshet_node::preflight::{InForce, Prepared};
 use freshet_node::snapshot::Snapshot;
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -51,7 +51,8 @@ fn main() {
     println!("memory: {} bytes for each site", bytes / (LOADS * SITES) as u64);
     drop(others);
     let begun = Instant::now();
-    let again = configured::draft((*snapshot.settings).clone(), Some(&snapshot));
+    let in_force = InForce { snapshot: &snapshot, certificates: None };
+    let again = Prepared::new((*snapshot.settings).clone(), Some(&in_force));
     assert!(again.is_ok(), "a reload works");
     println!("reload without the text: {:.2} s", begun.elapsed().as_secs_f64());
     for (what, host) in [
@@ -76,8 +77,8 @@ fn load(text: &str, done: impl FnOnce(Duration)) -> Snapshot {
     let document = Document::parse(text).expect("the text is well-formed");
     let parsed = begun.elapsed();
     let settings = Settings::from_document(&document).expect("the settings are sound");
-    let draft = configured::draft(settings, None).expect("the sites can be made");
-    let snapshot = draft.on([].into(), None);
+    let Ok(prepared) = Prepared::new(settings, None) else { panic!("the sites can be made") };
+    let snapshot = prepared.draft.on([].into(), None);
     done(parsed);
     snapshot
 }

@@ -6,21 +6,27 @@ use freshet_policies::builtin::Builtin;
 use freshet_policies::vcl::{Files, VclPolicy, language};
 use freshet_site::semantics;
 use freshet_site::site::Site;
-use freshet_site::snapshot::{Draft, Snapshot, head_limits};
+use freshet_site::snapshot::{Draft, Snapshot, Stayed, head_limits};
 use freshet_vcl::{Defaults, Timeouts};
 use freshet_worker::worker::Shared;
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Makes the sites of a configuration. What did not change since `before` stays, with health and connections. A
-/// site that cannot be made stays as it was before, with what hosts of it no other has now, and the log says so.
+/// site that cannot be made, or of which something is `wrong` already, stays as it was before, with what hosts of it
+/// no other has now, and the log says so.
 ///
 /// # Errors
 /// What names the sites and what is wrong with each.
-pub fn draft(settings: Settings, before: Option<&Snapshot>) -> Result<Draft, Vec<Mistake>> {
+pub(crate) fn draft(
+    settings: Settings,
+    before: Option<&Snapshot>,
+    wrong: &HashMap<&str, &[Mistake]>,
+) -> Result<Draft, Vec<Mistake>> {
     let classes: Vec<_> = settings.store_classes().collect();
     let mut sites = Vec::with_capacity(settings.served().len());
-    let mut stayed = Vec::new();
+    let (mut kept, mut stayed) = (Vec::new(), Vec::new());
     let mut mistakes = Vec::new();
     let geo = crate::geo::open(&settings).unwrap_or_else(|wrong| {
         mistakes.extend(wrong);
@@ -28,17 +34,22 @@ pub fn draft(settings: Settings, before: Option<&Snapshot>) -> Result<Draft, Vec
     });
     for wanted in &settings.served() {
         let known = before.and_then(|before| before.sites.named(&wanted.name));
-        match (site(wanted, &classes, &geo, known.map(|site| &**site)), known) {
-            (Ok(site), _) => sites.push(Arc::new(site)),
-            (Err(mistake), _) if wanted.name.is_empty() => mistakes.push(mistake),
-            (Err(mistake), Some(known)) => {
-                tracing::error!(site = wanted.name, "stays as it was: {mistake}");
-                stayed.push(Arc::clone(known));
+        let mut wrong =
+            wrong.get(wanted.name.as_str()).map_or_else(Vec::new, |wrong| wrong.to_vec());
+        let made = site(wanted, &classes, &geo, known.map(|site| &**site));
+        match (made.map_err(|mistake| wrong.push(mistake)), known) {
+            (Ok(site), _) if wrong.is_empty() => sites.push(Arc::new(site)),
+            _ if wanted.name.is_empty() => mistakes.extend(wrong),
+            (_, Some(known)) => {
+                let why = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+                tracing::error!(site = wanted.name, "stays as it was: {why}");
+                kept.push(Arc::clone(known));
+                stayed.push(Stayed { site: known.name.clone(), why });
             }
-            (Err(mistake), None) => {
+            (_, None) => mistakes.extend(wrong.into_iter().map(|mistake| {
                 let message = format!("site `{}`: {}", wanted.name, mistake.message);
-                mistakes.push(Mistake { message, ..mistake });
-            }
+                Mistake { message, ..mistake }
+            })),
         }
     }
     if !mistakes.is_empty() {
@@ -46,9 +57,9 @@ pub fn draft(settings: Settings, before: Option<&Snapshot>) -> Result<Draft, Vec
     }
     let h1_limits = head_limits(&settings.limits);
     // Before the others, which have the hosts that both name.
-    stayed.extend(sites);
-    let sites = stayed;
-    Ok(Draft { geo, ..Draft::of(settings, sites, h1_limits, semantics::PLAIN) })
+    kept.extend(sites);
+    let stayed = stayed.into();
+    Ok(Draft { stayed, geo, ..Draft::of(settings, kept, h1_limits, semantics::PLAIN) })
 }
 
 /// Lets the policies of a configuration act on what a node keeps.

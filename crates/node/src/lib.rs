@@ -17,7 +17,8 @@
 #![forbid(unsafe_code)]
 
 mod asking;
-pub mod configured;
+mod certificates;
+mod configured;
 mod fixed;
 mod geo;
 pub mod node;

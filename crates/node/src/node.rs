@@ -3,7 +3,7 @@
 use crate::asking::Asking;
 use crate::configured;
 use crate::fixed::Fixed;
-use crate::preflight::{Prepared, no_address, no_http3, no_log, no_store};
+use crate::preflight::{InForce, Prepared, no_address, no_http3, no_log, no_store};
 use crate::quic_ports::{self, Lines};
 use crate::run::{self, Command};
 use freshet_access::certificates::RefusedNames;
@@ -338,7 +338,8 @@ impl Node {
 
     /// Swaps configuration, policy, origins and certificates; requests under way end as they
     /// began. Addresses, workers and memory stay as they are until an upgrade, and redirects to HTTPS wait for the
-    /// first listener that has it: those keys that differ from what is in force and wait for one are returned.
+    /// first listener that has it: those keys that differ from what is in force and wait for one are returned. A site
+    /// that cannot be renewed goes on as it was, and is in [`Snapshot::stayed`].
     ///
     /// # Errors
     /// What is wrong; the configuration in force stays, all of it.
@@ -349,7 +350,8 @@ impl Node {
         if self.fixed.hold_back(&mut settings, &before.sites) {
             waiting.push("redirect");
         }
-        let prepared = Prepared::new(settings, Some(&before)).map_err(NodeError::Config)?;
+        let in_force = InForce { snapshot: &before, certificates: self.certificates.as_deref() };
+        let prepared = Prepared::new(settings, Some(&in_force)).map_err(NodeError::Config)?;
         let Prepared { draft: next, certificates, format, warnings, .. } = prepared;
         // All that can fail comes before the first change.
         let log = Opened::open(&next.settings.log.access)

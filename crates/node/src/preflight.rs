@@ -5,8 +5,9 @@
 //! takes for itself, as addresses, disks and the log, a check only looks at: a node that runs goes on
 //! undisturbed. The words for what is wrong with these are here, for both.
 
+pub use crate::certificates::InForce;
+use crate::certificates::{Certificates, cure};
 use crate::configured;
-use freshet_base::clock::UnixMillis;
 use freshet_base::units::format_bytes;
 use freshet_config::listeners::{Http3, Listener as ListenerSettings};
 use freshet_config::mistake::{Mistake, Place};
@@ -20,17 +21,15 @@ use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::listener::Listener;
 use freshet_net::quic::port::UdpPort;
-use freshet_net::tls::certificate::{CertificateSource, CertificateStore};
+use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::client_auth::ClientAuth;
 use freshet_net::tls::ticket_clock::TicketClock;
 use freshet_net::tls::ticket_files;
-use freshet_net::tls::validity::Validity;
-use freshet_site::snapshot::{Draft, Snapshot};
+use freshet_site::snapshot::Draft;
 use freshet_store::Placement;
 use freshet_telemetry::log::Format;
 use rustix::fs::{Access, access};
 use std::collections::HashMap;
-use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -57,14 +56,16 @@ impl Prepared {
         Self { state, ..self }
     }
 
-    /// Reads and compiles what settings name. What did not change since `before` stays.
+    /// Reads and compiles what settings name. What did not change since `before` stays, and so does a site that cannot
+    /// be renewed.
     ///
     /// # Errors
     /// All that is wrong.
-    pub fn new(settings: Settings, before: Option<&Snapshot>) -> Result<Self, Vec<Mistake>> {
+    pub fn new(settings: Settings, before: Option<&InForce<'_>>) -> Result<Self, Vec<Mistake>> {
         let read = Read::of(&settings);
-        match configured::draft(settings, before) {
-            Ok(draft) => read.with(draft),
+        let wrong = read.certificates.as_ref().map(Certificates::wrong).unwrap_or_default();
+        match configured::draft(settings, before.map(|before| before.snapshot), &wrong) {
+            Ok(draft) => read.with(draft, before),
             Err(mut mistakes) => {
                 mistakes.extend(read.found);
                 Err(mistakes)
@@ -77,13 +78,13 @@ impl Prepared {
     /// # Errors
     /// All that is wrong.
     pub fn of(draft: Draft) -> Result<Self, Vec<Mistake>> {
-        Read::of(&draft.settings).with(draft)
+        Read::of(&draft.settings).with(draft, None)
     }
 }
 
 /// What settings name besides sites.
 struct Read {
-    certificates: Option<Arc<CertificateStore>>,
+    certificates: Option<Certificates>,
     format: Option<Format>,
     found: Vec<Mistake>,
 }
@@ -94,7 +95,7 @@ impl Read {
         let sites = settings.served();
         found.extend(sites.iter().filter_map(|site| order::origins_beside_policy(site)));
         memory(settings, &mut found);
-        let certificates = certificates(settings, &mut found);
+        let certificates = Certificates::read(settings, &mut found);
         client_authorities(settings, &mut found);
         ticket_keys(settings, &mut found);
         let format = Format::parse(&settings.log.format).map_err(|error| {
@@ -104,8 +105,9 @@ impl Read {
         Self { certificates, format: format.ok(), found }
     }
 
-    fn with(self, draft: Draft) -> Result<Prepared, Vec<Mistake>> {
+    fn with(self, draft: Draft, before: Option<&InForce<'_>>) -> Result<Prepared, Vec<Mistake>> {
         let Self { certificates, format, mut found } = self;
+        let certificates = certificates.map(|certificates| certificates.store(before));
         found.extend(crate::geo::examine(&draft.settings, &draft.geo));
         match format.filter(|_| !found.iter().any(Mistake::is_error)) {
             Some(format) => {
@@ -252,53 +254,6 @@ fn memory(settings: &Settings, found: &mut Vec<Mistake>) {
     }
 }
 
-/// How long before its end a certificate should have been renewed: clients of ACME renew with a third
-/// of its time left, which is 15 days where it has 45.
-const RENEWAL_DUE_S: i64 = 14 * 86_400;
-
-fn certificates(settings: &Settings, found: &mut Vec<Mistake>) -> Option<Arc<CertificateStore>> {
-    let wants = settings.listeners.iter().find(|listener| listener.tls)?;
-    if settings.certificates.is_empty() && settings.acme.is_some() {
-        return Some(CertificateStore::empty());
-    }
-    if settings.certificates.is_empty() {
-        let message = "a TLS listener needs --cert and --key, or [[certificate]]";
-        found.push(Mistake::error(wants.place, message));
-        return None;
-    }
-    match CertificateStore::load_all(sources(settings)) {
-        Ok(store) => {
-            let now_s = i64::try_from(UnixMillis::now().0 / 1000).unwrap_or(i64::MAX);
-            for (certificate, validity) in settings.certificates.iter().zip(store.validities()) {
-                let warning = validity.and_then(|validity| renewal(validity, now_s));
-                let shown = certificate.cert.display();
-                found.extend(warning.map(|(message, help)| {
-                    Mistake::warning(certificate.place, format!("{shown}: {message}")).help(help)
-                }));
-            }
-            Some(store)
-        }
-        Err(errors) => {
-            for (index, error) in errors {
-                let place = settings.certificates.get(index).map_or_else(Place::default, |one| {
-                    let is_key = match &error {
-                        NetError::ConfigKeyMismatch { .. } => true,
-                        NetError::ConfigFile { path, .. } => *path == one.key,
-                        _ => false,
-                    };
-                    if is_key { one.key_place } else { one.place }
-                });
-                let mistake = Mistake::error(place, error.to_string());
-                found.push(match cure(&error) {
-                    Some(help) => mistake.help(help),
-                    None => mistake,
-                });
-            }
-            None
-        }
-    }
-}
-
 /// What is wrong with the authorities whose certificates clients are asked for.
 fn client_authorities(settings: &Settings, found: &mut Vec<Mistake>) {
     for listener in &settings.listeners {
@@ -342,55 +297,6 @@ fn ticket_keys(settings: &Settings, found: &mut Vec<Mistake>) {
         let checked = TicketClock::open(secret, &fleet.name).map(drop);
         examine("fleet.secret", checked, std::slice::from_ref(secret));
     }
-}
-
-fn sources(settings: &Settings) -> Vec<CertificateSource> {
-    settings
-        .certificates
-        .iter()
-        .map(|certificate| CertificateSource {
-            certificate: certificate.cert.clone(),
-            key: certificate.key.clone(),
-            ocsp: certificate.ocsp.clone(),
-            names: Vec::new(),
-        })
-        .collect()
-}
-
-/// What to do about a file that cannot be read.
-fn cure(error: &NetError) -> Option<String> {
-    let NetError::ConfigFile { path, .. } = error else { return None };
-    let shown = path.display();
-    match File::open(path).err()?.kind() {
-        io::ErrorKind::PermissionDenied => Some(format!(
-            "let the group of the node's user read it, as that of the service: \
-             chgrp freshet {shown} && chmod 640 {shown}"
-        )),
-        io::ErrorKind::NotFound => Some("give the path of a file that is there".to_owned()),
-        _ => None,
-    }
-}
-
-/// What is due for a certificate, and what to do, where something is.
-pub(crate) fn renewal(validity: Validity, now_s: i64) -> Option<(String, &'static str)> {
-    let days = |seconds: i64| match seconds / 86_400 {
-        0 => "less than a day".to_owned(),
-        1 => "1 day".to_owned(),
-        days => format!("{days} days"),
-    };
-    let left_s = validity.until_s - now_s;
-    if left_s < 0 {
-        let message = format!("the certificate expired {} ago", days(-left_s));
-        return Some((message, "clients refuse it: renew it, then reload"));
-    }
-    if now_s < validity.from_s {
-        let message = format!("the certificate holds in {} only", days(validity.from_s - now_s));
-        return Some((message, "clients refuse it until then; is the clock right?"));
-    }
-    (left_s < RENEWAL_DUE_S).then(|| {
-        let message = format!("the certificate expires in {}", days(left_s));
-        (message, "renew it, then reload")
-    })
 }
 
 /// What is where the stores are; wrong too is one of another set than most.
@@ -496,22 +402,4 @@ fn appendable(path: &Path) -> io::Result<()> {
 fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     folder.unwrap_or_else(|| Path::new("."))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_is_due_before_it_ends() {
-        let day = 86_400;
-        let validity = Validity { from_s: 10 * day, until_s: 100 * day };
-        let says = |now_s: i64| renewal(validity, now_s).map(|(message, _)| message);
-        assert_eq!(says(50 * day), None);
-        assert_eq!(says(86 * day), None);
-        assert_eq!(says(90 * day).unwrap(), "the certificate expires in 10 days");
-        assert_eq!(says(100 * day - 5).unwrap(), "the certificate expires in less than a day");
-        assert_eq!(says(103 * day).unwrap(), "the certificate expired 3 days ago");
-        assert_eq!(says(9 * day).unwrap(), "the certificate holds in 1 day only");
-    }
 }

@@ -3,7 +3,7 @@
 //! Who refuses something counts it, and no more: it may happen with every packet of an attack. Here the counters are
 //! looked at, and what has grown is said with the key that did it, once in [`SAID_EVERY`] for each.
 
-use crate::preflight::renewal;
+use crate::certificates::renewal;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::Counter;
 use freshet_base::log_limit::LogLimit;

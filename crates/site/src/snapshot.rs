@@ -2,7 +2,7 @@
 
 use crate::semantics::Manners;
 use crate::site::Site;
-use crate::sites::Sites;
+use crate::sites::{SiteName, Sites};
 use freshet_config::Settings;
 use freshet_config::limits::{Limits as NodeLimits, SiteLimits};
 use freshet_geo::Geo;
@@ -17,6 +17,8 @@ pub struct Snapshot {
     pub settings: Arc<Settings>,
     /// What is served under which hosts.
     pub sites: Arc<Sites>,
+    /// Sites of them that could not be renewed.
+    pub stayed: Arc<[Stayed]>,
     /// What says where clients are.
     pub geo: Arc<Geo>,
     /// Ports this node listens on: what is purged under one of them is under all.
@@ -29,12 +31,23 @@ pub struct Snapshot {
     pub manners: Manners,
 }
 
+/// A site that a reload left as it was before, with its certificates.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Stayed {
+    /// Which.
+    pub site: SiteName,
+    /// All that is wrong with what it was to become.
+    pub why: String,
+}
+
 /// What a snapshot is made of, before it is known where the node listens.
 pub struct Draft {
     /// As in [`Snapshot`].
     pub settings: Arc<Settings>,
     /// As in [`Snapshot`].
     pub sites: Arc<Sites>,
+    /// As in [`Snapshot`].
+    pub stayed: Arc<[Stayed]>,
     /// As in [`Snapshot`].
     pub geo: Arc<Geo>,
     /// As in [`Snapshot`].
@@ -52,15 +65,15 @@ impl Draft {
         manners: Manners,
     ) -> Self {
         let (settings, sites) = (Arc::new(settings), Arc::new(Sites::new(sites)));
-        Self { settings, sites, geo: Arc::default(), h1_limits, manners }
+        Self { settings, sites, stayed: Arc::default(), geo: Arc::default(), h1_limits, manners }
     }
 
     /// The configuration of a node that listens on these ports. Who had one `before` keeps its name
     /// in `CDN-Loop`, unless another is configured.
     pub fn on(self, own_ports: Arc<[u16]>, before: Option<&Snapshot>) -> Snapshot {
-        let Self { settings, sites, geo, h1_limits, manners } = self;
+        let Self { settings, sites, stayed, geo, h1_limits, manners } = self;
         let loop_id = loop_id_of(settings.site.cache.loop_id.as_deref(), before);
-        Snapshot { settings, sites, geo, own_ports, loop_id, h1_limits, manners }
+        Snapshot { settings, sites, stayed, geo, own_ports, loop_id, h1_limits, manners }
     }
 }
 

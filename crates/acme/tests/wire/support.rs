@@ -62,7 +62,7 @@ impl Bench {
     }
 
     pub(crate) fn empty_store() -> Arc<CertificateStore> {
-        CertificateStore::empty()
+        CertificateStore::of(Vec::new())
     }
 
     /// The authority orders nothing any more.

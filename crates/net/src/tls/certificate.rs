@@ -25,7 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use webpki::EndEntityCert;
 
 /// Where one certificate comes from.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct CertificateSource {
     /// PEM file of the chain, the server's own certificate first.
     pub certificate: PathBuf,
@@ -65,14 +65,14 @@ pub struct CertificateStore {
 
 /// What a table is made of.
 struct Sources {
-    configured: Vec<CertificateSource>,
-    read: Vec<Entry>,
-    managed: Vec<Entry>,
+    configured: Vec<Certificate>,
+    managed: Vec<Certificate>,
 }
 
 /// One certificate as it was read.
 #[derive(Clone)]
-struct Entry {
+pub struct Certificate {
+    source: CertificateSource,
     certified: Arc<CertifiedKey>,
     /// As it is when its staple is over.
     bare: Option<Bare>,
@@ -95,7 +95,6 @@ struct Table {
     /// Those whose staples end, with what is served from then on.
     ending: Vec<(Arc<CertifiedKey>, Bare)>,
     loaded: Loaded,
-    validities: Vec<Option<Validity>>,
     expiries: Vec<Expiry>,
 }
 
@@ -112,68 +111,32 @@ impl CertificateStore {
     /// Loads `sources`; the first is the default.
     ///
     /// # Errors
-    /// [`NetError::ConfigCertificateMissing`], [`NetError::ConfigFile`] and
-    /// [`NetError::ConfigKeyMismatch`].
+    /// [`NetError::ConfigCertificateMissing`], and the first that [`Certificate::read`] has.
     pub fn load(sources: Vec<CertificateSource>) -> Result<Arc<Self>, NetError> {
-        Self::load_all(sources).map_err(|mut errors| errors.swap_remove(0).1)
-    }
-
-    /// As [`CertificateStore::load`], and says all that is wrong.
-    ///
-    /// # Errors
-    /// Each with the number of its source.
-    pub fn load_all(sources: Vec<CertificateSource>) -> Result<Arc<Self>, Vec<(usize, NetError)>> {
-        let read = entries(&sources)?;
-        if read.is_empty() {
-            return Err(vec![(0, NetError::ConfigCertificateMissing)]);
+        if sources.is_empty() {
+            return Err(NetError::ConfigCertificateMissing);
         }
-        Ok(Self::of(sources, read))
+        Ok(Self::of(sources.into_iter().map(Certificate::read).collect::<Result<_, _>>()?))
     }
 
-    /// A store without certificates. Handshakes are refused until it has some, by
+    /// Those that were read; the first is the default. Without any, handshakes are refused until there are some, by
     /// [`CertificateStore::adopt`] or [`CertificateStore::manage`].
-    pub fn empty() -> Arc<Self> {
-        Self::of(Vec::new(), Vec::new())
-    }
-
-    fn of(configured: Vec<CertificateSource>, read: Vec<Entry>) -> Arc<Self> {
-        let table = ArcSwap::from_pointee(Table::of(&read, &[]));
-        let sources = Mutex::new(Sources { configured, read, managed: Vec::new() });
+    pub fn of(configured: Vec<Certificate>) -> Arc<Self> {
+        let table = ArcSwap::from_pointee(Table::of(&configured, &[]));
+        let sources = Mutex::new(Sources { configured, managed: Vec::new() });
         Arc::new(Self { table, sources, challenges: Arc::default(), on_demand: ArcSwap::default() })
     }
 
-    /// Reads the files of the configured sources again. Reads files: not for a worker's thread.
-    ///
-    /// # Errors
-    /// As [`CertificateStore::load`]; what was served before is still served.
-    pub fn reload(&self) -> Result<Loaded, NetError> {
-        let mut sources = self.lock();
-        sources.read = first_error(entries(&sources.configured))?;
-        Ok(self.install(&sources))
-    }
-
-    /// Loads other sources in place of the configured ones.
-    ///
-    /// # Errors
-    /// As [`CertificateStore::load`]; what was served before is still served.
-    pub fn replace(&self, configured: Vec<CertificateSource>) -> Result<Loaded, NetError> {
-        let mut sources = self.lock();
-        let read = first_error(entries(&configured))?;
-        if read.is_empty() {
-            return Err(NetError::ConfigCertificateMissing);
-        }
-        (sources.configured, sources.read) = (configured, read);
-        Ok(self.install(&sources))
+    /// The configured ones, as they were read.
+    pub fn configured(&self) -> Vec<Certificate> {
+        self.lock().configured.clone()
     }
 
     /// Serves from here on what another store has configured.
     pub fn adopt(&self, other: &Self) {
-        let (configured, read) = {
-            let other = other.lock();
-            (other.configured.clone(), other.read.clone())
-        };
+        let configured = other.configured();
         let mut sources = self.lock();
-        (sources.configured, sources.read) = (configured, read);
+        sources.configured = configured;
         self.install(&sources);
     }
 
@@ -184,9 +147,9 @@ impl CertificateStore {
     /// What is wrong with each that was left out.
     pub fn manage(&self, managed: &[CertificateSource]) -> Result<(), Vec<NetError>> {
         let mut errors = Vec::new();
-        let read = managed
-            .iter()
-            .filter_map(|source| Entry::read(source).map_err(|error| errors.push(error)).ok());
+        let read = managed.iter().filter_map(|source| {
+            Certificate::read(source.clone()).map_err(|error| errors.push(error)).ok()
+        });
         let read = read.collect();
         let mut sources = self.lock();
         sources.managed = read;
@@ -199,12 +162,6 @@ impl CertificateStore {
         self.table.load().loaded
     }
 
-    /// From when until when each certificate holds, in the order of the sources; `None` for one that
-    /// does not say it.
-    pub fn validities(&self) -> Vec<Option<Validity>> {
-        self.table.load().validities.clone()
-    }
-
     /// When each certificate ends that says so and has a name; managed ones come last.
     pub fn expiries(&self) -> Vec<Expiry> {
         self.table.load().expiries.clone()
@@ -214,7 +171,7 @@ impl CertificateStore {
     pub fn has_configured(&self, name: &str) -> bool {
         let wildcard = name.split_once('.').map(|(_, rest)| format!("*.{rest}"));
         let is_for = |known: &str| known == name || wildcard.as_deref() == Some(known);
-        self.lock().read.iter().any(|entry| entry.names.iter().any(|known| is_for(known)))
+        self.lock().configured.iter().any(|one| one.names.iter().any(|known| is_for(known)))
     }
 
     /// What proves to an authority that names are ours.
@@ -249,11 +206,8 @@ impl CertificateStore {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn install(&self, sources: &Sources) -> Loaded {
-        let table = Table::of(&sources.read, &sources.managed);
-        let loaded = table.loaded;
-        self.table.store(Arc::new(table));
-        loaded
+    fn install(&self, sources: &Sources) {
+        self.table.store(Arc::new(Table::of(&sources.configured, &sources.managed)));
     }
 }
 
@@ -307,43 +261,46 @@ fn is_validation(hello: &ClientHello<'_>) -> bool {
     offered.next() == Some(ALPN_ACME_TLS) && offered.next().is_none()
 }
 
-impl Entry {
-    fn read(source: &CertificateSource) -> Result<Self, NetError> {
-        let (certified, bare, names) = named_key(source)?;
+impl Certificate {
+    /// Reads the files of one. Not for a worker's thread.
+    ///
+    /// # Errors
+    /// [`NetError::ConfigFile`] and [`NetError::ConfigKeyMismatch`].
+    pub fn read(source: CertificateSource) -> Result<Self, NetError> {
+        let (certified, bare, names) = named_key(&source)?;
         let validity = certified.end_entity_cert().ok().and_then(Validity::of);
-        Ok(Self { certified, bare, names, validity })
+        Ok(Self { source, certified, bare, names, validity })
+    }
+
+    /// Where it comes from.
+    pub fn source(&self) -> &CertificateSource {
+        &self.source
+    }
+
+    /// From when until when it holds; `None` for one that does not say it.
+    pub fn validity(&self) -> Option<Validity> {
+        self.validity
     }
 }
 
-/// All that is wrong is said, each with the number of its source.
-fn entries(sources: &[CertificateSource]) -> Result<Vec<Entry>, Vec<(usize, NetError)>> {
-    let (mut entries, mut errors) = (Vec::with_capacity(sources.len()), Vec::new());
-    for (index, source) in sources.iter().enumerate() {
-        match Entry::read(source) {
-            Ok(entry) => entries.push(entry),
-            Err(error) => errors.push((index, error)),
-        }
+impl fmt::Debug for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Certificate").field("source", &self.source).finish_non_exhaustive()
     }
-    if errors.is_empty() { Ok(entries) } else { Err(errors) }
-}
-
-fn first_error(read: Result<Vec<Entry>, Vec<(usize, NetError)>>) -> Result<Vec<Entry>, NetError> {
-    read.map_err(|mut errors| errors.swap_remove(0).1)
 }
 
 impl Table {
-    fn of(configured: &[Entry], managed: &[Entry]) -> Self {
+    fn of(configured: &[Certificate], managed: &[Certificate]) -> Self {
         let mut table = Self {
             by_name: HashMap::new(),
             default: Vec::new(),
             ending: Vec::new(),
             loaded: Loaded::default(),
-            validities: Vec::with_capacity(configured.len() + managed.len()),
             expiries: Vec::new(),
         };
-        for Entry { certified, bare, names, validity } in configured.iter().chain(managed) {
+        for Certificate { certified, bare, names, validity, .. } in configured.iter().chain(managed)
+        {
             table.ending.extend(bare.clone().map(|bare| (Arc::clone(certified), bare)));
-            table.validities.push(*validity);
             if let (Some(name), Some(validity)) = (names.first(), validity) {
                 let expiry = Expiry { name: name.clone(), until_s: validity.until_s };
                 table.expiries.push(expiry);

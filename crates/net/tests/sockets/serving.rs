@@ -79,26 +79,19 @@ fn the_first_certificate_a_client_understands_is_shown() {
 }
 
 #[test]
-fn reloading_serves_new_files_and_a_broken_file_keeps_the_old() {
+fn what_another_store_has_read_is_served_from_then_on() {
     run(async {
         let authority = Authority::new();
         let old = authority.issue("site", &["site.test"]);
         let store = CertificateStore::load(vec![old.clone()]).unwrap();
         let before = der(&old);
         let new = authority.issue("site", &["site.test"]);
-        assert!(shown(&store, "site.test", &ALL).await == before, "files are read on reload only");
-        assert_eq!(store.reload().unwrap().certificates, 1);
+        assert!(shown(&store, "site.test", &ALL).await == before, "no file is read by itself");
+        store.adopt(&CertificateStore::load(vec![new.clone()]).unwrap());
         assert!(shown(&store, "site.test", &ALL).await == der(&new));
-
-        let good = der(&new);
-        fs::write(&new.certificate, "not a certificate").unwrap();
-        assert!(
-            matches!(store.reload(), Err(NetError::ConfigFile { path, .. }) if path == new.certificate)
-        );
-        assert!(shown(&store, "site.test", &ALL).await == good);
-
+        assert_eq!(store.configured()[0].source(), &new);
         let other = authority.issue("other", &["other.test"]);
-        store.replace(vec![other.clone()]).unwrap();
+        store.adopt(&CertificateStore::load(vec![other.clone()]).unwrap());
         assert!(shown(&store, "site.test", &ALL).await == der(&other));
     });
 }

@@ -248,7 +248,7 @@ fn what_cannot_be_is_refused() {
     assert!(wrong[0].message.contains("no [[listen]] has `tls = true`"), "{wrong:?}");
     let missing = Document::parse(&format!("client_ca = \"/none\"\n{tls}{base}")).unwrap();
     let settings = Settings::from_document(&missing).unwrap();
-    let wrong = freshet_node::configured::draft(settings, None).err().unwrap();
+    let wrong = freshet_node::preflight::Prepared::new(settings, None).err().unwrap();
     assert!(wrong[0].message.starts_with("client_ca: /none: No such file"), "{wrong:?}");
     assert!(wrong[0].place.span().is_some());
 }

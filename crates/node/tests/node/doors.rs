@@ -272,7 +272,7 @@ fn what_cannot_be_read_is_refused_with_its_file() {
         (format!("[[error_page]]\nfile = \"{plain}\""), ".html"),
     ] {
         let settings = Setup::url("http://127.0.0.1:1").and(&rules).settings();
-        let wrong = freshet_node::configured::draft(settings, None).err().unwrap();
+        let wrong = freshet_node::preflight::Prepared::new(settings, None).err().unwrap();
         assert!(wrong.iter().any(|mistake| mistake.message.contains(says)), "{rules}: {wrong:?}");
     }
 }

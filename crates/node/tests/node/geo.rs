@@ -94,7 +94,7 @@ fn a_file_that_cannot_be_used_is_refused_where_it_is_named() {
     ] {
         let text = format!("[[origin]]\nurl = \"http://a\"\n[geo]\nasn = \"{}\"\n", path.display());
         let settings = Settings::from_document(&Document::parse(&text).unwrap()).unwrap();
-        let wrong = freshet_node::configured::draft(settings, None).err().unwrap();
+        let wrong = freshet_node::preflight::Prepared::new(settings, None).err().unwrap();
         assert!(wrong[0].message.starts_with("geo.asn: "), "{wrong:?}");
         assert!(wrong[0].message.contains(says) && wrong[0].help.is_some(), "{wrong:?}");
         let line = text[..wrong[0].place.span().unwrap().start].lines().count();
@@ -194,6 +194,6 @@ fn a_policy_without_its_database_is_refused() {
     std::fs::write(&path, policy).unwrap();
     let text = format!("vcl = \"{}\"\n", path.display());
     let settings = Settings::from_document(&Document::parse(&text).unwrap()).unwrap();
-    let wrong = freshet_node::configured::draft(settings, None).err().unwrap();
+    let wrong = freshet_node::preflight::Prepared::new(settings, None).err().unwrap();
     assert!(wrong[0].message.contains("/none.mmdb: No such file"), "{wrong:?}");
 }

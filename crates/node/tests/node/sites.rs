@@ -1,5 +1,6 @@
 //! Several sites on one node: who is served what, and that nobody gets another's.
 
+use crate::authority::{Authority, secure};
 use crate::client::{Answer, Client};
 use crate::harness::{Setup, TestNode, run, store_at, until};
 use crate::origin::{Origin, fresh, response};
@@ -394,6 +395,67 @@ fn a_policy_with_a_mistake_leaves_its_site_as_it_was_and_the_others_are_renewed(
         // At a start there is nothing to go on with.
         let error = freshet_node::node::Node::start(text("1s"), inherited).err().unwrap();
         assert!(error.to_string().contains("site `a`"), "{error}");
+    });
+}
+
+#[test]
+fn a_certificate_that_cannot_be_used_leaves_its_site_as_it_was_and_the_others_are_renewed() {
+    run(async {
+        let (one, two) = (named("one"), named("two"));
+        let (before, after) = (Authority::new(), Authority::new());
+        let issue = |authority: &Authority, file: &str, host: &str| {
+            authority.issue(file, &[host]).replace("[[certificate]]", "[[site.certificate]]")
+        };
+        let encrypted = |grace: &str, certificates: [&str; 2]| {
+            let [a, b] =
+                certificates.map(|own| format!("[site.cache]\ngrace = \"{grace}\"\n{own}"));
+            let list = [("a", "\"a.example\"", &*a), ("b", "\"b.example\"", &*b)];
+            let mut setup = sites(&[&one, &two], &list);
+            setup.listen.push_str("tls = true\n");
+            setup
+        };
+        let (a, b) = (issue(&before, "a", "a.example"), issue(&before, "b", "b.example"));
+        let node = encrypted("1s", [&a, &b]).start();
+        let shown = async |authority: &Authority, host: &str| {
+            let config = authority.client(&["http/1.1"]);
+            let stream = secure(node.address(), &config, host).await.ok()?;
+            let mut client = Client::over(stream);
+            client.send(format!("GET /x HTTP/1.1\r\nHost: {host}\r\n\r\n")).await;
+            Some(client.answer("GET").await.text().to_owned())
+        };
+        let grace = |name: &str| {
+            node.node.snapshot().sites.named(name).unwrap().settings.cache.grace.as_secs()
+        };
+        let stayed = || {
+            let snapshot = node.node.snapshot();
+            let stayed = snapshot.stayed.iter();
+            stayed.map(|one| (one.site.as_str().to_owned(), one.why.clone())).collect::<Vec<_>>()
+        };
+        let renewed = issue(&after, "b", "b.example");
+        let unlike = issue(&before, "c", "a.example").replace("c.pem", "a.pem");
+        let good = std::fs::read(before.path("a.pem")).unwrap();
+        // The file is no certificate; then its key is another's. It does not matter how often.
+        for (seconds, a, content) in [(2, &a, &b"nonsense"[..]), (3, &unlike, &good)] {
+            std::fs::write(before.path("a.pem"), content).unwrap();
+            node.node.reload(encrypted(&format!("{seconds}s"), [a, &renewed]).settings()).unwrap();
+            assert_eq!((grace("a"), grace("b")), (1, seconds));
+            assert!(matches!(&*stayed(), [(name, why)] if name == "a" && why.contains("a.pem")));
+            assert_eq!(shown(&before, "a.example").await.as_deref(), Some("one /x"));
+            assert_eq!(shown(&before, "b.example").await, None);
+            assert_eq!(shown(&after, "b.example").await.as_deref(), Some("two /x"));
+        }
+        std::fs::write(before.path("a.pem"), "nonsense").unwrap();
+        let whole = issue(&after, "a", "a.example");
+        node.node.reload(encrypted("4s", [&whole, &renewed]).settings()).unwrap();
+        assert_eq!((grace("a"), grace("b"), stayed()), (4, 4, Vec::new()));
+        assert_eq!(shown(&after, "a.example").await.as_deref(), Some("one /x"));
+        // A new site has nothing to go on with, and neither has a start.
+        let list = [("new", "\"new.example\"", &*a)];
+        let mut new = sites(&[&one], &list);
+        new.listen.push_str("tls = true\n");
+        let error = node.node.reload(new.settings()).unwrap_err().to_string();
+        assert!(error.contains("site `new`") && error.contains("a.pem"), "{error}");
+        assert_eq!(shown(&after, "b.example").await.as_deref(), Some("two /x"));
     });
 }
 

@@ -1,0 +1,182 @@
+//! The certificates of a configuration, read for each site by itself: one that cannot be used is a matter of its
+//! site, and of nobody else.
+
+use freshet_base::clock::UnixMillis;
+use freshet_config::listeners::Certificate as Row;
+use freshet_config::mistake::Mistake;
+use freshet_config::{Settings, SiteSettings};
+use freshet_net::NetError;
+use freshet_net::tls::certificate::{Certificate, CertificateSource, CertificateStore};
+use freshet_net::tls::validity::Validity;
+use freshet_site::snapshot::Snapshot;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+/// What was read, in the order of the file, the top level's first: what is shown to clients that name no host is the
+/// first of all.
+pub(crate) struct Certificates(Vec<OfSite>);
+
+/// What was read of one site, or of the top level, which has no name.
+struct OfSite {
+    name: Box<str>,
+    read: Vec<Certificate>,
+    wrong: Vec<Mistake>,
+}
+
+impl Certificates {
+    /// Reads those of all sites, where a listener wants any. What is wrong with those of a site is kept for
+    /// [`Certificates::wrong`]; whatever else is wrong, and what is due, goes to `found`.
+    pub(crate) fn read(settings: &Settings, found: &mut Vec<Mistake>) -> Option<Self> {
+        let wants = settings.listeners.iter().find(|listener| listener.tls)?;
+        if settings.acme.is_none() && settings.certified().all(|site| site.certificates.is_empty())
+        {
+            let message = "a TLS listener needs --cert and --key, or [[certificate]]";
+            found.push(Mistake::error(wants.place, message));
+            return None;
+        }
+        let mut all: Vec<_> = settings.certified().map(|site| OfSite::read(site, found)).collect();
+        if let Some(top) = all.first_mut().filter(|of| of.name.is_empty()) {
+            found.append(&mut top.wrong);
+        }
+        Some(Self(all))
+    }
+
+    /// What is wrong with those of each site of which something is.
+    pub(crate) fn wrong(&self) -> HashMap<&str, &[Mistake]> {
+        let wrong = self.0.iter().filter(|of| !of.wrong.is_empty());
+        wrong.map(|of| (&*of.name, &*of.wrong)).collect()
+    }
+
+    /// A store of them, in which sites some of whose cannot be used have those they had `before`.
+    pub(crate) fn store(self, before: Option<&InForce<'_>>) -> Arc<CertificateStore> {
+        let is_any_wrong = self.0.iter().any(|of| !of.wrong.is_empty());
+        let before = before.filter(|_| is_any_wrong);
+        let shown = before.and_then(|before| before.certificates);
+        let shown: HashMap<_, _> = shown
+            .map_or_else(Vec::new, CertificateStore::configured)
+            .into_iter()
+            .map(|one| (one.source().clone(), one))
+            .collect();
+        let had = |name: &str| {
+            let site = before.and_then(|before| before.snapshot.sites.named(name));
+            let rows = site.map_or(&[][..], |site| &site.settings.certificates);
+            rows.iter().filter_map(|row| shown.get(&source(row)).cloned()).collect()
+        };
+        let of_each = self.0.into_iter().map(|of| match of.wrong.is_empty() {
+            true => of.read,
+            false => had(&of.name),
+        });
+        CertificateStore::of(of_each.flatten().collect())
+    }
+}
+
+/// What a node serves with while it reads a configuration in its place.
+pub struct InForce<'a> {
+    /// Its sites.
+    pub snapshot: &'a Snapshot,
+    /// Its certificates, where a listener has TLS.
+    pub certificates: Option<&'a CertificateStore>,
+}
+
+impl OfSite {
+    fn read(site: &SiteSettings, found: &mut Vec<Mistake>) -> Self {
+        let now_s = i64::try_from(UnixMillis::now().0 / 1000).unwrap_or(i64::MAX);
+        let (mut read, mut wrong) = (Vec::new(), Vec::new());
+        for row in &site.certificates {
+            match Certificate::read(source(row)) {
+                Ok(certificate) => {
+                    let due = certificate.validity().and_then(|held| renewal(held, now_s));
+                    let shown = row.cert.display();
+                    found.extend(due.map(|(message, help)| {
+                        Mistake::warning(row.place, format!("{shown}: {message}")).help(help)
+                    }));
+                    read.push(certificate);
+                }
+                Err(error) => wrong.push(unusable(row, &error)),
+            }
+        }
+        Self { name: site.name.as_str().into(), read, wrong }
+    }
+}
+
+fn source(row: &Row) -> CertificateSource {
+    CertificateSource {
+        certificate: row.cert.clone(),
+        key: row.key.clone(),
+        ocsp: row.ocsp.clone(),
+        names: Vec::new(),
+    }
+}
+
+fn unusable(row: &Row, error: &NetError) -> Mistake {
+    let is_key = match error {
+        NetError::ConfigKeyMismatch { .. } => true,
+        NetError::ConfigFile { path, .. } => *path == row.key,
+        _ => false,
+    };
+    let mistake = Mistake::error(if is_key { row.key_place } else { row.place }, error.to_string());
+    match cure(error) {
+        Some(help) => mistake.help(help),
+        None => mistake,
+    }
+}
+
+/// What to do about a file that cannot be read.
+pub(crate) fn cure(error: &NetError) -> Option<String> {
+    let NetError::ConfigFile { path, .. } = error else { return None };
+    let shown = path.display();
+    match File::open(path).err()?.kind() {
+        io::ErrorKind::PermissionDenied => Some(format!(
+            "let the group of the node's user read it, as that of the service: \
+             chgrp freshet {shown} && chmod 640 {shown}"
+        )),
+        io::ErrorKind::NotFound => Some("give the path of a file that is there".to_owned()),
+        _ => None,
+    }
+}
+
+/// How long before its end a certificate should have been renewed: clients of ACME renew with a third
+/// of its time left, which is 15 days where it has 45.
+const RENEWAL_DUE_S: i64 = 14 * 86_400;
+
+/// What is due for a certificate, and what to do, where something is.
+pub(crate) fn renewal(validity: Validity, now_s: i64) -> Option<(String, &'static str)> {
+    let days = |seconds: i64| match seconds / 86_400 {
+        0 => "less than a day".to_owned(),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    };
+    let left_s = validity.until_s - now_s;
+    if left_s < 0 {
+        let message = format!("the certificate expired {} ago", days(-left_s));
+        return Some((message, "clients refuse it: renew it, then reload"));
+    }
+    if now_s < validity.from_s {
+        let message = format!("the certificate holds in {} only", days(validity.from_s - now_s));
+        return Some((message, "clients refuse it until then; is the clock right?"));
+    }
+    (left_s < RENEWAL_DUE_S).then(|| {
+        let message = format!("the certificate expires in {}", days(left_s));
+        (message, "renew it, then reload")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_due_before_it_ends() {
+        let day = 86_400;
+        let validity = Validity { from_s: 10 * day, until_s: 100 * day };
+        let says = |now_s: i64| renewal(validity, now_s).map(|(message, _)| message);
+        assert_eq!(says(50 * day), None);
+        assert_eq!(says(86 * day), None);
+        assert_eq!(says(90 * day).unwrap(), "the certificate expires in 10 days");
+        assert_eq!(says(100 * day - 5).unwrap(), "the certificate expires in less than a day");
+        assert_eq!(says(103 * day).unwrap(), "the certificate expired 3 days ago");
+        assert_eq!(says(9 * day).unwrap(), "the certificate holds in 1 day only");
+    }
+}
