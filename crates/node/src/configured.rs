@@ -62,11 +62,12 @@ pub(crate) fn draft(
     Ok(Draft { stayed, geo, ..Draft::of(settings, kept, h1_limits, semantics::PLAIN) })
 }
 
-/// Lets the policies of a configuration act on what a node keeps.
-pub(crate) fn let_act(snapshot: &Snapshot, shared: &Arc<Shared>) {
-    for site in snapshot.sites.all() {
+/// Lets the policies of a configuration act on what a node keeps, before that is in force: those of a start are made
+/// before there is anything.
+pub(crate) fn let_act(draft: &Draft, shared: &Arc<Shared>) {
+    for site in draft.sites.all() {
         if let Some(vcl) = VclPolicy::of(&*site.policy) {
-            vcl.set_shared(shared, &site.name, snapshot.settings.bans);
+            vcl.set_shared(shared, &site.name, draft.settings.bans);
         }
     }
 }

@@ -314,8 +314,8 @@ impl Node {
         }
         let own_ports =
             listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
+        configured::let_act(&draft, &shared);
         let snapshot = draft.on(own_ports, None);
-        configured::let_act(&snapshot, &shared);
         shared.cache.set_shares(&snapshot.sites.shares());
         let node = Arc::new(Self {
             shared,
@@ -381,8 +381,8 @@ impl Node {
     /// Swaps in sites made before, with their policies and origins.
     pub fn reload_with(&self, next: Draft) {
         let before = self.snapshot();
-        let next = next.on(Arc::clone(&before.own_ports), Some(&before));
         configured::let_act(&next, &self.shared);
+        let next = next.on(Arc::clone(&before.own_ports), Some(&before));
         limit_fills(&self.shared.cache, &next.settings);
         self.shared.cache.set_shares(&next.sites.shares());
         self.asking.set(&next.sites);
