@@ -97,12 +97,13 @@ pub const RECLAIM_BYTES_MIN: u64 = 64 << 10;
 /// reaches the client sooner: 4 MiB are about 0.3 s of a 100 Mbit/s origin.
 pub const FILL_AHEAD_BYTES_MAX: u64 = 4 << 20;
 
-/// How much of a body in transit may be unread before its writer waits, at first: two pieces, so that
-/// one is filled while the other is read. A reader that is waited for has no more than this unless
-/// its owner allows it ([`crate::Body::widen`]), since every slow reader of such a body holds it.
+/// How much of a body in transit may be unread before its writer waits, where its reader keeps up: two
+/// pieces, so that one is filled while the other is read. A reader that is waited for has no more than
+/// this unless its owner allows it ([`crate::Body::widen`]), since every slow reader of such a body holds it.
 pub const TRANSIT_WINDOW_BYTES_MIN: u64 = 128 << 10;
 
-/// The same where many bodies are in transit at a time: two of the shortest pieces.
+/// The same at first, and where many bodies are in transit at a time: two of the shortest pieces. A reader that
+/// waits for its turn among many of one client holds no more.
 pub const TRANSIT_WINDOW_BYTES_LEAST: u64 = 32 << 10;
 
 /// The same of a body whose owner allows it: enough for 40 Mbit/s over 100 ms without a stall.

@@ -13,6 +13,10 @@ use freshet_base::ledger::Ledger;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+/// What part windows of the usual length may take of what bodies may that are to be kept. All of it may be one
+/// client's, beside the short ones of a hundred others that wait for their turn.
+const PASSING_PART: u64 = 16;
+
 /// What fills have claimed and may claim, in bytes.
 #[derive(Debug)]
 pub(super) struct Fills {
@@ -48,7 +52,7 @@ impl Arena {
     /// limit at first. Those up to the longest piece may go half as far beyond, so that a few long ones
     /// leave room for them, and one that is alone as far as it likes; so may those go on of which it is
     /// not known how long they become, while twice as much is free. Windows of bodies in transit may
-    /// take half as much before they are short.
+    /// take a sixteenth as much before they are short.
     pub fn set_fill_limit(&self, limit_bytes: u64) {
         self.fills.limit_bytes.store(limit_bytes, Relaxed);
     }
@@ -100,10 +104,11 @@ impl Claim {
         Some(piece)
     }
 
-    /// How much of a body in transit may be unread. Of what it held before, `held_bytes` are left.
-    pub(crate) fn window_bytes(&mut self, held_bytes: u64) -> u64 {
-        let is_full = self.passing_bytes > 0 || self.pass();
-        let window = if is_full { TRANSIT_WINDOW_BYTES_MIN } else { TRANSIT_WINDOW_BYTES_LEAST };
+    /// How much of a body in transit may be unread: of the usual length only where its reader keeps up
+    /// with what comes. Of what it held before, `held_bytes` are left.
+    pub(crate) fn window_bytes(&mut self, held_bytes: u64, keeps_up: bool) -> u64 {
+        let is_usual = self.passing_bytes > 0 || (keeps_up && self.pass());
+        let window = if is_usual { TRANSIT_WINDOW_BYTES_MIN } else { TRANSIT_WINDOW_BYTES_LEAST };
         self.shrink(if held_bytes > window { held_bytes } else { 0 });
         window
     }
@@ -144,7 +149,7 @@ impl Claim {
 
     fn pass(&mut self) -> bool {
         let fills = &self.arena.fills;
-        let limit = fills.limit_bytes.load(Relaxed) / 2;
+        let limit = fills.limit_bytes.load(Relaxed) / PASSING_PART;
         let fits = |claimed: u64| {
             claimed.checked_add(TRANSIT_WINDOW_BYTES_MIN).filter(|sum| *sum <= limit)
         };

@@ -85,9 +85,9 @@ pub(super) const BUSY_BYTES: u64 = size_of::<Busy>() as u64 + PLACE_BYTES;
 #[derive(Clone, Copy, Default, Eq, PartialEq)]
 enum Window {
     /// [`TRANSIT_WINDOW_BYTES_LEAST`]
+    #[default]
     Short,
     /// [`TRANSIT_WINDOW_BYTES_MIN`]
-    #[default]
     Usual,
     /// [`TRANSIT_WINDOW_BYTES`]
     Wide,
@@ -208,6 +208,11 @@ impl State {
         let writer = self.writer(id);
         let end = writer.end.or_else(|| self.total())?;
         Some(end.saturating_sub(writer.position))
+    }
+
+    /// How far a writer is ahead of its slowest reader.
+    pub(super) fn unread_bytes_of(&self, id: u32) -> u64 {
+        self.unread_bytes(self.writer(id))
     }
 
     /// Moves the writer over `len` bytes, which are in `piece` from `start` on unless they are

@@ -1,7 +1,8 @@
 use super::*;
 use crate::error::BodyError;
 use crate::limits::{
-    FILL_AHEAD_BYTES_MAX, PAGE_BYTES, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_MIN,
+    FILL_AHEAD_BYTES_MAX, PAGE_BYTES, TRANSIT_WINDOW_BYTES, TRANSIT_WINDOW_BYTES_LEAST,
+    TRANSIT_WINDOW_BYTES_MIN,
 };
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
@@ -314,7 +315,7 @@ fn transit_holds_a_window_and_waits_for_the_slowest_reader() {
     let arena = arena();
     let body = Body::transit(&arena, None);
     let mut writer = body.writer(0, None);
-    for limit in [TRANSIT_WINDOW_BYTES_MIN, TRANSIT_WINDOW_BYTES] {
+    for limit in [TRANSIT_WINDOW_BYTES_LEAST, TRANSIT_WINDOW_BYTES] {
         while step(&mut writer, 10_000).is_ready() {}
         assert!((limit..limit + 10_000).contains(&writer.position()));
         body.widen();
@@ -342,6 +343,19 @@ fn transit_holds_a_window_and_waits_for_the_slowest_reader() {
     let mut late = body.reader(..);
     drop(writer);
     assert!(matches!(read(&mut late, 1), Poll::Ready(Next::Hole(_))));
+}
+
+#[test]
+fn a_reader_that_keeps_up_has_more_ahead_of_it_than_one_that_does_not() {
+    let body = Body::transit(&arena(), None);
+    let (mut writer, mut reader) = (body.writer(0, None), body.reader(..));
+    while writer.position() < 1 << 20 {
+        assert!(step(&mut writer, 4096).is_ready());
+        drain(&mut reader);
+    }
+    while step(&mut writer, 4096).is_ready() {}
+    let ahead_bytes = writer.position() - (1 << 20);
+    assert!((TRANSIT_WINDOW_BYTES_MIN..TRANSIT_WINDOW_BYTES_MIN + 4096).contains(&ahead_bytes));
 }
 
 #[test]

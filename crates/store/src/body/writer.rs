@@ -5,7 +5,7 @@ use super::sizing::{self, Outlook};
 use super::state::Room;
 use crate::arena::{Claim, MemoryWait, Need};
 use crate::error::BodyError;
-use crate::limits::{SKIP_BYTES_MAX, SLAB_BYTES_MAX};
+use crate::limits::{PIECE_BYTES_MIN, SKIP_BYTES_MAX, SLAB_BYTES_MAX, TRANSIT_WINDOW_BYTES_LEAST};
 use crate::piece::{Lease, PieceMut};
 use std::fmt;
 use std::future::poll_fn;
@@ -248,7 +248,10 @@ impl BodyWriter {
     /// Takes a piece, or enters transit, or joins the queue for memory.
     fn find_memory(&mut self, gap_bytes: Option<u64>, hint_bytes: usize) -> Result<(), BodyError> {
         let is_transit = self.body.is_transit();
-        let window_bytes = is_transit.then(|| self.claim.window_bytes(self.body.held_bytes()));
+        let window_bytes = is_transit.then(|| {
+            let (held_bytes, keeps_up) = (self.body.held_bytes(), self.is_kept_up_with());
+            self.claim.window_bytes(held_bytes, keeps_up)
+        });
         let need = self.need(gap_bytes, hint_bytes, window_bytes);
         self.piece = if let Some(window_bytes) = window_bytes {
             self.body.state().set_window(window_bytes);
@@ -263,6 +266,12 @@ impl BodyWriter {
             (None, false) => return Err(BodyError::NoMemory),
         }
         Ok(())
+    }
+
+    /// Whether a reader has taken nearly all there is, and more than it would be given ahead.
+    fn is_kept_up_with(&self) -> bool {
+        self.position - self.start >= TRANSIT_WINDOW_BYTES_LEAST
+            && self.body.state().unread_bytes_of(self.id) < u64::from(PIECE_BYTES_MIN)
     }
 
     fn need(&self, gap_bytes: Option<u64>, hint_bytes: usize, window_bytes: Option<u64>) -> Need {
