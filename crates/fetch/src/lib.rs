@@ -8,6 +8,6 @@
 mod machine;
 
 pub use machine::{
-    Cause, Fetched, Foreseen, Next, Plan, SentPart, failure, fetch_next, for_pipe,
+    Cause, Fetched, Foreseen, Next, Plan, SentPart, again, failure, fetch_next, for_pipe,
     is_fetched_in_part, missing, range, recode, selecting, start, start_behind, stored,
 };

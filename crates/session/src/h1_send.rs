@@ -283,7 +283,7 @@ impl Sending<'_> {
             return Ok(flushed?);
         }
         loop {
-            match self.keeping.settle(self.worker, self.client, body) {
+            match self.keeping.settle(self.worker, self.client, body, 0) {
                 Settled::Kept => {}
                 Settled::Loosened => body.loosen(),
                 Settled::Ended => return Err(Broken::Io),
@@ -316,7 +316,7 @@ impl Sending<'_> {
             let count = match at_once.await {
                 Some(count) => count?,
                 None => {
-                    match self.keeping.settle(self.worker, self.client, body) {
+                    match self.keeping.settle(self.worker, self.client, body, 0) {
                         Settled::Kept => {}
                         Settled::Loosened => return Ok(taken),
                         Settled::Ended => return Err(Broken::Io),

@@ -3,7 +3,7 @@
 
 use super::pace::Pace;
 use freshet_access::client::Client;
-use freshet_access::ledger::readers::{Held, Hold, ReaderLimits};
+use freshet_access::ledger::readers::{Held, Hold, Loss, ReaderLimits};
 use freshet_request::delivery::ResponseBody;
 use freshet_site::pieces::{Holding, Without};
 use freshet_worker::worker::Worker;
@@ -13,6 +13,11 @@ use tokio::time::Instant;
 
 /// How exactly it is known since when a client has taken nothing.
 const RENEWAL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How much of what a network may hold is given to those who could do with less, in percent: to responses that
+/// are not kept, as more room ahead of their clients, and to such as need not have begun yet. The rest is for
+/// the least that each of many others needs.
+const EASY_PERCENT: u64 = 25;
 
 /// How much of the memory of one group responses may keep, in percent, where all that is read is there.
 const GROUP_PERCENT_MAX: u64 = 90;
@@ -39,15 +44,16 @@ pub(super) enum Settled {
 
 impl Keeping {
     /// Counts what the body of a response keeps, now that its client is waited for. Cheap where it
-    /// was counted before.
+    /// was counted before. Of what the body gave out the last `unsent_bytes` can be taken back.
     pub(super) fn settle(
         &mut self,
         worker: &Worker,
         client: &Client,
         body: &ResponseBody,
+        unsent_bytes: u64,
     ) -> Settled {
         let is_lost = self.hold.as_ref().is_some_and(Hold::is_lost);
-        let Some(holding) = body.holding() else {
+        let Some(holding) = body.holding(unsent_bytes) else {
             self.hold.take_if(|_| is_lost);
             return Settled::Kept;
         };
@@ -57,21 +63,30 @@ impl Keeping {
         let is_counted =
             |counted: Held| counted.id == held.id && (passes || counted.bytes >= held.bytes);
         if !is_lost && counted.is_some_and(is_counted) {
+            if let Some(hold) = &mut self.hold {
+                hold.note_loss(loss_of(holding.without));
+            }
             return Settled::Kept;
         }
         // Who has lost a place does not take another's.
         if !is_lost && self.take_place(worker, client, body, holding) {
             return Settled::Kept;
         }
-        self.hold = None;
         if matches!(holding.without, Without::Ends { .. }) {
+            self.hold = None;
             worker.stats.readers_ended.increment();
             return Settled::Ended;
         }
+        self.loosen(worker);
+        Settled::Loosened
+    }
+
+    /// The response keeps nothing from now on.
+    pub(super) fn loosen(&mut self, worker: &Worker) {
+        self.hold = None;
         if !std::mem::replace(&mut self.is_loose, true) {
             worker.stats.readers_loosened.increment();
         }
-        Settled::Loosened
     }
 
     fn take_place(
@@ -83,19 +98,48 @@ impl Keeping {
     ) -> bool {
         let limits = reader_limits(worker);
         let readers = &worker.shared.readers;
-        if let Some(hold) = readers.hold(client.network, held, limits) {
-            self.hold = Some(hold);
-            if without.least_bytes().is_some() {
-                body.widen();
-            }
-            return true;
-        }
-        if without == Without::GoesOn {
-            return false;
+        let loss = loss_of(without);
+        // What it had before, if anything, is not counted beside it.
+        self.hold = None;
+        let Some(least_bytes) = without.least_bytes() else {
+            self.hold = match loss {
+                Loss::GoesOn => readers.hold(client.network, held, loss, limits),
+                _ => readers.hold_instead(client.network, held, (loss, loss), limits),
+            };
+            return self.hold.is_some();
+        };
+        let easy = limits.within_network_percent(EASY_PERCENT);
+        let wide = readers.hold(client.network, held, loss, easy);
+        if wide.is_some() {
+            body.widen();
         }
         // In transit it gets on with few bytes ahead of the client.
-        let least = Held { bytes: without.least_bytes().unwrap_or(held.bytes), ..held };
-        self.hold = readers.hold_instead(client.network, least, limits);
+        let least = Held { bytes: least_bytes, ..held };
+        let instead = || readers.hold_instead(client.network, least, (loss, loss), limits);
+        self.hold = wide.or_else(instead);
+        self.hold.is_some()
+    }
+
+    /// Has a response keep what it is made of before it begins, where there is a place for that beside
+    /// those that have begun, or where it `insists` on one of these. Whether it may.
+    pub(super) fn begin(
+        &mut self,
+        worker: &Worker,
+        client: &Client,
+        held: Held,
+        insists: bool,
+    ) -> bool {
+        if self.hold.as_ref().is_some_and(|hold| hold.held().id == held.id && !hold.is_lost()) {
+            return true;
+        }
+        let limits = reader_limits(worker);
+        let (most, limits) = match insists {
+            true => (Loss::MayBreak, limits),
+            false => (Loss::GoesOn, limits.within_network_percent(EASY_PERCENT)),
+        };
+        let losses = (Loss::MayBreak, most);
+        self.hold = worker.shared.readers.hold_instead(client.network, held, losses, limits);
+        self.is_loose &= self.hold.is_none();
         self.hold.is_some()
     }
 
@@ -131,6 +175,15 @@ impl Keeping {
             worker.stats.readers_slow.increment();
         }
         !is_slow
+    }
+}
+
+/// What becomes of a response that loses its place.
+fn loss_of(without: Without) -> Loss {
+    match without {
+        Without::GoesOn | Without::ReadsAgain { .. } => Loss::GoesOn,
+        Without::MayBreak => Loss::MayBreak,
+        Without::Ends { .. } => Loss::Ends,
     }
 }
 

@@ -159,7 +159,9 @@ counters! {
     fetches_abandoned,
     /// Fetches of a missing range of an object.
     fetches_range,
-    /// Answers to these that were of another representation and not used.
+    /// Fetches of all of an object that was evicted before a response of it had begun.
+    fetches_again,
+    /// Answers to those of a range that were of another representation and not used.
     fetches_unjoined,
     /// Fetches of a missing range that took in more than that, as the object lay in many pieces.
     fetches_widened,

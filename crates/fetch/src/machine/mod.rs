@@ -10,6 +10,7 @@
 //! Each stage is a type that the next one is made from: a [`Plan`] is asked (`asked`), what an origin
 //! says and the policy takes is answered (`answered`), and that is kept (`kept`) or given (`given`).
 
+pub mod again;
 mod ahead;
 mod answered;
 mod asked;

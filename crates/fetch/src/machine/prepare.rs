@@ -184,6 +184,13 @@ pub(crate) fn for_range(request: &RequestHead, range: &Range<u64>, etag: &[u8]) 
     request
 }
 
+/// A request for all of what `request` fetched before, whatever of it was asked for then.
+pub(crate) fn for_all_of_it(request: &RequestHead) -> RequestHead {
+    let mut request = request.clone();
+    conditional::strip(&mut request.fields);
+    request
+}
+
 /// A policy may put a space into a URL, and nobody may send one.
 pub(crate) fn without_spaces(request: &mut RequestHead) {
     if request.target.contains(' ') {

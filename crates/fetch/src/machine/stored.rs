@@ -1,5 +1,6 @@
 //! A body in memory as a response is made of it: what is missing is fetched while it is read.
 
+use super::again::Again;
 use super::missing;
 use super::range::Filler;
 use freshet_access::ledger::readers::Held;
@@ -10,6 +11,7 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::task::spawn_local;
 
 /// What a body whose length is not known is taken to come to, at least.
 const UNKNOWN_BYTES: u64 = 1 << 20;
@@ -20,6 +22,8 @@ pub struct StoredBody {
     reader: Option<BodyReader>,
     body: Arc<Body>,
     filler: Option<Filler>,
+    /// Fetches all of it again while nothing was given out, where parts cannot be fetched.
+    again: Option<Box<Again>>,
     /// Where the response ends; beyond the body's end where that is not known.
     end: u64,
     /// A piece that was waited for before the head was sent.
@@ -38,6 +42,7 @@ impl StoredBody {
             reader: None,
             body: Arc::clone(body),
             filler,
+            again: None,
             first: None,
             position: range.start,
             end: range.end,
@@ -45,6 +50,13 @@ impl StoredBody {
         };
         stored.reader();
         stored
+    }
+
+    /// The same, of which all is fetched again by `again` where it is evicted before any of it was
+    /// given out. Only for a response of all of it, to which nothing joins parts.
+    #[must_use]
+    pub fn or(self, again: Option<Box<Again>>) -> Self {
+        Self { again, ..self }
     }
 
     /// The body it is of.
@@ -61,11 +73,11 @@ impl StoredBody {
         })
     }
 
-    /// What it keeps in memory, if anything.
-    pub fn holding(&self) -> Option<Holding> {
+    /// What it keeps in memory, if anything. The last `unsent_bytes` that were given out can be taken back.
+    pub fn holding(&self, unsent_bytes: u64) -> Option<Holding> {
         let id = Arc::as_ptr(&self.body).addr();
         let bytes = self.body.held_bytes();
-        let is_there_again = self.is_there_again();
+        let is_there_again = self.is_there_again(unsent_bytes);
         if self.body.is_transit() {
             if is_there_again && self.reader.is_none() {
                 return None;
@@ -93,21 +105,50 @@ impl StoredBody {
             return held_bytes;
         }
         let Some(total) = self.body.total() else { return held_bytes.max(UNKNOWN_BYTES) };
-        let position = self.reader.as_ref().map_or(self.position, BodyReader::position);
-        let missing = self.end.min(total).saturating_sub(position);
+        let missing = self.end.min(total).saturating_sub(self.position());
         held_bytes.saturating_add(missing).min(total)
     }
 
+    /// Up to where it was read.
+    fn position(&self) -> u64 {
+        self.reader.as_ref().map_or(self.position, BodyReader::position)
+    }
+
     /// Whether a disk or an origin gives its bytes once more.
-    fn is_there_again(&self) -> bool {
-        self.body.trailers().is_none() && (self.filler.is_some() || self.body.source().is_some())
+    fn is_there_again(&self, unsent_bytes: u64) -> bool {
+        let parts_are = self.filler.is_some() || self.body.source().is_some();
+        self.body.trailers().is_none() && (parts_are || self.can_begin_again(unsent_bytes))
+    }
+
+    /// Whether all of it may come anew, as nothing was given out that is not taken back.
+    fn can_begin_again(&self, unsent_bytes: u64) -> bool {
+        let ahead_bytes = self.first.as_ref().map_or(0, |first| first.len()) as u64;
+        self.again.is_some()
+            && !self.body.is_transit()
+            && self.position() == ahead_bytes + unsent_bytes
+    }
+
+    /// What it is to hold before it begins, where all of it but no part can be had again: it could not go on
+    /// from its middle.
+    pub fn wants_hold(&self) -> Option<Held> {
+        if !self.can_begin_again(0) || self.filler.is_some() || self.body.source().is_some() {
+            return None;
+        }
+        let id = Arc::as_ptr(&self.body).addr();
+        Some(Held { id, bytes: self.body.held_bytes().max(self.body.total().unwrap_or(0)) })
+    }
+
+    /// Keeps again what it reads, as before it was loosened.
+    pub fn tighten(&mut self) {
+        self.is_loose = false;
+        self.reader();
     }
 
     /// Keeps nothing in memory from now on, as far as that can be.
     pub fn loosen(&mut self) {
         let is_transit = self.body.is_transit();
         self.is_loose |= !is_transit;
-        if is_transit && !self.is_there_again() {
+        if is_transit && !self.is_there_again(0) {
             return;
         }
         let given_back = self.first.take().map_or(0, |first| first.len());
@@ -184,13 +225,27 @@ impl StoredBody {
                     let (body, end) = (&self.body, self.end);
                     let fills = missing::fill(body, &hole, self.filler.as_ref())
                         || self.filler.as_mut().is_some_and(|filler| filler.fill(body, hole, end));
-                    if !fills {
+                    if !fills && !self.begin_again() {
                         return Poll::Ready(Err(BodyBroken));
                     }
                 }
+                // It may have failed as nobody read it while this waited for its turn.
+                Poll::Ready(Next::Failed(_)) if self.begin_again() => {}
                 Poll::Ready(Next::Failed(_)) => return Poll::Ready(Err(BodyBroken)),
             }
         }
+    }
+
+    /// Has all of it fetched into a body of its own. False where it has begun.
+    fn begin_again(&mut self) -> bool {
+        let is_at_start = self.position() == 0;
+        let Some(again) = self.again.take_if(|_| is_at_start) else { return false };
+        let passing = Body::transit(self.body.arena(), self.body.total());
+        let writer = passing.writer(0, passing.total());
+        self.rewind(0);
+        self.body = passing;
+        spawn_local(again.bring(writer));
+        true
     }
 
     /// A copy of what was read, and no reader any more that keeps what follows.

@@ -2,11 +2,12 @@
 //! long.
 
 use crate::client::{Answer, Client};
-use crate::h2_frames::{DATA, Frames, RST_STREAM};
+use crate::h2_frames::{DATA, Frames, HEADERS, RST_STREAM};
 use crate::harness::{Setup, TestNode, pattern, proxied, run, until};
 use crate::origin::{Origin, fresh, head, ranged, response};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::net::TcpSocket;
 
@@ -26,6 +27,9 @@ fn catalogue() -> Origin {
             "tagged" => {
                 let whole = pattern(seed, 0..TAGGED_BYTES);
                 ranged(asked, &whole, "\"1\"", &["Cache-Control: max-age=3600"])
+            }
+            "own" => {
+                response("200 OK", &["Cache-Control: no-store"], pattern(seed, 0..OBJECT_BYTES))
             }
             "private" => {
                 response("200 OK", &["Cache-Control: no-store"], pattern(seed, 0..6_000_000))
@@ -169,9 +173,9 @@ fn slow_readers_over_http_1_neither_evict_what_is_hot_nor_stop_anybody() {
             assert_eq!(soon(reader.head()).await.unwrap().status(), 200);
             readers.push(reader);
         }
-        // Those that found no room to be kept pass, and end.
-        let refused = || node.count("readers_loosened") + node.count("readers_ended");
-        soon(until(|| refused() >= 20)).await;
+        // Those that find no room to be kept pass, with little ahead of their clients.
+        soon(until(|| origin.count() as u64 >= HOT + 24)).await;
+        soon(until(|| node.node.shared.readers.stats().bytes >= 6_000_000)).await;
         soon(hot(&node, false)).await;
         for seed in 100..110 {
             let answer = soon(get(&node, &format!("/cold/{seed}"))).await;
@@ -298,6 +302,115 @@ fn what_is_evicted_under_a_reader_over_its_share_is_fetched_again() {
         }
         assert!(node.count("fetches_range") > 0, "nothing was evicted");
         assert_eq!(node.count("responses_aborted"), 0);
+    });
+}
+
+/// Asks for 250 objects of this kind, 100 at a time, and reads as fast as they come. All of them have to be
+/// whole.
+fn a_fast_client_gets_all_whole(kind: &str, objects: u64) {
+    const AT_A_TIME: u32 = 100;
+    const IN_ALL: u32 = 250;
+    run(async {
+        let origin = catalogue();
+        let node = start(&origin, "64MiB", "");
+        let mut reader = frames(&node, 64 << 10).await;
+        let mut bodies: BTreeMap<u32, Vec<u8>> = BTreeMap::new();
+        let seed = |stream: u32| u64::from(stream / 2) % objects;
+        let (mut asked, mut whole) = (0, 0);
+        while whole < IN_ALL {
+            while asked < IN_ALL && asked - whole < AT_A_TIME {
+                let stream = 1 + 2 * asked;
+                reader.get(stream, &format!("/{kind}/{}", seed(stream)), "u=3").await;
+                asked += 1;
+            }
+            let frame = reader.next().await.expect("the connection goes on");
+            let counts = ["readers_ended", "readers_loosened", "fetches_again", "timeouts"]
+                .map(|name| (name, node.count(name)));
+            let readers = node.node.shared.readers.stats();
+            assert_ne!(
+                frame.kind, RST_STREAM,
+                "{} of {whole}: {counts:?}, {readers:?}",
+                frame.stream
+            );
+            if frame.kind != DATA {
+                continue;
+            }
+            let bytes = frame.payload.len() as u32;
+            if bytes > 0 {
+                reader.widen(0, bytes).await;
+                reader.widen(frame.stream, bytes).await;
+            }
+            let body = bodies.entry(frame.stream).or_default();
+            body.extend_from_slice(&frame.payload);
+            if frame.ends() {
+                let length = if kind == "tagged" { TAGGED_BYTES } else { OBJECT_BYTES };
+                assert!(*body == pattern(seed(frame.stream), 0..length), "{}", frame.stream);
+                bodies.remove(&frame.stream);
+                whole += 1;
+            }
+        }
+        assert_bounded(&node, 12);
+        assert_eq!((node.count("responses_aborted"), node.count("readers_ended")), (0, 0));
+    });
+}
+
+#[test]
+fn a_fast_client_gets_many_objects_without_a_validator_whole() {
+    a_fast_client_gets_all_whole("cold", 100);
+}
+
+#[test]
+fn a_fast_client_gets_many_objects_with_a_validator_whole() {
+    a_fast_client_gets_all_whole("tagged", 100);
+}
+
+#[test]
+fn a_fast_client_gets_many_responses_that_are_not_kept_whole() {
+    a_fast_client_gets_all_whole("own", 100);
+}
+
+#[test]
+fn what_is_evicted_before_it_has_begun_comes_anew_where_it_is_the_same() {
+    run(async {
+        let asked_times = AtomicU32::new(0);
+        let origin = Origin::serve(move |asked| {
+            let (kind, seed) = asked.target()[1..].split_once('/').unwrap();
+            let body = pattern(seed.parse().unwrap(), 0..OBJECT_BYTES);
+            // Of the latter whoever asks again gets another one.
+            let second = if kind == "other" { asked_times.fetch_add(1, Relaxed) } else { 0 };
+            let modified = format!("Last-Modified: Sun, 01 Mar 2026 00:00:{second:02} GMT");
+            response("200 OK", &["Cache-Control: max-age=3600", &modified], body)
+        });
+        let node = start(&origin, "16MiB", "[limits]\nreaders_network_percent = 1");
+        let mut readers = Vec::new();
+        for seed in 0..6_u64 {
+            let target = format!("/{}/{seed}", if seed % 2 == 0 { "same" } else { "other" });
+            assert!(get(&node, &target).await.body == pattern(seed, 0..OBJECT_BYTES));
+            // Nothing of its body may come.
+            let mut reader = frames(&node, 0).await;
+            reader.get(1, &target, "u=3").await;
+            assert_eq!(soon(reader.next_of(HEADERS)).await.status, "200");
+            readers.push(reader);
+        }
+        // The first thing of a network is as large as it likes.
+        soon(until(|| node.count("readers_loosened") >= 5)).await;
+        for seed in 100..140 {
+            soon(get(&node, &format!("/same/{seed}"))).await;
+        }
+        for (seed, mut reader) in (0..).zip(readers).skip(1) {
+            reader.widen(0, 1 << 30).await;
+            reader.widen(1, 1 << 24).await;
+            if seed % 2 == 1 {
+                soon(reader.next_of(RST_STREAM)).await;
+                continue;
+            }
+            let mut body = Vec::new();
+            while (body.len() as u64) < OBJECT_BYTES {
+                body.extend(soon(reader.next_of(DATA)).await.payload);
+            }
+            assert!(body == pattern(seed, 0..OBJECT_BYTES), "object {seed}");
+        }
+        assert_eq!(node.count("fetches_again"), 5);
     });
 }
 

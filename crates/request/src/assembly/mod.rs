@@ -134,10 +134,10 @@ impl Assembly {
     /// What the page and its include keep in memory, as one thing.
     pub(crate) fn holding(&self) -> Option<Holding> {
         let include = match &self.child {
-            Some(Child::Sending { body, .. }) => body.holding(),
+            Some(Child::Sending { body, .. }) => body.holding(0),
             _ => None,
         };
-        match (self.parts.holding(), include) {
+        match (self.parts.holding(0), include) {
             (Some(page), Some(include)) => {
                 let Held { id, bytes } = include.held;
                 let held = Held { id, bytes: bytes + page.held.bytes };

@@ -64,7 +64,7 @@ impl Coded {
     }
 
     pub(crate) fn holding(&self) -> Option<Holding> {
-        self.inner.holding()
+        self.inner.holding(0)
     }
 
     /// Keeps no more of the inner body in memory than a copy.

@@ -93,17 +93,18 @@ impl ResponseBody {
         }
     }
 
-    /// What it keeps in memory beside the pieces it gave out, if anything.
+    /// What it keeps in memory beside the pieces it gave out, if anything. The last `unsent_bytes` of these
+    /// are taken back where it may keep nothing; 0 where it [cannot](ResponseBody::can_rewind).
     #[inline]
-    pub fn holding(&self) -> Option<Holding> {
+    pub fn holding(&self, unsent_bytes: u64) -> Option<Holding> {
         match self {
             Self::Empty | Self::Inline(_) => None,
             Self::Held(held) => held.holding(),
-            Self::Stored(stored) => stored.holding(),
+            Self::Stored(stored) => stored.holding(unsent_bytes),
             Self::Parts(parts) => parts.holding(),
             Self::Coded(coded) => coded.holding(),
             Self::Esi(assembly) => assembly.holding(),
-            Self::Paced(paced) => paced.inner().holding(),
+            Self::Paced(paced) => paced.inner().holding(unsent_bytes),
         }
     }
 
@@ -118,6 +119,25 @@ impl ResponseBody {
             Self::Coded(coded) => coded.loosen(),
             Self::Esi(assembly) => assembly.loosen(),
             Self::Paced(paced) => paced.inner_mut().loosen(),
+        }
+    }
+
+    /// What it is to hold before it begins, where all of it but no part can be had again: it could not go on
+    /// from its middle. Nothing once it has begun.
+    pub fn wants_hold(&self) -> Option<Held> {
+        match self {
+            Self::Stored(stored) => stored.wants_hold(),
+            Self::Paced(paced) => paced.inner().wants_hold(),
+            _ => None,
+        }
+    }
+
+    /// Keeps again what it gives out, once it holds what it [wanted](ResponseBody::wants_hold).
+    pub fn tighten(&mut self) {
+        match self {
+            Self::Stored(stored) => stored.tighten(),
+            Self::Paced(paced) => paced.inner_mut().tighten(),
+            _ => {}
         }
     }
 

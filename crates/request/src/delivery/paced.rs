@@ -88,7 +88,7 @@ impl Paced {
             return;
         }
         let is_there_again = |holding: Holding| holding.without == Without::GoesOn;
-        if self.inner.holding().is_some_and(is_there_again) {
+        if self.inner.holding(0).is_some_and(is_there_again) {
             self.inner.loosen();
         }
     }

@@ -69,7 +69,7 @@ impl Parts {
     }
 
     pub(super) fn holding(&self) -> Option<Holding> {
-        self.current.as_ref()?.holding()
+        self.current.as_ref()?.holding(0)
     }
 
     pub(super) fn widen(&self) {

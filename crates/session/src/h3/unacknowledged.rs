@@ -9,7 +9,7 @@
 use super::multiplexed::Piece;
 use crate::keeping::reader_limits;
 use freshet_access::ledger::network::Network;
-use freshet_access::ledger::readers::{Held, Hold};
+use freshet_access::ledger::readers::{Held, Hold, Loss};
 use freshet_wire::h3::Connection;
 use freshet_wire::h3::limits::{KEPT_BYTES_FREE, KEPT_BYTES_MAX};
 use freshet_worker::worker::Worker;
@@ -85,7 +85,8 @@ impl Kept {
         }
         let held = Held { id, bytes: (2 * allowed).min(KEPT_BYTES_MAX) };
         // The one before is given back after it: they are the same thing.
-        let hold = worker.shared.readers.hold(network, held, reader_limits(worker));
+        let limits = reader_limits(worker);
+        let hold = worker.shared.readers.hold(network, held, Loss::Ends, limits);
         self.refused = hold.is_none().then_some(now);
         let Some(hold) = hold else { return false };
         self.hold = Some(hold);

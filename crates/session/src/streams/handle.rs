@@ -180,6 +180,42 @@ impl<C: Multiplexed> StreamHandle<C> {
         state.connection.unqueue(self.number)
     }
 
+    /// A response that has not begun may keep in memory what it is made of.
+    pub(crate) fn begin_to_keep(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.places += 1;
+        if let Some(exchange) = state.exchanges.get_mut(&self.number) {
+            state.loose -= usize::from(std::mem::take(&mut exchange.is_loose));
+        }
+    }
+
+    /// How many of the connection [began to keep](Self::begin_to_keep) what they are made of.
+    pub(crate) fn places(&self) -> u64 {
+        self.state.borrow().places
+    }
+
+    /// Whether the connection has other responses under way.
+    pub(crate) fn is_among_others(&self) -> bool {
+        self.state.borrow().serving > 1
+    }
+
+    /// Waits until another stream has ended since this was asked first; false when its own is over. `ends` is
+    /// where this is remembered, and nothing at first.
+    pub(crate) fn poll_ended(&self, cx: &Context<'_>, ends: &mut Option<u64>) -> Poll<bool> {
+        let state = &mut *self.state.borrow_mut();
+        match state.exchanges.get_mut(&self.number) {
+            Some(exchange) if !exchange.is_gone => {
+                if *ends.get_or_insert(state.ends) != state.ends {
+                    return Poll::Ready(true);
+                }
+                exchange.server = Some(cx.waker().clone());
+                state.has_waiting = true;
+                Poll::Pending
+            }
+            _ => Poll::Ready(false),
+        }
+    }
+
     /// What is queued is all of the body.
     pub(crate) fn finish(&self, trailers: Option<Fields>) {
         let state = &mut *self.state.borrow_mut();
@@ -253,6 +289,11 @@ impl<C: Multiplexed> StreamHandle<C> {
         state.exchanges.get(&self.number).map_or(0, |exchange| exchange.sent_bytes)
     }
 
+    /// Bytes of the response's body that are queued and had no turn.
+    pub(crate) fn unsent_bytes(&self) -> u64 {
+        self.state.borrow().connection.queued(self.number) as u64
+    }
+
     /// Bytes of the request's body that came.
     pub(crate) fn received_bytes(&self) -> u64 {
         let state = self.state.borrow();
@@ -272,6 +313,7 @@ impl<C: Multiplexed> Drop for StreamHandle<C> {
         state.forget(self.number);
         state.serving -= 1;
         state.has_emptied |= state.serving == 0;
+        state.note_ended();
         state.wake();
     }
 }

@@ -125,6 +125,12 @@ pub(super) struct State<C> {
     is_blocked: bool,
     /// Streams that may keep nothing in memory.
     loose: usize,
+    /// How often one began to keep what it could not go on without.
+    places: u64,
+    /// Streams that have ended.
+    ends: u64,
+    /// Whether one waits until another ends.
+    has_waiting: bool,
 }
 
 /// One request and its response.
@@ -188,6 +194,9 @@ impl<C: Multiplexed> State<C> {
             has_emptied: false,
             is_blocked: false,
             loose: 0,
+            places: 0,
+            ends: 0,
+            has_waiting: false,
         }
     }
 
@@ -305,6 +314,14 @@ impl<C: Multiplexed> State<C> {
                 .values_mut()
                 .filter(|exchange| exchange.is_loose)
                 .for_each(|exchange| exchange.wake());
+        }
+    }
+
+    /// A stream has ended: what it held may be another's now.
+    fn note_ended(&mut self) {
+        self.ends += 1;
+        if std::mem::take(&mut self.has_waiting) {
+            self.exchanges.values_mut().for_each(|exchange| exchange.wake());
         }
     }
 

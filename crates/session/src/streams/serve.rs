@@ -1,5 +1,7 @@
 //! One request of a connection and its response.
 
+mod place;
+
 use super::stream_body::StreamBody;
 use super::{Multiplexed, Progress, StreamHandle, Why};
 use crate::deadline::{Deadline, Expired};
@@ -177,6 +179,9 @@ impl<C: Multiplexed> Sending<'_, C> {
         loop {
             let room =
                 self.within_limit(body, |stream, cx| stream.poll_room(cx)).await?.ok_or(())?;
+            if body.wants_hold().is_some() {
+                self.take_place(body).await?;
+            }
             // What was taken back is queued again from here on.
             self.has_gone_back = false;
             let next = poll_fn(|cx| match body.poll_next(cx, room) {
@@ -243,10 +248,7 @@ impl<C: Multiplexed> Sending<'_, C> {
             let is_slow = stalled.is_some_and(|since| self.is_slow(since, limit));
             let is_over = self.until.is_some_and(|until| until <= Instant::now());
             if is_slow || (waited.is_err() && (is_over || stream.progress() == before)) {
-                self.worker.stats.timeouts.increment();
-                self.is_late = true;
-                let limit = if is_over { "send_timeout" } else { "idle_send_timeout" };
-                self.transcript.note(Tag::Debug, format_args!("Hit {limit}"));
+                self.give_up(if is_over { "send_timeout" } else { "idle_send_timeout" });
                 return Err(());
             }
             match waited {
@@ -261,6 +263,13 @@ impl<C: Multiplexed> Sending<'_, C> {
         }
     }
 
+    /// The client took too long, by this limit.
+    fn give_up(&mut self, limit: &str) {
+        self.worker.stats.timeouts.increment();
+        self.is_late = true;
+        self.transcript.note(Tag::Debug, format_args!("Hit {limit}"));
+    }
+
     /// Whether the client took too little since then.
     fn is_slow(&mut self, (since, before): (Instant, (u64, u64)), limit: Duration) -> bool {
         let now = self.stream.taken_bytes();
@@ -270,10 +279,11 @@ impl<C: Multiplexed> Sending<'_, C> {
 
     /// Counts what the response keeps in memory while it waits, or has it keep nothing.
     fn settle(&mut self, body: &mut ResponseBody) -> Result<(), ()> {
-        match self.keeping.settle(self.worker, self.client, body) {
+        let can_rewind = body.can_rewind();
+        let unsent_bytes = if can_rewind { self.stream.unsent_bytes() } else { 0 };
+        match self.keeping.settle(self.worker, self.client, body, unsent_bytes) {
             Settled::Kept => self.stream.counted(),
             Settled::Loosened => {
-                let can_rewind = body.can_rewind();
                 body.loosen();
                 let bytes = self.stream.loosen(can_rewind);
                 body.rewind(bytes);

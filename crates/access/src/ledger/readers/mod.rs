@@ -8,9 +8,10 @@
 //! copies, and what is evicted under it is fetched again.
 //!
 //! A response that could not go on like that gets the place of another one instead
-//! ([`ReaderMemory::hold_instead`]): of the client that has taken nothing for the longest time, of
-//! its own network where that one is full, or else of the network that holds most. Whoever reads is
-//! not cut off for those who do not.
+//! ([`ReaderMemory::hold_instead`]): of one that can, or else of the client that has taken nothing for
+//! the longest time; of its own network where that one is full, or else of the network that holds most.
+//! Whoever reads is not cut off for those who do not, and of many responses to one client none ends for
+//! another that would only have been at risk.
 //!
 //! What several responses keep is counted once, so a crowd that reads one object holds that object,
 //! however large it is. A client that is never waited for costs nothing here.
@@ -21,7 +22,7 @@ mod tests;
 
 use crate::ledger::network::Network;
 use freshet_base::counter::SharedCounter;
-use places::{Places, Seat};
+use places::{Places, Seat, Turn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -41,6 +42,12 @@ impl ReaderLimits {
         Self { bytes_max: share(percent), network_bytes_max: share(network_percent.min(percent)) }
     }
 
+    /// These, but for a network only this part of what it may hold.
+    #[must_use]
+    pub fn within_network_percent(self, percent: u64) -> Self {
+        Self { network_bytes_max: self.network_bytes_max / 100 * percent.min(100), ..self }
+    }
+
     /// These, but no more than so many bytes.
     #[must_use]
     pub fn within(self, bytes: u64) -> Self {
@@ -58,6 +65,17 @@ pub struct Held {
     pub id: usize,
     /// Memory it takes.
     pub bytes: u64,
+}
+
+/// What becomes of a response that loses its place; who loses least goes first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Loss {
+    /// It goes on: what is evicted under it is had again.
+    GoesOn,
+    /// It breaks off where something is evicted under it.
+    MayBreak,
+    /// It ends.
+    Ends,
 }
 
 /// What is held by whom, over all workers.
@@ -90,7 +108,7 @@ pub struct Hold {
     network: Network,
     held: Held,
     /// Its turn among those of its network: who has the lowest goes first.
-    turn: u64,
+    turn: Turn,
     seat: Arc<Seat>,
 }
 
@@ -110,9 +128,20 @@ impl Hold {
         self.seat.poll_lost(cx)
     }
 
-    /// Notes that the client took something: all others of its network go before it now.
+    /// Notes that the client took something: of its network all others that lose as much go before it now.
     pub fn renew(&mut self) {
-        self.turn = self.memory.places().renew(self.network, self.turn);
+        self.stand(self.turn.loss());
+    }
+
+    /// The same of one that would lose more by now. Costs nothing where it would not.
+    pub fn note_loss(&mut self, loss: Loss) {
+        if loss > self.turn.loss() {
+            self.stand(loss);
+        }
+    }
+
+    fn stand(&mut self, loss: Loss) {
+        self.turn = self.memory.places().renew(self.network, self.turn, loss);
     }
 }
 
@@ -128,21 +157,25 @@ impl ReaderMemory {
         self: &Arc<Self>,
         network: Network,
         held: Held,
+        loss: Loss,
         limits: ReaderLimits,
     ) -> Option<Hold> {
-        let taken = self.places().take(network, held, limits).ok();
+        let taken = self.places().take(network, held, loss, limits).ok();
         self.held(network, held, taken)
     }
 
-    /// As [`ReaderMemory::hold`], in the place of others where there is no room.
+    /// As [`ReaderMemory::hold`], in the place of others where there is no room: of its own network only of
+    /// such as lose no more by it than `loss_max`.
     pub fn hold_instead(
         self: &Arc<Self>,
         network: Network,
         held: Held,
+        (loss, loss_max): (Loss, Loss),
         limits: ReaderLimits,
     ) -> Option<Hold> {
         let mut lost = Vec::new();
-        let taken = self.places().take_instead(network, held, limits, &mut lost);
+        let losses = (loss, loss_max);
+        let taken = self.places().take_instead(network, held, losses, limits, &mut lost);
         self.displaced.add(lost.len() as u64);
         // Not under the lock: who is woken may ask at once.
         lost.iter().for_each(|seat| seat.lose());
@@ -164,7 +197,7 @@ impl ReaderMemory {
         self: &Arc<Self>,
         network: Network,
         held: Held,
-        taken: Option<(u64, Arc<Seat>)>,
+        taken: Option<(Turn, Arc<Seat>)>,
     ) -> Option<Hold> {
         let Some((turn, seat)) = taken else {
             self.refused.add(1);

@@ -1,6 +1,6 @@
 //! Who holds what, and whose place is given to another.
 
-use super::{Held, ReaderLimits};
+use super::{Held, Loss, ReaderLimits};
 use crate::ledger::network::Network;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ pub(super) struct Places {
 struct Thing {
     bytes: u64,
     /// The responses that keep it, by network and turn.
-    keepers: BTreeSet<(Network, u64)>,
+    keepers: BTreeSet<(Network, Turn)>,
 }
 
 #[derive(Debug, Default)]
@@ -34,7 +34,21 @@ struct Holder {
     /// How many of its responses keep each thing, and what it was counted with.
     things: HashMap<usize, (u32, u64)>,
     /// Its responses, by their turns: what each keeps, and where it hears that it has lost it.
-    responses: BTreeMap<u64, (usize, Arc<Seat>)>,
+    responses: BTreeMap<Turn, (usize, Arc<Seat>)>,
+}
+
+/// The order in which places are given to others: who loses least first, and of these who has waited
+/// longest.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(super) struct Turn {
+    loss: Loss,
+    number: u64,
+}
+
+impl Turn {
+    pub(super) fn loss(self) -> Loss {
+        self.loss
+    }
 }
 
 /// Whose share is used up.
@@ -101,8 +115,9 @@ impl Places {
         &mut self,
         network: Network,
         held: Held,
+        loss: Loss,
         limits: ReaderLimits,
-    ) -> Result<(u64, Arc<Seat>), Full> {
+    ) -> Result<(Turn, Arc<Seat>), Full> {
         let Held { id, bytes } = held;
         let known = self.things.get(&id).map_or(0, |thing| thing.bytes);
         let holder = self.networks.get(&network);
@@ -122,7 +137,7 @@ impl Places {
         }
         self.bytes += more;
         self.turn_last += 1;
-        let (turn, seat) = (self.turn_last, Arc::new(Seat::default()));
+        let (turn, seat) = (Turn { loss, number: self.turn_last }, Arc::new(Seat::default()));
         let none = || Thing { bytes: 0, keepers: BTreeSet::new() };
         let thing = self.things.entry(id).or_insert_with(none);
         thing.bytes += more;
@@ -143,50 +158,53 @@ impl Places {
         &mut self,
         network: Network,
         held: Held,
+        (loss, loss_max): (Loss, Loss),
         limits: ReaderLimits,
         lost: &mut Vec<Arc<Seat>>,
-    ) -> Option<(u64, Arc<Seat>)> {
+    ) -> Option<(Turn, Arc<Seat>)> {
         if held.bytes > limits.bytes_max {
             return None;
         }
         for _ in 0..DISPLACED_MAX {
-            let fullest = match self.take(network, held, limits) {
+            let (fullest, most) = match self.take(network, held, loss, limits) {
                 Ok(taken) => return Some(taken),
-                Err(Full::Network) => network,
-                Err(Full::All) => self.by_bytes.last()?.1,
+                Err(Full::Network) => (network, loss_max),
+                Err(Full::All) => (self.by_bytes.last()?.1, Loss::Ends),
             };
-            let first = self.first_of(fullest)?;
+            let first = self.first_of(fullest, most)?;
             let keepers = self.things.get(&first)?.keepers.clone();
             lost.extend(keepers.iter().filter_map(|(of, turn)| self.give_back(*of, *turn)));
         }
-        self.take(network, held, limits).ok()
+        self.take(network, held, loss, limits).ok()
     }
 
-    /// What a network is to let go first: what is kept by one that has waited long and by nobody
-    /// else, so that few notice, or else what the longest waiting keeps.
-    fn first_of(&self, network: Network) -> Option<usize> {
+    /// What a network is to let go first, of such as lose no more than `loss_max` by it: what is kept by
+    /// one that has waited long and by nobody else, so that few notice, or else what the first one keeps.
+    fn first_of(&self, network: Network, loss_max: Loss) -> Option<usize> {
         let holder = self.networks.get(&network)?;
         let is_only = |id: &usize| self.things.get(id).is_some_and(|it| it.keepers.len() == 1);
-        let mut ids = holder.responses.values().map(|(id, _)| *id).take(LOOKED_AT_MAX);
+        let responses = holder.responses.iter().take_while(|(turn, _)| turn.loss <= loss_max);
+        let mut ids = responses.map(|(_, (id, _))| *id).take(LOOKED_AT_MAX);
         let first = ids.clone().next();
         ids.find(is_only).or(first)
     }
 
-    /// Puts who has this turn behind all others; says its new turn.
-    pub(super) fn renew(&mut self, network: Network, turn: u64) -> u64 {
+    /// Puts who has this turn behind all others that lose as much as it does now; says its new turn.
+    pub(super) fn renew(&mut self, network: Network, turn: Turn, loss: Loss) -> Turn {
         let Some(holder) = self.networks.get_mut(&network) else { return turn };
         let Some(response) = holder.responses.remove(&turn) else { return turn };
         self.turn_last += 1;
+        let renewed = Turn { loss, number: self.turn_last };
         if let Some(thing) = self.things.get_mut(&response.0) {
             thing.keepers.remove(&(network, turn));
-            thing.keepers.insert((network, self.turn_last));
+            thing.keepers.insert((network, renewed));
         }
-        holder.responses.insert(self.turn_last, response);
-        self.turn_last
+        holder.responses.insert(renewed, response);
+        renewed
     }
 
     /// Takes a place back, if whoever had this turn still has it.
-    pub(super) fn give_back(&mut self, network: Network, turn: u64) -> Option<Arc<Seat>> {
+    pub(super) fn give_back(&mut self, network: Network, turn: Turn) -> Option<Arc<Seat>> {
         let holder = self.networks.get_mut(&network)?;
         let (id, seat) = holder.responses.remove(&turn)?;
         let thing = self.things.get_mut(&id)?;

@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const LIMITS: ReaderLimits = ReaderLimits { bytes_max: 1000, network_bytes_max: 300 };
 
+/// Of a response that ends without a place, whoever else does for it.
+const INSISTING: (Loss, Loss) = (Loss::Ends, Loss::Ends);
+
 fn network(last: u8) -> Network {
     Network::of(Some([192, 0, 2, last].into()), Prefixes { v4: 32, v6: 56 })
 }
@@ -13,7 +16,8 @@ fn network(last: u8) -> Network {
 fn what_is_held_twice_counts_once() {
     let holds = Arc::new(ReaderMemory::default());
     let thing = Held { id: 1, bytes: 200 };
-    let taken: Vec<_> = (0..100).map(|at| holds.hold(network(at % 10), thing, LIMITS)).collect();
+    let taken: Vec<_> =
+        (0..100).map(|at| holds.hold(network(at % 10), thing, Loss::Ends, LIMITS)).collect();
     assert!(taken.iter().all(Option::is_some));
     assert_eq!((holds.stats().bytes, holds.stats().networks), (200, 10));
     drop(taken);
@@ -23,7 +27,7 @@ fn what_is_held_twice_counts_once() {
 #[test]
 fn a_network_over_its_share_is_refused_and_others_are_not() {
     let holds = Arc::new(ReaderMemory::default());
-    let hold = |last, id, bytes| holds.hold(network(last), Held { id, bytes }, LIMITS);
+    let hold = |last, id, bytes| holds.hold(network(last), Held { id, bytes }, Loss::Ends, LIMITS);
     let _first = hold(1, 1, 200);
     assert!(hold(1, 2, 200).is_none());
     assert!(hold(1, 3, 100).is_some());
@@ -34,7 +38,7 @@ fn a_network_over_its_share_is_refused_and_others_are_not() {
 #[test]
 fn the_first_may_be_larger_than_the_share_and_not_than_all() {
     let holds = Arc::new(ReaderMemory::default());
-    let hold = |last, id, bytes| holds.hold(network(last), Held { id, bytes }, LIMITS);
+    let hold = |last, id, bytes| holds.hold(network(last), Held { id, bytes }, Loss::Ends, LIMITS);
     let first = hold(1, 1, 900);
     assert!(first.is_some() && hold(1, 2, 1).is_none() && hold(2, 2, 101).is_none());
     drop(first);
@@ -45,7 +49,9 @@ fn the_first_may_be_larger_than_the_share_and_not_than_all() {
 fn full(holds: &Arc<ReaderMemory>) -> Vec<Hold> {
     let held = |network_last, id| {
         let limits = ReaderLimits { network_bytes_max: 600, ..LIMITS };
-        holds.hold(network(network_last), Held { id, bytes: 100 }, limits).expect("room")
+        holds
+            .hold(network(network_last), Held { id, bytes: 100 }, Loss::Ends, limits)
+            .expect("room")
     };
     (0..10).map(|id| held(u8::from(id >= 4), id)).collect()
 }
@@ -61,8 +67,8 @@ fn whoever_has_waited_longest_of_the_fullest_network_goes_first() {
     // Network 1 holds 600: its first one has just taken something.
     old[4].renew();
     let new = Held { id: 100, bytes: 150 };
-    assert!(holds.hold(network(2), new, LIMITS).is_none());
-    let new = holds.hold_instead(network(2), new, LIMITS).expect("a place");
+    assert!(holds.hold(network(2), new, Loss::Ends, LIMITS).is_none());
+    let new = holds.hold_instead(network(2), new, INSISTING, LIMITS).expect("a place");
     assert_eq!(lost(&old), [5, 6]);
     assert_eq!((holds.stats().bytes, holds.stats().displaced), (950, 2));
     drop((old, new));
@@ -75,23 +81,49 @@ fn a_full_network_makes_room_among_its_own() {
     let old = full(&holds);
     let new = Held { id: 100, bytes: 100 };
     // Network 0 holds 400 and may hold 300 now.
-    let _new = holds.hold_instead(network(0), new, LIMITS).expect("a place");
+    let _new = holds.hold_instead(network(0), new, INSISTING, LIMITS).expect("a place");
     assert_eq!(lost(&old), [0, 1]);
 }
 
 #[test]
 fn what_one_alone_keeps_goes_before_what_a_crowd_keeps_and_that_goes_whole() {
     let holds = Arc::new(ReaderMemory::default());
-    let hold = |last, id| holds.hold(network(last), Held { id, bytes: 300 }, LIMITS).unwrap();
+    let hold =
+        |last, id| holds.hold(network(last), Held { id, bytes: 300 }, Loss::Ends, LIMITS).unwrap();
     let old = [hold(1, 1), hold(2, 1), hold(2, 1), hold(3, 3), hold(4, 4)];
-    let new = |last, id| holds.hold_instead(network(last), Held { id, bytes: 300 }, LIMITS);
+    let new =
+        |last, id| holds.hold_instead(network(last), Held { id, bytes: 300 }, INSISTING, LIMITS);
     let _first = new(5, 5).expect("a place");
     assert_eq!(lost(&old), [4]);
     assert!(holds.stats().bytes <= 1000);
     drop(old);
     let crowd = [hold(1, 1), hold(2, 1), hold(2, 1)];
-    let insists = holds.hold_instead(network(6), Held { id: 6, bytes: 800 }, LIMITS);
+    let insists = holds.hold_instead(network(6), Held { id: 6, bytes: 800 }, INSISTING, LIMITS);
     assert!(insists.is_some() && crowd.iter().all(Hold::is_lost));
+}
+
+#[test]
+fn who_loses_least_goes_first_and_nobody_for_one_that_loses_less() {
+    let holds = Arc::new(ReaderMemory::default());
+    let hold = |id, loss| holds.hold(network(1), Held { id, bytes: 100 }, loss, LIMITS);
+    let mut old = [Loss::Ends, Loss::GoesOn, Loss::MayBreak]
+        .into_iter()
+        .enumerate()
+        .map(|(id, loss)| hold(id, loss).expect("room"))
+        .collect::<Vec<_>>();
+    let instead =
+        |id, losses| holds.hold_instead(network(1), Held { id, bytes: 100 }, losses, LIMITS);
+    let first = instead(3, (Loss::MayBreak, Loss::GoesOn)).expect("a place");
+    assert_eq!(lost(&old), [1]);
+    assert!(instead(4, (Loss::MayBreak, Loss::GoesOn)).is_none());
+    // What would have been at risk ends now, as some of it was sent.
+    old[2].note_loss(Loss::Ends);
+    let _second = instead(5, (Loss::MayBreak, Loss::MayBreak)).expect("a place");
+    assert!(first.is_lost() && lost(&old) == [1]);
+    drop(first);
+    let _third = instead(6, INSISTING).expect("a place");
+    let _fourth = instead(7, INSISTING).expect("a place");
+    assert_eq!(lost(&old), [0, 1]);
 }
 
 #[test]
@@ -103,11 +135,12 @@ fn who_loses_a_place_is_woken_once() {
         }
     }
     let holds = Arc::new(ReaderMemory::default());
-    let old = holds.hold(network(1), Held { id: 1, bytes: 900 }, LIMITS).unwrap();
+    let old = holds.hold(network(1), Held { id: 1, bytes: 900 }, Loss::Ends, LIMITS).unwrap();
     let count = Arc::new(Count(0.into()));
     let waker = Arc::clone(&count).into();
     assert!(old.poll_lost(&Context::from_waker(&waker)).is_pending());
-    let _new = holds.hold_instead(network(2), Held { id: 2, bytes: 900 }, LIMITS).unwrap();
+    let _new =
+        holds.hold_instead(network(2), Held { id: 2, bytes: 900 }, INSISTING, LIMITS).unwrap();
     assert_eq!(count.0.load(std::sync::atomic::Ordering::Relaxed), 1);
     assert!(old.poll_lost(&Context::from_waker(&waker)).is_ready());
 }
@@ -130,8 +163,8 @@ proptest! {
             }
             let (network, wanted) = (network(last), Held { id, bytes });
             held.extend(match insists {
-                true => holds.hold_instead(network, wanted, LIMITS),
-                false => holds.hold(network, wanted, LIMITS),
+                true => holds.hold_instead(network, wanted, INSISTING, LIMITS),
+                false => holds.hold(network, wanted, Loss::Ends, LIMITS),
             });
             if let Some(hold) = held.get_mut(drops) {
                 hold.renew();

@@ -7,6 +7,7 @@ use crate::machine::shape::Shape;
 use bytes::Bytes;
 use freshet_base::random;
 use freshet_cache::Object;
+use freshet_fetch::again::Again;
 use freshet_fetch::missing;
 use freshet_fetch::range::Filler;
 use freshet_fetch::stored::StoredBody;
@@ -19,8 +20,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// The least length of a response for which it is known how to ask for its bytes again. To know it
-/// costs a few percent of sending them.
-const FETCHED_AGAIN_BYTES_MIN: usize = 256 << 10;
+/// costs a few percent of sending them. A hundred that are shorter, as many as a connection asks for at a
+/// time, fit what one client may keep where memory has 64 MiB.
+const FETCHED_AGAIN_BYTES_MIN: usize = 64 << 10;
 
 impl Machine<'_> {
     /// The body for `part` and its length, with the head brought in line; or the status of a
@@ -116,14 +118,26 @@ impl Machine<'_> {
         let lease = if body.trailers().is_none() { body.lease(range.clone()) } else { None };
         let is_short = lease.as_ref().is_some_and(|lease| lease.len() < FETCHED_AGAIN_BYTES_MIN);
         let filler = if is_short { None } else { self.filler(object, range.end - range.start) };
-        if let Some(lease) = lease.filter(|_| filler.is_none()) {
+        let is_whole = range.start == 0 && Some(range.end) == body.total();
+        let again =
+            if is_whole && !is_short && filler.is_none() { self.whole_again(object) } else { None };
+        if let Some(lease) = lease.filter(|_| filler.is_none() && again.is_none()) {
             // They are on their way while the head is written.
             prefetch(&*lease);
             return ResponseBody::Held(HeldBytes::new(lease));
         }
         let kept_bytes_max = self.worker.shared.cache.object_bytes_max();
         let stored = missing::response_body(body, range, filler, kept_bytes_max);
-        ResponseBody::Stored(stored)
+        ResponseBody::Stored(stored.or(again))
+    }
+
+    /// What fetches all of an object anew where that is evicted before a response of it has begun.
+    fn whole_again(&mut self, object: &Arc<Object>) -> Option<Box<Again>> {
+        if object.body().total().is_some_and(|total| total < FETCHED_AGAIN_BYTES_MIN as u64) {
+            return None;
+        }
+        let key = self.key();
+        Again::of_client(self.worker, object, &mut self.task, &key)
     }
 
     /// What fetches bytes of an object that are missing, or may be once they are evicted under a
