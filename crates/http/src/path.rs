@@ -348,7 +348,7 @@ mod tests {
                 assert_eq!(decoded_throughout(&path), expected, "{}", path.escape_ascii());
             }
         }
-        assert_eq!(plain(&format!("/%{}2e./a", "25".repeat(4_000))), b"/a"[..]);
+        assert_eq!(&*plain(&format!("/%{}2e./a", "25".repeat(4_000))), b"/a");
     }
 
     #[test]

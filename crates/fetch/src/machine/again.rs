@@ -1,6 +1,6 @@
 //! Fetching a whole representation again, for a response of which no byte was given out.
 
-use super::coded::Source;
+use super::coded_body::Source;
 use super::fill::Flow;
 use super::prepare;
 use super::road::Road;
