@@ -2,7 +2,7 @@
 
 use super::document::Document;
 use super::mistake::Mistake;
-use super::values::{optional, size};
+use super::values::optional;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -70,13 +70,12 @@ pub(super) fn media(document: &Document, wrong: &mut Vec<Mistake>) -> Media {
         Some(path).filter(|_| is_fine)
     };
     let (clock, steering) = (path("media.clock"), path("media.steering"));
-    let ahead_bytes = size(document, "media.ahead_bytes", wrong);
     Media {
         read: document.value("media.read").bool(),
         dvr_after: document.value("media.dvr_after").span(),
         overrides: document.value("media.override").bool(),
         ahead: document.value("media.ahead").number(),
-        ahead_bytes,
+        ahead_bytes: document.value("media.ahead_bytes").number(),
         cmcd_collector: optional(document.value("media.cmcd_collector").text()),
         cmcd_forward: document.value("media.cmcd_forward").bool(),
         cmsd: document.value("media.cmsd").bool(),
