@@ -25,6 +25,7 @@ pub mod node;
 pub mod preflight;
 mod quic_ports;
 mod run;
+mod tickets;
 mod watch;
 
 // What others use of a node they find here, wherever it is made.

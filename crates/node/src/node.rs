@@ -6,6 +6,7 @@ use crate::fixed::Fixed;
 use crate::preflight::{InForce, Prepared, no_address, no_http3, no_log, no_store};
 use crate::quic_ports::{self, Lines};
 use crate::run::{self, Command};
+use crate::tickets::Tickets;
 use freshet_access::certificates::RefusedNames;
 use freshet_access::ledger::requests::RequestMemory;
 use freshet_access::limiter::Limiter;
@@ -27,15 +28,14 @@ use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::client_auth::{AsksClients, ClientAuth};
 use freshet_net::tls::early::EarlySessions;
 use freshet_net::tls::server::{MinVersion, ServerOptions, server_config};
-use freshet_net::tls::ticket::{ROTATION, TicketKeys};
-use freshet_net::tls::ticket_clock::TicketClock;
+use freshet_net::tls::ticket::TicketKeys;
 use freshet_net::tls::ticket_files::TicketFiles;
 use freshet_net::tls::{ALPN_ACME_TLS, ALPN_HTTP_1_1, ALPN_HTTP_2, ALPN_HTTP_3};
 use freshet_net::topology::pin_current_thread;
 use freshet_net::trust::TrustedPeers;
 use freshet_session::{Port, QuicPort};
 use freshet_site::snapshot::{Draft, Snapshot};
-use freshet_store::{Idle, StoreError, use_huge_pages};
+use freshet_store::{Arena, Idle, StoreError, use_huge_pages};
 use freshet_telemetry::calls::Calls;
 use freshet_telemetry::decisions::Decisions;
 use freshet_telemetry::exemplars::Exemplars;
@@ -186,25 +186,12 @@ impl Node {
         let refuse = |mistake| NodeError::Config(vec![mistake]);
         let layout = Layout::of(&settings);
         let workers = layout.workers.len();
-        let ticket_files = match settings.ticket_keys.as_slice() {
-            [] => None,
-            files => Some(TicketFiles::open(files)?),
-        };
-        let of_fleet = settings
-            .fleet
-            .as_ref()
-            .and_then(|fleet| Some(TicketClock::open(fleet.tickets.as_deref()?, &fleet.name)));
-        let ticket_clock = of_fleet.transpose()?;
-        let tickets = |purpose| match (&ticket_files, &ticket_clock) {
-            (Some(files), _) => files.keys(purpose),
-            (None, Some(clock)) => clock.keys(purpose),
-            (None, None) => TicketKeys::random(ROTATION),
-        };
+        let tickets = Tickets::open(&settings)?;
         let asking = Arc::new(Asking::default());
         asking.set(&draft.sites);
         let asks = || Some(Arc::clone(&asking) as Arc<dyn AsksClients>);
         let tls = |auth: Option<&ClientAuth>| {
-            let config = |store| tls_config(store, &settings, (auth, asks()), tickets("tls"));
+            let config = |store| tls_config(store, &settings, (auth, asks()), tickets.keys("tls"));
             certificates.as_ref().map(config).transpose()
         };
         let anybodys = tls(None)?;
@@ -213,26 +200,7 @@ impl Node {
         let takes_over = predecessor.is_some();
         let disks = freshet_worker::disk::open(&settings, takes_over)
             .map_err(|(path, error)| refuse(no_store(&settings, &path, &error)))?;
-        // Keys are found again by the secret they were written under.
-        let secret =
-            disks.as_ref().map_or_else(Secret::random, |disks| Secret::from_bytes(disks.secret()));
-        let cache = Groups::new(
-            arenas,
-            &secret,
-            &freshet_cache::Settings {
-                object_bytes_max: Some(settings.site.cache.object_bytes_max),
-                objective: settings.site.cache.objective,
-                disk_bytes: disks.as_ref().map_or(0, |disks| disks.log_bytes()),
-                disk_lifetime_min: settings.site.store_ttl_min,
-                disk_tactic: disks.as_ref().map(|disks| disks.chosen_tactic()).unwrap_or_default(),
-                ..freshet_cache::Settings::default()
-            },
-        )?;
-        limit_fills(&cache, &settings);
-        if settings.fleet.is_some() {
-            // Until the fleet's log has said that nothing was missed.
-            cache.fence(u64::MAX);
-        }
+        let cache = index(&settings, arenas, disks.as_deref())?;
         // A process before may still have as much as it has.
         let ready_bytes = match settings.memory_ahead_bytes {
             u64::MAX if takes_over => memory_ahead_bytes(settings.memory_bytes),
@@ -298,7 +266,7 @@ impl Node {
             listeners.extend(sockets.into_iter().map(|(_, socket)| (address.clone(), socket)));
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
-                let tls = http3_config(store, auth, (tickets("quic"), listener.early_data))?;
+                let tls = http3_config(store, auth, (tickets.keys("quic"), listener.early_data))?;
                 let opened =
                     open_http3(listener, &name, &tls, (inherited, &secrets), &mut ports, &mut quic);
                 match (opened, listener.http3) {
@@ -326,7 +294,7 @@ impl Node {
             listeners: Mutex::new(listeners),
             certificates,
             asking,
-            ticket_files,
+            ticket_files: tickets.into_files(),
             movers,
             idle: Mutex::new(idle),
             quic: quic_served,
@@ -634,6 +602,31 @@ fn open_http3(
 
 fn lines(mistakes: &[Mistake]) -> String {
     mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// The index of what is stored, over all groups of workers.
+fn index(
+    settings: &Settings,
+    arenas: Vec<Arc<Arena>>,
+    disks: Option<&Disks>,
+) -> Result<Arc<Groups>, CacheError> {
+    // Keys are found again by the secret they were written under.
+    let secret = disks.map_or_else(Secret::random, |disks| Secret::from_bytes(disks.secret()));
+    let kept = freshet_cache::Settings {
+        object_bytes_max: Some(settings.site.cache.object_bytes_max),
+        objective: settings.site.cache.objective,
+        disk_bytes: disks.map_or(0, |disks| disks.log_bytes()),
+        disk_lifetime_min: settings.site.store_ttl_min,
+        disk_tactic: disks.map(|disks| disks.chosen_tactic()).unwrap_or_default(),
+        ..freshet_cache::Settings::default()
+    };
+    let cache = Groups::new(arenas, &secret, &kept)?;
+    limit_fills(&cache, settings);
+    if settings.fleet.is_some() {
+        // Until the fleet's log has said that nothing was missed.
+        cache.fence(u64::MAX);
+    }
+    Ok(cache)
 }
 
 fn limit_fills(cache: &Groups, settings: &Settings) {
