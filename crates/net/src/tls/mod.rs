@@ -31,7 +31,9 @@ use client_auth::ClientCertificate;
 use freshet_quic::cipher::with_ciphers;
 use freshet_wire::tls::{Cipher, TrafficKey};
 use rustls::crypto::CryptoProvider;
-use rustls::{CipherSuite, CommonState, ConnectionTrafficSecrets, HandshakeKind, ProtocolVersion};
+use rustls::{
+    CipherSuite, CommonState, ConnectionTrafficSecrets, HandshakeKind, NamedGroup, ProtocolVersion,
+};
 use std::sync::{Arc, LazyLock};
 
 /// The protocol name of HTTP/1.1 in ALPN (RFC 7301 §6).
@@ -115,11 +117,13 @@ fn traffic_key(secrets: &ConnectionTrafficSecrets) -> Result<TrafficKey, rustls:
 
 /// The cryptography everything here uses, made once. Suites with AES-128 come first: they are the
 /// cheapest to seal with, and their key schedule uses SHA-256, which processors compute themselves;
-/// SHA-384 was a quarter of a full handshake.
+/// SHA-384 was a quarter of a full handshake. Of groups the hybrid one comes first, so that servers are
+/// offered it with a share; as servers we take what the client prefers.
 fn provider() -> &'static Arc<CryptoProvider> {
     static PROVIDER: LazyLock<Arc<CryptoProvider>> = LazyLock::new(|| {
         let mut provider = rustls::crypto::aws_lc_rs::default_provider();
         provider.cipher_suites.sort_by_key(|suite| !is_aes_128(suite.suite()));
+        provider.kx_groups.sort_by_key(|group| group.name() != NamedGroup::X25519MLKEM768);
         Arc::new(mask::with_unmasking(with_ciphers(provider)))
     });
     &PROVIDER

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 #![allow(clippy::print_stderr, reason = "what is not installed is skipped with a word")]
 
+mod agreement;
 mod common;
 mod foreign;
 mod instructions;

@@ -6,7 +6,12 @@ use crate::h3_client::H3Client;
 use crate::harness::{Setup, TestNode, pattern, run, run_within};
 use crate::origin::{Origin, fresh, response};
 use freshet_net::stream::Stream;
-use rustls::ClientConfig;
+use rustls::crypto::CryptoProvider;
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, ClientConnection, NamedGroup, RootCertStore};
+use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -271,5 +276,41 @@ fn a_listener_in_the_clear_and_one_with_tls_share_the_cache() {
         assert_ne!(clear.port(), addresses[0].port());
         assert_eq!(Client::connect(clear).await.get("/a").await.text(), "x");
         assert_eq!(origin.count(), 1);
+    });
+}
+
+/// A client that agrees on keys in no other way than by X25519 and ML-KEM-768 together.
+fn hybrid_client(authority: &Authority, alpn: &[u8]) -> Arc<ClientConfig> {
+    let provider =
+        CryptoProvider { kx_groups: vec![kx_group::X25519MLKEM768], ..default_provider() };
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.path("ca.pem")).unwrap()).unwrap();
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap();
+    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = vec![alpn.to_vec()];
+    Arc::new(config)
+}
+
+#[test]
+fn keys_are_agreed_on_by_a_hybrid_group_over_tcp_and_quic() {
+    run(async {
+        let authority = Authority::new();
+        let origin = Origin::serve(|_| fresh("x"));
+        let node = Setup::of(&origin).encrypted(&authority, "http3 = true\n").start();
+        let config = hybrid_client(&authority, b"http/1.1");
+        let name = "example.test".try_into().unwrap();
+        let mut connection = ClientConnection::new(config, name).unwrap();
+        let mut socket = TcpStream::connect(node.address()).unwrap();
+        while connection.is_handshaking() {
+            connection.complete_io(&mut socket).unwrap();
+        }
+        let group = connection.negotiated_key_exchange_group().unwrap().name();
+        assert_eq!(group, NamedGroup::X25519MLKEM768);
+        // Its first flight is more than one datagram.
+        let config = hybrid_client(&authority, b"h3");
+        let mut client = H3Client::connect_as(node.address(), config, "example.test").await;
+        assert_eq!(client.get("/a").await.body, b"x");
+        assert_eq!(node.count("tls_handshakes"), 2);
     });
 }
