@@ -4,8 +4,8 @@
 mod count;
 
 use crate::client::{Client, HOST};
-use crate::harness::{Setup, pattern, run};
-use crate::origin::{Origin, fresh};
+use crate::harness::{Setup, TestNode, pattern, run};
+use crate::origin::{Origin, fresh, response};
 use freshet_wire::h2::PREFACE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,22 +17,50 @@ fn hits(rounds: u64, body_bytes: u64) {
         let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
         let response = Client::to(&node).await.get("/object").await;
         assert_eq!(response.body.len() as u64, body_bytes);
-        // A blocking client costs next to nothing of Rust code.
-        let mut client = TcpStream::connect(node.address()).unwrap();
-        let request = format!("GET /object HTTP/1.1\r\nHost: {HOST}\r\nUser-Agent: count\r\n\r\n");
-        let mut received = vec![0; 64 << 10];
-        for _ in 0..rounds {
-            client.write_all(request.as_bytes()).unwrap();
-            let mut count = client.read(&mut received).unwrap();
-            let head = received.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
-            let bytes = head + 4 + response.body.len();
-            while count < bytes {
-                count += client.read(&mut received[count..]).unwrap();
-            }
-            assert_eq!(count, bytes);
-        }
+        ask_again(&node, rounds, "", response.body.len());
         assert_eq!(node.count("hits"), rounds);
     });
+}
+
+/// The same of a text that is kept in a coding the client takes.
+fn coded_hits(rounds: u64) {
+    const BROTLI: &str = "Accept-Encoding: br, gzip";
+    run(async {
+        let text = "all work and no play ".repeat(400);
+        let fields = &["Content-Type: text/html", "Cache-Control: max-age=600"];
+        let origin = Origin::serve(move |_| response("200 OK", fields, &text));
+        let coded = Setup { workers: 1, ..Setup::of(&origin) }.and("[cache]\ncodings = [\"br\"]");
+        let node = coded.start();
+        let mut client = Client::to(&node).await;
+        let answer = loop {
+            let answer = client.get_with("/object", &[BROTLI]).await;
+            if answer.field("content-encoding") == Some("br") {
+                break answer;
+            }
+        };
+        let before = node.count("hits");
+        ask_again(&node, rounds, &format!("{BROTLI}\r\n"), answer.body.len());
+        assert_eq!(node.count("hits"), before + rounds);
+    });
+}
+
+/// Asks over a connection of its own, with these lines of fields more, for what is answered with so many bytes.
+fn ask_again(node: &TestNode, rounds: u64, fields: &str, body_bytes: usize) {
+    // A blocking client costs next to nothing of Rust code.
+    let mut client = TcpStream::connect(node.address()).unwrap();
+    let request =
+        format!("GET /object HTTP/1.1\r\nHost: {HOST}\r\nUser-Agent: count\r\n{fields}\r\n");
+    let mut received = vec![0; 64 << 10];
+    for _ in 0..rounds {
+        client.write_all(request.as_bytes()).unwrap();
+        let mut count = client.read(&mut received).unwrap();
+        let head = received.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let bytes = head + 4 + body_bytes;
+        while count < bytes {
+            count += client.read(&mut received[count..]).unwrap();
+        }
+        assert_eq!(count, bytes);
+    }
 }
 
 /// The same over HTTP/2, one stream after another.
@@ -89,4 +117,9 @@ fn a_small_hit() {
 #[test]
 fn a_hit_of_several_pages() {
     count::check("hit-32k", |rounds| hits(rounds, 32 << 10));
+}
+
+#[test]
+fn a_hit_that_is_kept_in_a_coding() {
+    count::check("hit-coded", coded_hits);
 }
