@@ -24,7 +24,7 @@ setup: ## install what building, testing and checking need
 
 run: ## show the whole thing: an origin, a node, viewers, live figures (ARGS='--help' for more)
 	@tools/setup run
-	@cargo run --release -p freshet-cli --bin freshet -- demo $(ARGS)
+	@cargo run --profile demo -p freshet-cli --bin freshet -- demo $(ARGS)
 
 node: ## build the program for production: no demo, lab and planner in it
 	@tools/setup run
