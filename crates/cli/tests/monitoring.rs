@@ -173,3 +173,62 @@ fn prometheus_takes_the_alerts() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/monitoring");
     succeed(Command::new(promtool).args(["check", "rules"]).arg(folder.join("alerts.yml")));
 }
+
+/// A node in every trouble, and one in none, for a day and an hour: how much each figure of theirs is at the
+/// beginning and grows a minute.
+const TROUBLES: [(&str, [&str; 2]); 18] = [
+    ("up{job=\"freshet\"", ["0", "1"]),
+    ("freshet_origin_up{origin=\"o\"", ["0", "1"]),
+    ("freshet_responses_total{class=\"5xx\"", ["0+10", "0"]),
+    ("freshet_requests_total{", ["0+100", "0+6000"]),
+    ("freshet_fetches_failed_total{", ["0+60", "0"]),
+    ("freshet_fetches_total{", ["0+600", "0+600"]),
+    ("freshet_certificate_end_seconds{name=\"soon\"", ["180000", "9000000"]),
+    ("freshet_certificate_end_seconds{name=\"over\"", ["60", "9000000"]),
+    ("freshet_acme_names_failing{", ["1", "0"]),
+    ("freshet_store_healthy{store=\"s\"", ["0", "1"]),
+    ("freshet_store_read_errors{store=\"s\"", ["0+1", "7"]),
+    ("freshet_store_write_errors{store=\"s\"", ["0", "7"]),
+    ("freshet_memory_refusals_total{", ["0+60", "0"]),
+    ("freshet_connections_refused_total{", ["0+120", "0"]),
+    ("freshet_log_lost_total{", ["0+60", "0"]),
+    ("freshet_draining{", ["1", "0"]),
+    ("process_open_fds{job=\"freshet\"", ["95", "50"]),
+    ("process_max_fds{job=\"freshet\"", ["100", "100"]),
+];
+
+/// Each alert of the package is raised where there is reason to, and none where there is none.
+#[test]
+fn every_alert_is_raised_by_its_trouble_and_none_without() {
+    let Some(promtool) = program("promtool") else { return };
+    let mut alerts: Vec<_> = packaged("alerts.yml")
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: ").map(str::to_owned))
+        .collect();
+    alerts.sort();
+    assert!(alerts.len() > 12, "{alerts:?}");
+    let mut test =
+        "rule_files: [alerts.yml]\nevaluation_interval: 1m\ntests:\n  - interval: 1m\n    \
+                    input_series:\n"
+            .to_owned();
+    for (series, figures) in TROUBLES {
+        for (instance, figure) in ["bad", "good"].iter().zip(figures) {
+            let comma = if series.ends_with('{') { "" } else { "," };
+            test.push_str(&format!(
+                "      - {{series: '{series}{comma}instance=\"{instance}\"}}', values: '{figure}x1560'}}\n"
+            ));
+        }
+    }
+    test.push_str(
+        "    promql_expr_test:\n      - expr: ALERTS{instance=\"good\"}\n        eval_time: 25h\n      \
+         - expr: group by (alertname) (ALERTS{instance=\"bad\",alertstate=\"firing\"})\n        \
+         eval_time: 25h\n        exp_samples:\n",
+    );
+    for alert in alerts {
+        test.push_str(&format!("          - {{labels: '{{alertname=\"{alert}\"}}', value: 1}}\n"));
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("alerts.yml"), packaged("alerts.yml")).unwrap();
+    fs::write(folder.path().join("test.yml"), test).unwrap();
+    succeed(Command::new(promtool).args(["test", "rules"]).arg(folder.path().join("test.yml")));
+}
