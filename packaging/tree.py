@@ -72,6 +72,9 @@ class Tree:
         """A program with its pages and completions, where systems look for them."""
         self.install(folder, f"usr/bin/{name}", self.programs[name], 0o755)
         for page in self.pages(name):
+            # Where the program for production has the lab as well, pages of that have the names of the other package's.
+            if name == "freshet" and page.name.startswith("freshet-lab"):
+                continue
             section = page.suffix[1:]
             # The page of the configuration is the program's for production.
             if section == "1" or name == "freshet":
