@@ -201,7 +201,10 @@ impl Router {
         let probe = config.probe.clone();
         let routing = Routing::new(config, Some(&self.shared.routing.load()))?;
         for store in &self.certificates {
-            store.reload().map_err(|error| format!("listen: {error}"))?;
+            let sources = store.configured().iter().map(|one| one.source().clone()).collect();
+            let read =
+                CertificateStore::load(sources).map_err(|error| format!("listen: {error}"))?;
+            store.adopt(&read);
         }
         self.shared.routing.store(Arc::new(routing));
         self.shared.reloads.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
