@@ -58,6 +58,8 @@ pub(crate) struct StoreView {
     refused_unproven: u64,
     /// Objects not written because of the write budget.
     refused_budget: u64,
+    /// Objects not written because their site has all that it may have of the disks.
+    refused_share: u64,
     /// Objects not written because too much waited or the disk was not healthy.
     refused_busy: u64,
     /// Reads that failed since it was opened.
@@ -125,6 +127,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
         index_dropped: count(|counts| counts.index_dropped.value()),
         refused_unproven: disk.counts.refused_unproven.value(),
         refused_budget: disk.counts.refused_budget.value(),
+        refused_share: disk.counts.refused_share.value(),
         refused_busy: disk.counts.refused_busy.value(),
         read_errors: count(|counts| counts.read_errors.value()),
         write_errors: count(|counts| counts.write_errors.value()),
@@ -144,7 +147,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
 type Figure = (&'static str, &'static str, fn(&StoreView) -> f64);
 
 /// What is measured of a store, by name and meaning.
-pub(crate) const FIGURES: [Figure; 27] = [
+pub(crate) const FIGURES: [Figure; 28] = [
     ("healthy", "Whether the disk is read and written.", |view| view.is("healthy")),
     ("suspect", "Whether the disk answers late and is not written.", |view| view.is("suspect")),
     ("log_bytes", "Bytes for content.", |view| view.log_bytes as f64),
@@ -173,6 +176,9 @@ pub(crate) const FIGURES: [Figure; 27] = [
         view.refused_unproven as f64
     }),
     ("refused_budget", "Objects above the write budget.", |view| view.refused_budget as f64),
+    ("refused_share", "Objects of sites that have all they may have of the disks.", |view| {
+        view.refused_share as f64
+    }),
     ("refused_busy", "Objects the disk could not keep up with.", |view| view.refused_busy as f64),
     ("read_errors", "Reads that failed.", |view| view.read_errors as f64),
     ("write_errors", "Writes that failed.", |view| view.write_errors as f64),

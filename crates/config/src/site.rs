@@ -48,6 +48,8 @@ pub struct SiteSettings {
     pub hosts: Vec<HostPattern>,
     /// Memory that what it keeps may have, in bytes, where there is a bound.
     pub memory_bytes_max: Option<u64>,
+    /// The same of all stores.
+    pub disk_bytes_max: Option<u64>,
     /// File with a token that changes and shows what it has, where there is one.
     pub admin_token_file: Option<PathBuf>,
     /// Where that is written.
@@ -123,6 +125,7 @@ pub(super) fn site_of(
         place: Place::default(),
         hosts: Vec::new(),
         memory_bytes_max: None,
+        disk_bytes_max: None,
         admin_token_file: None,
         admin_token_place: Place::default(),
         log_fields: alike.log_fields.of(log_fields(document, wrong)),
@@ -197,12 +200,8 @@ pub(super) fn sites(
                 }
             }
         }
-        let has_bound = optional(own.value("site[].memory_max").text()).is_some();
-        site.memory_bytes_max = has_bound.then(|| size(&own, "site[].memory_max", &mut of_site));
-        if site.memory_bytes_max == Some(0) && of_site.is_empty() {
-            let message = "memory_max is 0: nothing could be kept; `[site.cache]` says what is";
-            of_site.push(Mistake::error(own.at("site[].memory_max"), message));
-        }
+        site.memory_bytes_max = bound(&own, "site[].memory_max", &mut of_site);
+        site.disk_bytes_max = bound(&own, "site[].disk_max", &mut of_site);
         site.admin_token_file =
             optional(own.value("site[].admin_token_file").text()).map(Into::into);
         site.admin_token_place = own.at("site[].admin_token_file");
@@ -224,6 +223,19 @@ pub(super) fn sites(
         sites.push(Arc::new(site));
     }
     sites
+}
+
+/// What a site may have of something that all share, in bytes, where it has a bound.
+fn bound(own: &Document, path: &str, wrong: &mut Vec<Mistake>) -> Option<u64> {
+    optional(own.value(path).text())?;
+    let before = wrong.len();
+    let bytes = size(own, path, wrong);
+    if bytes == 0 && wrong.len() == before {
+        let key = path.trim_start_matches("site[].");
+        let message = format!("{key} is 0: nothing could be kept; `[site.cache]` says what is");
+        wrong.push(Mistake::error(own.at(path), message));
+    }
+    Some(bytes)
 }
 
 impl SiteSettings {

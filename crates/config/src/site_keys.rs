@@ -29,6 +29,14 @@ pub(super) const KEYS: &[Key] = &[
          site has what its requests earn beside the others'.",
     ),
     key(
+        "site[].disk_max",
+        Kind::Text,
+        "",
+        "Bytes of all stores that what this site keeps may have together, as `500GB`; at that nothing new \
+         of it goes to a disk, until the log has come round to what was there first, or all of the \
+         site is purged. Without it a site has what comes of it.",
+    ),
+    key(
         "site[].admin_token_file",
         Kind::SecretFile,
         "",

@@ -110,7 +110,7 @@ impl Writer {
 
     /// Whether there is something to be done beside the log, for which [`Writer::go_on`] is called.
     pub(crate) fn goes_on(&self) -> bool {
-        self.checkpoint.is_some() || self.growth.is_some()
+        self.checkpoint.is_some() || self.growth.is_some() || self.counts_shares()
     }
 
     /// Does the next part of what is done beside the log.
@@ -118,6 +118,7 @@ impl Writer {
     /// # Errors
     /// The device failed.
     pub(crate) fn go_on(&mut self) -> Result<(), DiskError> {
+        self.count_shares();
         self.step_growth()?;
         self.step_checkpoint()
     }

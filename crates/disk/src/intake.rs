@@ -24,6 +24,8 @@ pub struct Description {
     pub expires_ms: u64,
     /// Tags it can be purged by.
     pub tags: Box<[u64]>,
+    /// Of which share it is, by [`share_of`](super::share_of); 0 of none.
+    pub share: u64,
     /// Everything else: the store does not look at it.
     pub meta: Box<[u8]>,
 }
@@ -96,6 +98,7 @@ impl Description {
             chunk: 0,
             chunk_bytes: 0,
             payload_bytes: 0,
+            share: self.share,
             is_paged: false,
             tags: self.tags,
             meta: self.meta,
@@ -145,16 +148,17 @@ impl Writer {
                 let kind = self.store_head(description, object, (total, chunk), &parts)?;
                 return Ok(((object >> 64) as u64, kind));
             }
-            self.store_chunk(description.key, object, number, chunk, &parts)?;
+            let of = (description.key, description.share);
+            self.store_chunk(of, object, number, chunk, &parts)?;
             start = end;
         }
         Err(DiskError::NotWhole)
     }
 
-    /// Writes a chunk of a long object, unless that began before an erasure.
+    /// Writes a chunk of a long object of this key and share, unless that began before an erasure.
     pub(crate) fn store_chunk(
         &mut self,
-        key: u128,
+        (key, share): (u128, u64),
         object: u128,
         number: u32,
         chunk_bytes: u32,
@@ -164,8 +168,8 @@ impl Writer {
             return Ok(());
         }
         let payload: usize = parts.iter().map(|part| part.len()).sum();
-        let mut head =
-            Description { key, expires_ms: u64::MAX, ..Description::default() }.head(object, 0);
+        let mut head = Description { key, share, expires_ms: u64::MAX, ..Description::default() }
+            .head(object, 0);
         head.kind = Kind::Chunk;
         head.chunk = number;
         head.chunk_bytes = chunk_bytes;

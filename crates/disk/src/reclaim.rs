@@ -89,6 +89,7 @@ impl Writer {
             info.used_units = 0;
         });
         drop(books);
+        volume.common.shares.freed(volume.place_of(segment));
         if state == SegmentState::Retired {
             tracing::info!(device = %volume.superblock.device, segment, "a segment is used again");
         }

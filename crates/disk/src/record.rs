@@ -70,6 +70,8 @@ pub(crate) struct RecordHead {
     /// Length of a chunk's payload, but for the last; 0 where the head has all.
     pub(crate) chunk_bytes: u32,
     pub(crate) payload_bytes: u32,
+    /// Of which share it is; 0 of none, as all that was written before there were any.
+    pub(crate) share: u64,
     /// Whether the payload begins at a page.
     pub(crate) is_paged: bool,
     pub(crate) tags: Box<[u64]>,
@@ -156,6 +158,7 @@ impl RecordHead {
         out.put_u32(self.payload_bytes);
         out.put_u32(self.sums.len() as u32);
         out.put_u8(self.variant_kind);
+        out.put_u64(self.share);
         out.resize(start + FIXED_BYTES, 0);
         self.sums.iter().for_each(|sum| out.put_u32(*sum));
         self.tags.iter().for_each(|tag| out.put_u64(*tag));
@@ -220,6 +223,7 @@ impl RecordHead {
             chunk: from.u32()?,
             chunk_bytes: from.u32()?,
             payload_bytes: from.u32()?,
+            share: 0,
             is_paged,
             tags: Box::default(),
             meta: Box::default(),
@@ -227,6 +231,7 @@ impl RecordHead {
         };
         let sums = from.u32()? as usize;
         read.variant_kind = Some(from.u8()?).filter(|kind| is_of_variants(*kind)).unwrap_or(0);
+        read.share = from.u64()?;
         let sane = tags <= TAGS_MAX && meta <= META_BYTES_MAX && sums <= 4096;
         sane.then_some((read, sum, sums, tags, meta))
     }
@@ -295,6 +300,7 @@ mod tests {
             chunk: 0,
             chunk_bytes: 0,
             payload_bytes: payload.len() as u32,
+            share: 14,
             is_paged: false,
             tags: tags.into(),
             meta: meta.into(),

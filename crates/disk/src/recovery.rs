@@ -452,6 +452,7 @@ pub(crate) fn scan(device: &dyn Device, geometry: &Geometry, segment: u32, seq: 
             units_at: (at / unit) as u32,
             units: (len / unit) as u32,
             kind: head.index_kind(),
+            share: head.share,
         });
         position = at + len;
     }

@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     pub(crate) units: u32,
     /// Kind, as in the index.
     pub(crate) kind: u8,
+    /// Of which share it is; 0 of none. See [`super::share`].
+    pub(crate) share: u64,
 }
 
 /// The first block of a segment.
@@ -80,7 +82,7 @@ pub(crate) fn footer(entries: &[Entry], seq: u64) -> Block {
         out.put_u64(entry.born);
         out.put_u32(entry.units_at);
         out.put_u32(entry.units);
-        out.put_u64(entry.kind.into());
+        out.put_u64(u64::from(entry.kind) | entry.share << 8);
     }
     out.resize(len - TRAILER_BYTES, 0);
     let sum = crc32c::crc32c(&out);
@@ -122,14 +124,10 @@ pub(crate) fn parse_footer(bytes: &[u8], seq: u64, geometry: &Geometry) -> Optio
     let units_max = geometry.segment_bytes / u64::from(geometry.unit_bytes);
     (0..count)
         .map(|_| {
-            let entry = Entry {
-                hash: from.u64()?,
-                seq: from.u64()?,
-                born: from.u64()?,
-                units_at: from.u32()?,
-                units: from.u32()?,
-                kind: u8::try_from(from.u64()?).ok()?,
-            };
+            let (hash, seq, born) = (from.u64()?, from.u64()?, from.u64()?);
+            let (units_at, units, word) = (from.u32()?, from.u32()?, from.u64()?);
+            let (kind, share) = (word as u8, word >> 8);
+            let entry = Entry { hash, seq, born, units_at, units, kind, share };
             let end = u64::from(entry.units_at) + u64::from(entry.units);
             (end <= units_max && entry.units > 0).then_some(entry)
         })
@@ -144,8 +142,15 @@ mod tests {
     #[test]
     fn footers_are_read_as_written_and_only_for_their_opening() {
         let geometry = Geometry::plan(64 << 20, FormatOptions::default()).expect("64 MiB will do");
-        let entry =
-            |at| Entry { hash: at, seq: at + 1, born: at + 2, units_at: 8, units: 9, kind: 2 };
+        let entry = |at| Entry {
+            hash: at,
+            seq: at + 1,
+            born: at + 2,
+            units_at: 8,
+            units: 9,
+            kind: 2,
+            share: at << 40,
+        };
         for count in [0, 1, 100, 101, 1000] {
             let entries: Vec<Entry> = (0..count).map(entry).collect();
             let mut bytes = footer(&entries, 77).to_vec();

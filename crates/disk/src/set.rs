@@ -236,7 +236,9 @@ impl Disks {
         wish: &Wish,
     ) -> bool {
         let bytes = body.total().unwrap_or(0);
-        let disk = self.place(description.key, wish).filter(|disk| disk.admits(bytes, shown));
+        let may =
+            |disk: &&Arc<Disk>| disk.has_share(wish.share, bytes) && disk.admits(bytes, shown);
+        let disk = self.place(description.key, wish).filter(may);
         let is_taken = disk.is_some_and(|disk| disk.offer(description, body));
         if !is_taken {
             body.set_standing(Standing::Refused(self.generation()));
@@ -271,8 +273,9 @@ impl Disks {
         const BEGUN: Use = Use { hits: 2, was_seen: true };
         let rest_shown = if wish.bytes.is_some() { BEGUN } else { shown };
         let disk = self.place(key, wish)?;
-        let is_let_in = disk.admits(wish.bytes.unwrap_or(0), shown);
-        is_let_in.then(|| disk.stream(key, rest_shown)).flatten()
+        let bytes = wish.bytes.unwrap_or(0);
+        let is_let_in = disk.has_share(wish.share, bytes) && disk.admits(bytes, shown);
+        is_let_in.then(|| disk.stream((key, wish.share), rest_shown)).flatten()
     }
 
     /// Purges on all disks, those that are away included once they are back.
@@ -306,7 +309,22 @@ impl Disks {
 
     fn mark(&self, mark: Mark) -> Pending {
         self.common.purges.note(mark);
+        if mark.soft.is_none() {
+            self.common.shares.purged(mark.target);
+        }
         self.on_each(|volume| volume.purge(mark))
+    }
+
+    /// What all that has a tag may have of all disks together, in bytes, for each such tag: at that nothing new of it is
+    /// let in. What is there of it already is counted beside what else the disks do.
+    pub fn set_shares(&self, bounds: &[(u64, u64)]) {
+        self.common.shares.set(bounds);
+    }
+
+    /// What all that has a tag has of the disks, in bytes, where it has a bound; without what another process wrote and
+    /// was not counted yet.
+    pub fn share_bytes(&self, tag: u64) -> Option<u64> {
+        self.common.shares.bytes(tag)
     }
 
     /// Keeps a note of at most [`NOTE_BYTES_MAX`] bytes on all disks, in the place of one that says

@@ -14,6 +14,7 @@ pub struct ObjectStream {
     disk: Arc<Disk>,
     volume: Arc<Volume>,
     key: u128,
+    share: u64,
     /// What it is worth to the write budget, chunk by chunk.
     shown: Use,
     object: u128,
@@ -25,15 +26,16 @@ pub struct ObjectStream {
 }
 
 impl ObjectStream {
-    /// For an object of this resource, on a disk that is in use. It goes on as long as the write budget takes what was
+    /// For an object of this resource and share, on a disk that is in use. It goes on as long as the write budget takes what was
     /// used like this.
-    pub(super) fn begin(disk: &Arc<Disk>, key: u128, shown: Use) -> Option<Self> {
+    pub(super) fn begin(disk: &Arc<Disk>, (key, share): (u128, u64), shown: Use) -> Option<Self> {
         let volume = disk.volume()?;
         let chunk_bytes = chunk_bytes_max(volume.geometry());
         Some(Self {
             disk: Arc::clone(disk),
             volume,
             key,
+            share,
             shown,
             object: object_id(disk.common(), key),
             chunk_bytes,
@@ -85,14 +87,14 @@ impl ObjectStream {
         true
     }
 
-    /// Whether there is room for another chunk, in the queue and in the write budget.
+    /// Whether there is room for another chunk, in the queue, in its share and in the write budget.
     fn may_go_on(&self) -> bool {
         let bytes = u64::from(self.chunk_bytes);
         if !self.disk.has_room(bytes) {
             self.disk.turn_away();
             return false;
         }
-        self.disk.admits(bytes, self.shown)
+        self.disk.has_share(self.share, bytes) && self.disk.admits(bytes, self.shown)
     }
 
     fn is_same_volume(&self) -> bool {
@@ -103,7 +105,7 @@ impl ObjectStream {
         let Some(block) = self.block.take() else { return };
         let (len, number) = (std::mem::take(&mut self.filled), self.number);
         self.number += 1;
-        let (key, object, chunk_bytes) = (self.key, self.object, self.chunk_bytes);
-        self.disk.push(Job::Chunk { key, object, number, chunk_bytes, len, block });
+        let (of, object, chunk_bytes) = ((self.key, self.share), self.object, self.chunk_bytes);
+        self.disk.push(Job::Chunk { of, object, number, chunk_bytes, len, block });
     }
 }

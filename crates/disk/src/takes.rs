@@ -24,6 +24,8 @@ pub struct Wish {
     pub bytes: Option<u64>,
     /// How long it lives.
     pub lifetime: Duration,
+    /// Of which share it is, by [`share_of`](super::share_of); 0 of none.
+    pub share: u64,
 }
 
 impl Takes {

@@ -15,6 +15,7 @@ use super::notes::{Note, Notes};
 use super::purges::{Floors, Mark, Purges, Sequence, Target, Verdict};
 use super::record::key_hash;
 use super::segment::Entry;
+use super::share::{Place, Shares};
 use super::slot::{KIND_CHUNK, Slot};
 use super::superblock::Superblock;
 use super::table::{SegmentInfo, SegmentState, SegmentTable};
@@ -45,6 +46,8 @@ pub struct Common {
     pub(crate) generation: Arc<AtomicU32>,
     /// What decides what is let in and what is kept.
     pub(crate) chosen: Chosen,
+    /// What some may have together.
+    pub(crate) shares: Arc<Shares>,
     /// Microseconds of the wall clock.
     pub now_us: fn() -> u64,
 }
@@ -58,6 +61,7 @@ impl Common {
             sequence: Arc::default(),
             generation: Arc::new(AtomicU32::new(1)),
             chosen: Chosen::default(),
+            shares: Arc::default(),
             now_us,
         }
     }
@@ -482,6 +486,11 @@ impl Volume {
         // Segments are long, and written from the front: what is there is in its first part for sure.
         let block = (random >> 32) % (blocks / 4).max(1);
         Some(geometry.segment_at(segment) + block * BLOCK_BYTES)
+    }
+
+    /// How shares name a segment of this disk.
+    pub(crate) fn place_of(&self, segment: u32) -> Place {
+        (self.superblock.device, segment)
     }
 
     /// Whether a record belongs to the present use of its segment.

@@ -13,6 +13,7 @@ use super::journal::Event;
 use super::limits::{BLOCK_BYTES, IO_TIMEOUT, WRITE_BYTES, WRITES_IN_FLIGHT_MAX};
 use super::record::{RecordHead, place};
 use super::segment::{self, Entry, footer_bytes};
+use super::share::Count;
 use super::table::{FREE_WANTED, SegmentInfo, SegmentState};
 use super::variant::Unindexed;
 use super::volume::Volume;
@@ -53,6 +54,8 @@ pub struct Writer {
     pub(crate) budget: Option<Arc<Budget>>,
     /// A longer index that is being made.
     pub(super) growth: Option<Growth>,
+    /// How far what shares have was counted.
+    pub(super) shares: Count,
     /// Whether the index cannot grow any more.
     pub(super) is_index_longest: bool,
     /// What began before this was erased where it was purged; 0 where nothing was.
@@ -107,6 +110,7 @@ impl Writer {
             keeps: false,
             budget: None,
             growth: None,
+            shares: Count::default(),
             is_index_longest: false,
             erased_since,
         }
@@ -197,8 +201,11 @@ impl Writer {
             units_at: (start / unit) as u32,
             units: (len / unit) as u32,
             kind: head.index_kind(),
+            share: head.share,
         };
         open.entries.push(entry);
+        let place = self.volume.place_of(open.segment);
+        self.volume.common.shares.appended(head.share, place, len);
         self.unindexed.add(open.segment, &head, &entry);
         let gap = start - (open.buffer_at + open.filled as u64);
         let mut text = Vec::with_capacity(head.payload_at() as usize);

@@ -73,8 +73,11 @@ fn what_found_too_much_waiting_may_come_again_when_that_is_written() {
     let arena = Arena::new(2 * BODY_BYTES as u64).unwrap();
     let body = body(&arena, BODY_BYTES);
     let shown = Use { hits: 10, was_seen: true };
-    let wish =
-        Wish { class: None, bytes: Some(BODY_BYTES as u64), lifetime: Duration::from_secs(3600) };
+    let wish = Wish {
+        bytes: Some(BODY_BYTES as u64),
+        lifetime: Duration::from_secs(3600),
+        ..Wish::default()
+    };
     let offer = |key: u128| {
         let description =
             Description { key, born: now_us(), expires_ms: u64::MAX, ..Description::default() };
@@ -94,7 +97,7 @@ fn what_has_no_known_length_leaves_of_the_write_budget_what_others_are_worth() {
     let seat: Seat = Arc::new(|_: &Path| ());
     let disks = open_all(&[folder.path().join("store")], &seat, 64 << 20, 7.0);
     let fetched_again = Use { hits: 0, was_seen: true };
-    let wish = |bytes| Wish { class: None, bytes, lifetime: Duration::from_secs(3600) };
+    let wish = |bytes| Wish { bytes, lifetime: Duration::from_secs(3600), ..Wish::default() };
     let mut endless = disks.stream(1, fetched_again, &wish(None)).unwrap();
     let refused = || disks.disks()[0].counts.refused_budget.value();
     while endless.push(&[7; 1 << 20]) {
@@ -116,7 +119,7 @@ fn stores_that_change_places_have_what_they_had() {
     let paths = ["a", "b"].map(|name| folder.path().join(name));
     let open = || open_all(&paths, &seat, 32 << 20, 1000.0);
     let arena = Arena::new(4 << 20).unwrap();
-    let wish = Wish { class: None, bytes: Some(1000), lifetime: Duration::from_secs(3600) };
+    let wish = Wish { bytes: Some(1000), lifetime: Duration::from_secs(3600), ..Wish::default() };
     // The store that has each resource, where that is one.
     let holders = |disks: &Disks| -> Vec<_> {
         let holder = |key| match &disks.holders(key)[..] {

@@ -284,7 +284,7 @@ impl Node {
             listeners.iter().filter_map(|(_, each)| each.local_address().port()).collect();
         configured::let_act(&draft, &shared);
         let snapshot = draft.on(own_ports, None);
-        shared.cache.set_shares(&snapshot.sites.shares());
+        share_out(&shared, &snapshot);
         let node = Arc::new(Self {
             shared,
             started: UnixMillis::now(),
@@ -352,7 +352,7 @@ impl Node {
         configured::let_act(&next, &self.shared);
         let next = next.on(Arc::clone(&before.own_ports), Some(&before));
         limit_fills(&self.shared.cache, &next.settings);
-        self.shared.cache.set_shares(&next.sites.shares());
+        share_out(&self.shared, &next);
         self.asking.set(&next.sites);
         *lock(&self.snapshot) = next.clone();
         self.tell(|| Command::Reload(Box::new(next.clone())));
@@ -632,6 +632,14 @@ fn index(
 fn limit_fills(cache: &Groups, settings: &Settings) {
     for arena in cache.all().iter().map(|group| group.arena()) {
         arena.set_fill_limit(arena.limit_bytes() / 100 * settings.limits.fills_percent);
+    }
+}
+
+/// Has sites kept to what they may have of the memory and of the disks.
+fn share_out(shared: &Shared, snapshot: &Snapshot) {
+    shared.cache.set_shares(&snapshot.sites.shares());
+    if let Some(disks) = &shared.disks {
+        disks.set_shares(&snapshot.sites.disk_shares());
     }
 }
 

@@ -119,6 +119,12 @@ impl Sites {
         self.all.iter().filter_map(share).collect()
     }
 
+    /// The same of the disks.
+    pub fn disk_shares(&self) -> Vec<(u64, u64)> {
+        let share = |site: &Arc<Site>| site.name.tag_of_all().zip(site.settings.disk_bytes_max);
+        self.all.iter().filter_map(share).collect()
+    }
+
     /// Whether a site changes how clients' connections send, or asks about them.
     pub fn controls_connections(&self) -> bool {
         self.controls_connections

@@ -5,6 +5,7 @@ use super::writer::Writer;
 use freshet_base::clock::UnixMillis;
 use freshet_node::channels::Quality;
 use freshet_node::node::Node;
+use freshet_node::site::Site;
 use freshet_node::site_stats::SiteSums;
 use std::fmt;
 
@@ -56,28 +57,45 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         out.gauges(&format!("freshet_site_{suffix}"), help, &["site"], values)?;
     }
     memory(node, out)?;
+    disks(node, out)?;
     players(node, &all.iter().map(|(name, _)| *name).collect::<Vec<_>>(), out)
 }
 
 /// What those with a bound have of the memory, and may have.
 fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
-    let snapshot = node.snapshot();
-    let bounds: Vec<(&str, u64, u64)> = snapshot
-        .sites
-        .all()
-        .iter()
-        .filter_map(|site| {
-            let bytes_max = site.settings.memory_bytes_max?;
-            let bytes = node.shared.cache.share_bytes(site.name.tag_of_all()?)?;
-            Some((site.name.as_str(), bytes, bytes_max))
-        })
-        .take(SITES_MAX)
-        .collect();
-    let values = bounds.iter().map(|(name, bytes, _)| (*name, *bytes as f64));
     let help = "Memory of what a site with a bound keeps, whole bodies for those on their way.";
-    out.gauges("freshet_site_memory_bytes", help, &["site"], values)?;
-    let values = bounds.iter().map(|(name, _, bytes_max)| (*name, *bytes_max as f64));
-    out.gauges("freshet_site_memory_max_bytes", "What it may have.", &["site"], values)
+    bounds(node, out, ("memory", help), |site| {
+        let bytes = node.shared.cache.share_bytes(site.name.tag_of_all()?)?;
+        Some((bytes, site.settings.memory_bytes_max?))
+    })
+}
+
+/// The same of the disks.
+fn disks(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let help = "What a site with a bound has of the log of all disks.";
+    bounds(node, out, ("disk", help), |site| {
+        let disks = node.shared.disks.as_ref()?;
+        let bytes = disks.share_bytes(site.name.tag_of_all()?)?;
+        Some((bytes, site.settings.disk_bytes_max?))
+    })
+}
+
+fn bounds(
+    node: &Node,
+    out: &mut Writer<'_>,
+    (of, help): (&str, &str),
+    share: impl Fn(&Site) -> Option<(u64, u64)>,
+) -> fmt::Result {
+    let snapshot = node.snapshot();
+    let shares = snapshot.sites.all().iter().filter_map(|site| {
+        let (bytes, bytes_max) = share(site)?;
+        Some((site.name.as_str(), bytes, bytes_max))
+    });
+    let shares: Vec<_> = shares.take(SITES_MAX).collect();
+    let values = shares.iter().map(|(name, bytes, _)| (*name, *bytes as f64));
+    out.gauges(&format!("freshet_site_{of}_bytes"), help, &["site"], values)?;
+    let values = shares.iter().map(|(name, _, bytes_max)| (*name, *bytes_max as f64));
+    out.gauges(&format!("freshet_site_{of}_max_bytes"), "What it may have.", &["site"], values)
 }
 
 /// How the players of each say they are doing, of sessions heard of within a minute.

@@ -117,6 +117,8 @@ pub struct DiskCounts {
     pub refused_unproven: SharedCounter,
     /// Objects not written because of the write budget.
     pub refused_budget: SharedCounter,
+    /// Objects not written because what they are of has all that it may have of the disks.
+    pub refused_share: SharedCounter,
     /// Times the disk was left.
     pub left: SharedCounter,
     /// Times it was opened.
@@ -265,6 +267,13 @@ impl Disk {
         admitted
     }
 
+    /// Whether what is of this share may take so many bytes more of the disks.
+    pub(super) fn has_share(&self, share: u64, bytes: u64) -> bool {
+        let has_room = self.common.shares.has_room(share, bytes);
+        self.counts.refused_share.add(u64::from(!has_room));
+        has_room
+    }
+
     /// Has an object written whose bytes are all in memory, where there is room to wait.
     pub(super) fn offer(&self, description: Description, body: &Arc<Body>) -> bool {
         let Some(total) = body.total().filter(|_| body.is_complete() && description.fits()) else {
@@ -296,8 +305,8 @@ impl Disk {
     }
 
     /// Begins to write an object of which the bytes are still coming.
-    pub(super) fn stream(self: &Arc<Self>, key: u128, shown: Use) -> Option<ObjectStream> {
-        ObjectStream::begin(self, key, shown)
+    pub(super) fn stream(self: &Arc<Self>, of: (u128, u64), shown: Use) -> Option<ObjectStream> {
+        ObjectStream::begin(self, of, shown)
     }
 
     /// Lets the process have it that takes over from this one, once all that was offered is written

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// What is to be written.
 pub(crate) enum Job {
     Object { description: Description, offered: Offered },
-    Chunk { key: u128, object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
+    Chunk { of: (u128, u64), object: u128, number: u32, chunk_bytes: u32, len: usize, block: Block },
     Head { description: Description, object: u128, total: u64, chunk_bytes: u32, last: Last },
     Renewal { description: Description, body: Arc<Body> },
     Drain(Finish),

@@ -275,7 +275,9 @@ impl Disk {
         self.step_back(writer).await;
         match job {
             Job::Object { description, offered } => {
-                if writer.is_purged(&description) {
+                let bytes = offered.body().total().unwrap_or(0);
+                // Of many that were let in at once some may have been too many.
+                if writer.is_purged(&description) || !self.has_share(description.share, bytes) {
                     return Ok(());
                 }
                 let generation = self.common.generation.load(Relaxed);
@@ -284,9 +286,9 @@ impl Disk {
                 offered.body().set_standing(Standing::Kept { generation, kind });
                 Ok(())
             }
-            Job::Chunk { key, object, number, chunk_bytes, len, block } => {
+            Job::Chunk { of, object, number, chunk_bytes, len, block } => {
                 let bytes = block.get(..len).unwrap_or(&[]);
-                writer.store_chunk(key, object, number, chunk_bytes, &[bytes])
+                writer.store_chunk(of, object, number, chunk_bytes, &[bytes])
             }
             Job::Head { description, object, total, chunk_bytes, last: (block, len) } => {
                 let bytes = block.get(..len).unwrap_or(&[]);

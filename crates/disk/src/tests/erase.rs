@@ -150,11 +150,11 @@ fn what_began_before_an_erasure_is_not_written_after_it() {
     let mut order = begin(&mut world).expect("the drive works");
     let writer = &mut world.opened().writer;
     let before = writer.volume().books().written.admitted_bytes;
-    writer.store_chunk(key(900), object, 0, 20_000, &[&bytes]).expect("it is left out");
+    writer.store_chunk((key(900), 0), object, 0, 20_000, &[&bytes]).expect("it is left out");
     assert_eq!(writer.volume().books().written.admitted_bytes, before);
     let younger = object_id(&world.common, key(901));
     let writer = &mut world.opened().writer;
-    writer.store_chunk(key(901), younger, 0, 20_000, &[&bytes]).expect("it is written");
+    writer.store_chunk((key(901), 0), younger, 0, 20_000, &[&bytes]).expect("it is written");
     assert!(writer.volume().books().written.admitted_bytes > before);
     assert!(order.step_at(writer, Instant::now()).expect("the drive works"));
 }

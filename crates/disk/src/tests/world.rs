@@ -186,7 +186,7 @@ impl World {
         let writer = &mut self.opened().writer;
         for (number, part) in bytes.chunks(chunk as usize).enumerate() {
             let number = number as u32;
-            let stored = writer.store_chunk(description.key, object, number, chunk, &[part]);
+            let stored = writer.store_chunk((description.key, 0), object, number, chunk, &[part]);
             stored.expect("there is room");
         }
         let stored = writer.store_head(description, object, (len, chunk), &[]);

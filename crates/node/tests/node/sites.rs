@@ -2,10 +2,11 @@
 
 use crate::authority::{Authority, secure};
 use crate::client::{Answer, Client};
-use crate::harness::{Setup, TestNode, run, store_at, until};
+use crate::harness::{Setup, TestNode, pattern, run, store_at, until};
 use crate::origin::{Origin, fresh, response};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Purge;
+use freshet_net::handover::Inherited;
 use freshet_node::Purged;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -86,8 +87,10 @@ fn two_sites_of_one_host_name_behind_them_share_nothing() {
         for _ in 0..2 {
             assert_eq!(ask(&node, "a.example", "/x", &[]).await.text(), "one /x");
             assert_eq!(ask(&node, "b.example", "/x", &[]).await.text(), "two /x");
-            let part = ask(&node, "b.example", "/x", &["Range: bytes=0-2"]).await;
-            assert_eq!((part.status, part.text().as_str()), (206, "two"));
+            for (host, name) in [("a.example", "one"), ("b.example", "two")] {
+                let part = ask(&node, host, "/x", &["Range: bytes=0-2"]).await;
+                assert_eq!((part.status, part.text().as_str()), (206, name));
+            }
         }
         assert_eq!((one.count(), two.count()), (1, 1));
     });
@@ -209,6 +212,70 @@ fn a_site_has_no_more_of_the_memory_than_it_may() {
             ask(&node, "a.example", &format!("/{number}"), &[]).await;
         }
         assert_eq!((kept("a").0, kept("b").0), (10, 11));
+    });
+}
+
+#[test]
+fn a_site_has_no_more_of_the_disks_than_it_may() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_at(&folder.path().join("store"), "64MiB");
+        let origins = [(); 2].map(|()| Origin::serve(|_| fresh(pattern(1, 0..200_000))));
+        let [one, two] = &origins;
+        let bounded = |bytes: &str| {
+            let bound = format!("disk_max = \"{bytes}\"");
+            let list = [("a", "\"a.example\"", &*bound), ("b", "\"b.example\"", "")];
+            sites(&[one, two], &list).and(&store).settings()
+        };
+        let start = |bytes: &str| {
+            let node = freshet_node::node::Node::start(bounded(bytes), &mut Inherited::default());
+            TestNode { node: node.unwrap() }
+        };
+        let written = |node: &TestNode| {
+            for disk in node.node.shared.disks.as_ref().unwrap().disks() {
+                disk.drain().wait(Duration::from_secs(60)).result.unwrap();
+            }
+        };
+        let fill = async |node: &TestNode, of: &str| {
+            for number in 0..8 {
+                for host in ["a.example", "b.example"] {
+                    let answer = ask(node, host, &format!("/{of}{number}"), &[]).await;
+                    assert_eq!(answer.body.len(), 200_000);
+                }
+            }
+            written(node);
+        };
+        let has = |node: &TestNode| {
+            let tag = node.node.snapshot().sites.named("a").unwrap().name.tag_of_all().unwrap();
+            node.node.shared.disks.as_ref().unwrap().share_bytes(tag).unwrap()
+        };
+        let node = start("1MB");
+        fill(&node, "x").await;
+        let before = has(&node);
+        assert!((800_000..=1_000_000).contains(&before), "{before}");
+        drop(node);
+        // What it had is counted in the next process; of the other site all is there.
+        let node = start("1MB");
+        until(|| has(&node) == before).await;
+        fill(&node, "x").await;
+        assert_eq!((one.count(), two.count()), (12, 8));
+        assert_eq!(has(&node), before);
+        // A bound that a reload gives holds at once, for what was there before as well.
+        node.node.reload(bounded("1500KB")).unwrap();
+        fill(&node, "y").await;
+        let more = has(&node);
+        assert!((1_200_000..=1_500_000).contains(&more), "{more}");
+        // What is purged makes room, also behind another restart.
+        let a = node.node.snapshot().sites.named("a").unwrap().name.clone();
+        let purged = node.node.shared.purge_tag(a.tag_of_all().unwrap(), Purge::Hard);
+        assert!(purged.durability.reached().await);
+        assert_eq!(has(&node), 0);
+        fill(&node, "z").await;
+        let again = has(&node);
+        assert!((1_200_000..=1_500_000).contains(&again), "{again}");
+        drop(node);
+        let node = start("1500KB");
+        until(|| has(&node) == again).await;
     });
 }
 
@@ -377,7 +444,7 @@ fn a_policy_with_a_mistake_leaves_its_site_as_it_was_and_the_others_are_renewed(
         let text = |name: &str| text_with(name, usual);
         let mut setup = Setup::of(&two);
         setup.origins = String::new();
-        let inherited = &mut freshet_net::handover::Inherited::default();
+        let inherited = &mut Inherited::default();
         let node =
             TestNode { node: freshet_node::node::Node::start(text("1s"), inherited).unwrap() };
         std::fs::write(&path, "vcl 4.1; nonsense").unwrap();

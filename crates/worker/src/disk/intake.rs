@@ -5,7 +5,7 @@ use crate::keepers::{Admission, Candidate, Passing, Renewed, Used, class_of};
 use freshet_cache::{Key, Object, StoredHead};
 use freshet_config::storage::Storage;
 use freshet_disk::budget::Use;
-use freshet_disk::{Description, Disks, ObjectStream, Wish};
+use freshet_disk::{Description, Disks, ObjectStream, Wish, share_of};
 use freshet_http::fields::Fields;
 use freshet_store::Standing;
 use std::sync::Arc;
@@ -41,14 +41,15 @@ impl Intake {
             return None;
         }
         let class = class_of(candidate).ok()?;
-        let wish = Wish { class, bytes: None, lifetime: fresh.lifetime() };
+        let share = site.name.tag_of_all().map_or(0, share_of);
+        let wish = Wish { class, bytes: None, lifetime: fresh.lifetime(), share };
         let was_seen = match comes {
             Comes::Fetched => disks.note_fetch(key.hash()),
             Comes::Used { was_kept } => was_kept,
         };
         let variant = meta::variant(variation, head.scheme_bound);
         let description =
-            Description { variant, tags: tags.into(), ..describe(key, head, request, born) };
+            Description { variant, tags: tags.into(), share, ..describe(key, head, request, born) };
         let (disks, shown) = (Arc::clone(disks), Use { hits: 0, was_seen });
         let intake = Self { disks, description, shown, wish };
         intake.description.fits().then_some(intake)
