@@ -204,6 +204,7 @@ impl World {
             born,
             expires_ms: self.expires_ms,
             tags: [tag].into(),
+            share: 0,
             meta: number.to_le_bytes().into(),
         };
         self.inserted.push(Inserted { resource, number, len, born, tag });
