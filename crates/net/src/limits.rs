@@ -82,6 +82,10 @@ pub const SEND_PAUSES_MAX: u32 = 200;
 /// more than come together by chance, and some 4 MB of memory.
 pub const HANDSHAKES_UNASKED_MAX: usize = 100;
 
+/// Tokens of clients that were here before which a process remembers as used: 32 KiB. One whose place another has
+/// taken could be used once more, from the same address.
+pub const VISITS_REMEMBERED: usize = 4096;
+
 /// Handshakes of QUIC that are open on one worker before no more begin. A network, an IPv4 address or 64 bits of
 /// an IPv6 one, may have as many as there is still room for: alone it has half of all at most, and others find room.
 pub const HANDSHAKES_OPEN_MAX: usize = 2000;

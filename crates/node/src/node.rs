@@ -23,7 +23,7 @@ use freshet_net::NetError;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_net::listener::{ListenOptions, Listener};
-use freshet_net::quic::sorting::Secrets;
+use freshet_net::quic::secrets::Secrets;
 use freshet_net::tls::certificate::CertificateStore;
 use freshet_net::tls::client_auth::{AsksClients, ClientAuth};
 use freshet_net::tls::early::EarlySessions;

@@ -7,7 +7,7 @@ use freshet_net::handover::{Inherited, pass_on_udp};
 use freshet_net::limits::UDP_BUFFER_BYTES;
 use freshet_net::quic::port::UdpPort;
 use freshet_net::quic::relay::{Heard, Relay, Word};
-use freshet_net::quic::sorting::{SECRET_BYTES, Secrets};
+use freshet_net::quic::secrets::{SECRET_BYTES, Secrets};
 use freshet_net::quic::steering::{self, Steering};
 use freshet_quic::Algorithm;
 use freshet_session::QuicPort;

@@ -317,6 +317,13 @@ pub fn write_ack_frequency(sequence: u64, asked: &Frequency, out: &mut Vec<u8>) 
     }
 }
 
+/// Appends a token for later connections (RFC 9000 §19.7).
+pub fn write_new_token(token: &[u8], out: &mut Vec<u8>) {
+    out.push(0x07);
+    write_varint(token.len() as u64, out);
+    out.extend_from_slice(token);
+}
+
 /// Appends a NEW_CONNECTION_ID frame that retires nothing.
 pub fn write_new_id(sequence: u64, id: &Id, reset_token: &[u8; 16], out: &mut Vec<u8>) {
     write_numbers(0x18, &[sequence, 0], out);

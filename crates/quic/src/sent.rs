@@ -33,6 +33,8 @@ pub(super) enum Carried {
     RetireConnectionId { sequence: u64 },
     /// The handshake is confirmed.
     HandshakeDone,
+    /// A token for later connections.
+    NewToken,
     /// How the client is to acknowledge.
     AckFrequency { sequence: u64 },
 }

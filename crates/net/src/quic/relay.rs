@@ -10,7 +10,7 @@
 //! The end of a process is the end of the line: the other has the port alone then. A pair of Unix
 //! sockets that keep messages apart (`SOCK_SEQPACKET`); what does not fit is lost, as on any way.
 
-use super::sorting::SECRET_BYTES;
+use super::secrets::SECRET_BYTES;
 use super::watched::Watched;
 use crate::limits::UDP_READ_BYTES_MAX;
 use freshet_quic::{ID_BYTES_MAX, Id, Route};

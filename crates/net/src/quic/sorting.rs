@@ -1,12 +1,12 @@
 //! Whose a datagram is. What is for no connection is answered here, or dropped.
 
+use super::secrets::Secrets;
 use super::steering::Steering;
 use super::token::TokenKey;
 use crate::limits::{
     BEGUN_BEFORE_MAX, HANDSHAKES_OPEN_MAX, HANDSHAKES_UNASKED_MAX, RESETS_PER_SECOND_MAX,
 };
 use crate::socket::canonical;
-use aws_lc_rs::hmac;
 use aws_lc_rs::rand;
 use freshet_quic::error::code;
 use freshet_quic::limits::DATAGRAM_BYTES_MIN;
@@ -19,47 +19,6 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Bytes that [`Secrets`] are made of.
-pub const SECRET_BYTES: usize = 64;
-
-/// What all workers of a process share, and the process after it: secrets for tokens.
-pub struct Secrets {
-    retry: TokenKey,
-    reset: hmac::Key,
-    bytes: [u8; SECRET_BYTES],
-}
-
-impl Secrets {
-    /// Random ones.
-    pub fn random() -> Self {
-        Self::from_bytes(&random())
-    }
-
-    /// Those of another process.
-    pub fn from_bytes(bytes: &[u8; SECRET_BYTES]) -> Self {
-        let (retry, reset) = bytes.split_first_chunk().expect("there are more bytes than that");
-        let (retry, reset) = (TokenKey::new(retry), hmac::Key::new(hmac::HMAC_SHA256, reset));
-        Self { retry, reset, bytes: *bytes }
-    }
-
-    /// For another process.
-    pub fn as_bytes(&self) -> &[u8; SECRET_BYTES] {
-        &self.bytes
-    }
-
-    /// What a packet ends with that says we know nothing of an id (RFC 9000 §10.3.2).
-    pub fn reset_token(&self, id: &Id) -> [u8; 16] {
-        let tag = hmac::sign(&self.reset, id.as_bytes());
-        tag.as_ref().first_chunk().copied().unwrap_or_default()
-    }
-}
-
-impl std::fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Secrets(hidden)")
-    }
-}
 
 /// Whose a datagram is.
 #[derive(Debug)]
@@ -211,13 +170,14 @@ impl<K: Copy> Sorting<K> {
         }
         let own = self.steering.draw_id();
         let token = datagram.get(packet.token.clone()).unwrap_or(&[]);
-        let original = self.secrets.retry.open((from, version), &packet.receiver, token, now);
+        let original = self.secrets.tokens.open((from, version), &packet.receiver, token, now);
         if original.is_none() && TokenKey::is_of_retry(token) {
             return self.refused(datagram, code::INVALID_TOKEN, now);
         }
-        if original.is_none() && self.handshakes >= HANDSHAKES_UNASKED_MAX {
+        let is_known = original.is_some() || self.secrets.knows(from, token, now);
+        if !is_known && self.handshakes >= HANDSHAKES_UNASKED_MAX {
             // The client has to show that it is where it says before more is done for it.
-            let token = self.secrets.retry.seal((from, version), &own, &packet.receiver, now);
+            let token = self.secrets.tokens.seal((from, version), &own, &packet.receiver, now);
             let mut out = Vec::new();
             let ids = (&packet.sender, &own, &packet.receiver);
             let is_written = write_retry(version, ids, &token, random::<1>()[0], &mut out);
@@ -234,7 +194,7 @@ impl<K: Copy> Sorting<K> {
             receiver: packet.receiver,
             client: packet.sender,
             route,
-            is_validated: original.is_some(),
+            is_validated: is_known,
             seed: freshet_base::random::number(),
         }))
     }
@@ -294,6 +254,12 @@ impl<K: Copy> Sorting<K> {
         let id = self.steering.draw_id();
         self.ids.insert(id, connection);
         (id, self.secrets.reset_token(&id))
+    }
+
+    /// A token for a client that is known to be there, for its later connections; `now` as for
+    /// [`Sorting::sort`].
+    pub fn token_for(&self, client: SocketAddr, now: Duration) -> Vec<u8> {
+        self.secrets.tokens.seal_visit(canonical(client).ip(), now)
     }
 
     /// A handshake with a client began.
@@ -506,6 +472,31 @@ mod tests {
             let sorted = sorting.sort(client(), &again, true, NOW);
             assert!(matches!(sorted, Sorted::Refused(_)), "{sorted:?}");
         }
+    }
+
+    #[test]
+    fn who_was_here_before_shows_it_once_and_need_not_come_again() {
+        let mut sorting = sorting();
+        open(&mut sorting, HANDSHAKES_UNASKED_MAX);
+        let from = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let token = sorting.token_for(from("192.0.2.9:1"), NOW);
+        let datagram = initial(V1, &[8; 8], &token, 1200);
+        let mut sort = |client: &str, late: u64| {
+            let now = NOW + Duration::from_secs(late);
+            sorting.sort(from(client).into(), &datagram, true, now)
+        };
+        let day = 24 * 60 * 60;
+        for (client, late) in [("192.0.2.8:5000", 0), ("192.0.2.9:5000", day + 1)] {
+            assert!(matches!(sort(client, late), Sorted::Answer(Answer::Retry, _)));
+        }
+        // It has another port by now.
+        let Sorted::First(accept) = sort("[::ffff:192.0.2.9]:5000", day) else {
+            panic!("it is known");
+        };
+        let Names { original, retry, .. } = accept.names;
+        assert!(accept.is_validated && retry.is_none() && original == accept.receiver);
+        // Whoever has seen it cannot use it.
+        assert!(matches!(sort("192.0.2.9:5000", 0), Sorted::Answer(Answer::Retry, _)));
     }
 
     /// Handshakes of clients that are each of a network of its own.

@@ -125,6 +125,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 }
                 let is_answer = self.path.answered(bytes);
                 if is_answer {
+                    self.is_token_wanted = true;
                     self.forget_former()?;
                 }
                 Ok(is_answer)

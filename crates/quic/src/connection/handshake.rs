@@ -98,6 +98,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if is_over && !self.is_established {
             self.is_established = true;
             self.is_done_due = true;
+            self.is_token_wanted = true;
             // What comes after it, such as tickets.
             self.write_handshake(now)?;
         }

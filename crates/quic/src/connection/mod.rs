@@ -191,6 +191,9 @@ pub struct Connection<P> {
     probe_count: u32,
     /// Whether HANDSHAKE_DONE has to be sent.
     is_done_due: bool,
+    /// Whether the client is to have a token for where it is, and one that has to be sent.
+    is_token_wanted: bool,
+    token: Option<Box<[u8]>>,
     /// When a packet came, or was sent in answer to one, last.
     heard: Duration,
     has_sent_since: bool,
@@ -255,6 +258,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             asking: Asking::new(),
             probe_count: 0,
             is_done_due: false,
+            is_token_wanted: false,
+            token: None,
             heard: now,
             has_sent_since: false,
             is_resting: false,
@@ -306,6 +311,20 @@ impl<P: AsRef<[u8]>> Connection<P> {
     /// How many more of our ids the client could use.
     pub fn ids_wanted(&self) -> usize {
         if self.is_established && self.phase == Phase::Open { self.own_ids.wanted() } else { 0 }
+    }
+
+    /// Whether the client is to be [given](Self::give_token) a token: it is known to be where it is, and has none
+    /// for there, or that was lost.
+    pub fn is_token_wanted(&self) -> bool {
+        self.is_token_wanted && self.path.is_validated && self.phase == Phase::Open
+    }
+
+    /// A token that shows in the client's later connections that it was at this connection's
+    /// [route](Self::route) (RFC 9000 §8.1.3). Not empty, and short enough for any packet: up to 256 bytes.
+    pub fn give_token(&mut self, token: &[u8]) {
+        debug_assert!((1..=256).contains(&token.len()), "a token fits a packet");
+        self.is_token_wanted = false;
+        self.token = Some(token.into());
     }
 
     /// All our ids that mean this connection.

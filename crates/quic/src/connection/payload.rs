@@ -123,6 +123,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
             space.sent.carry(Carried::HandshakeDone);
         }
         self.path.write_due(limit, out);
+        if let Some(token) = self.token.take_if(|token| out.len() + token.len() + 3 <= limit) {
+            frame::write_new_token(&token, out);
+            space.sent.carry(Carried::NewToken);
+        }
         if has_room(out)
             && let Some((sequence, asked)) = self.asking.take()
         {

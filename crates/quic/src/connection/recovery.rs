@@ -245,6 +245,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             Carried::NewConnectionId { sequence } => self.own_ids.telling_lost(sequence),
             Carried::RetireConnectionId { sequence } => self.peer_ids.retirement_lost(sequence),
             Carried::HandshakeDone => self.is_done_due = true,
+            Carried::NewToken => self.is_token_wanted = true,
             Carried::AckFrequency { sequence } => self.asking.lost(sequence),
         }
     }

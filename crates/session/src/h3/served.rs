@@ -387,6 +387,11 @@ impl Session {
         for id in state.connection.quic.take_retired_ids() {
             sorting.remove(&id);
         }
+        let quic = &mut state.connection.quic;
+        if quic.is_token_wanted() {
+            let token = sorting.token_for(quic.route().remote, self.port.epoch_unix + now);
+            quic.give_token(&token);
+        }
         drop(sorting);
         BATCH.with_borrow_mut(|batch| {
             for _ in 0..BATCHES_PER_TURN {

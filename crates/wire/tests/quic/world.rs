@@ -385,6 +385,9 @@ impl World {
             let id: Vec<u8> = (0..8).map(|_| self.dice.below(256) as u8).collect();
             connection.add_id(Id::new(&id).unwrap(), [3; 16]);
         }
+        if connection.is_token_wanted() {
+            connection.give_token(&[5; 37]);
+        }
     }
 
     fn reach_client(&mut self, ecn: u8, bytes: Vec<u8>) {
