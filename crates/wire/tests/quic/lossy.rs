@@ -1,5 +1,6 @@
 //! Seeds that decide what is asked for and what happens on the way.
 
+use crate::mishaps::{Counts, Mishaps};
 use crate::world::{Dice, Way, World};
 use freshet_quic::Algorithm;
 use freshet_quic::parameters::Local;
@@ -16,6 +17,7 @@ pub(crate) fn seeds() -> u64 {
 #[test]
 fn every_byte_arrives_whatever_happens_on_the_way() {
     let (mut lost, mut congested) = (0, 0);
+    let mut counts = Counts::default();
     for seed in 0..seeds() {
         // What a failure prints last.
         println!("seed {seed}");
@@ -48,7 +50,9 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
         let requests = 1 + dice.below(30);
         let mut left = requests;
         let mut sizes = Dice::new(seed + 2);
+        let mut mishaps = Mishaps::draw(&mut Dice::new(seed + 3));
         world.run(Duration::from_secs(600), |world| {
+            mishaps.happen(world, &mut counts);
             while left > 0 {
                 let upload = [0, 100, 5000, 400_000][sizes.below(4) as usize];
                 let answer = [0, 1, 3000, 20_000, 500_000][sizes.below(5) as usize];
@@ -66,9 +70,14 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
         congested += server.statistics().packets_congested;
         // When the last acknowledgements are there nothing is left.
         world.way = Way { lost: 0, changed: 0, ..way };
-        world.pass(Duration::from_secs(5));
+        world.is_cut = false;
+        world.pass(Duration::from_secs(15));
         let server = world.server.as_ref().expect("it was there");
         assert_eq!((server.streams(), server.bytes_in_flight()), (0, 0), "seed {seed}");
+        assert!(world.client.stats().frame_rx.new_token > 0, "seed {seed}");
     }
     assert!(lost > 0 && congested > 0, "the way was too good");
+    let Counts { silences, moves, sleeps } = counts;
+    println!("{silences} silences, {moves} moves, {sleeps} sleeps");
+    assert!(silences > 0 && moves > 0 && sleeps > 0, "nothing happened");
 }

@@ -19,6 +19,7 @@ mod instructions;
 mod lossy;
 mod malformed;
 mod memory;
+mod mishaps;
 mod pieces;
 mod race;
 mod raw;
