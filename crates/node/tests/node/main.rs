@@ -44,6 +44,7 @@ mod readers;
 mod reload;
 mod revalidation;
 mod rules;
+mod semantics;
 mod shares;
 mod siblings;
 mod siblings_rules;
