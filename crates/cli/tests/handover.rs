@@ -71,6 +71,20 @@ impl Node {
         self.process.wait_for(|line| line.contains(text).then(|| line.to_owned()))
     }
 
+    /// The head and the body of an answer of this host, over a connection of its own; `fields` end in a line's end.
+    fn exchange(&self, host: &str, target: &str, fields: &str) -> (String, Vec<u8>) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let request =
+            format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{fields}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+        let body = answer.split_off(end + 4);
+        (String::from_utf8(answer).unwrap(), body)
+    }
+
     fn client(&self) -> Client {
         Client { address: self.address, connection: None }
     }
@@ -237,6 +251,47 @@ fn memory_moves(groups: usize) {
     assert_eq!(origin.requests.load(SeqCst), fetched, "all of it was in memory");
     let (_, cached) = node.client().ask("GET", "/98/1").unwrap();
     assert!(cached.contains("fwd=uri-miss"), "what was purged does not come back: {cached}");
+}
+
+#[test]
+fn what_a_site_keeps_stays_its_own_in_the_new_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let file = folder.path().join("freshet.toml");
+    let sites = [("a", "/1000"), ("b", "/2000")];
+    let site = |(name, base): (&str, &str)| {
+        format!(
+            "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.test\"]\n\
+             [[site.origin]]\nurl = \"http://{}{base}\"\n",
+            origin.address
+        )
+    };
+    std::fs::write(&file, sites.map(site).concat()).unwrap();
+    let more = ["--config", &file.to_string_lossy()];
+    let mut node = Node::start(origin.address, folder.path(), &more);
+    // The same path of both; whose it is shows in its bytes.
+    let cached = |node: &Node, (name, base): (&str, &str)| {
+        let whole = content(&format!("{base}/same"));
+        let (head, body) = node.exchange(&format!("{name}.test"), "/same", "");
+        assert!(head.starts_with("HTTP/1.1 200") && body == whole, "{name}: {head}");
+        let (part, body) =
+            node.exchange(&format!("{name}.test"), "/same", "Range: bytes=100-199\r\n");
+        assert!(part.starts_with("HTTP/1.1 206") && body == whole[100..200], "{name}: {part}");
+        head.contains("; hit")
+    };
+    assert_eq!(sites.map(|site| cached(&node, site)), [false, false]);
+    let say = |words: &[&str]| succeed(freshet().args(words).env("XDG_RUNTIME_DIR", folder.path()));
+    for purged in ["a", "b"] {
+        node.upgrade();
+        node.wait_for("memory was taken over");
+        assert_eq!(sites.map(|site| cached(&node, site)), [true, true]);
+        say(&["purge", "--all", "--site", purged]);
+        // What was purged is not handed over, and what was not is.
+        node.upgrade();
+        node.wait_for("memory was taken over");
+        let is_kept = sites.map(|(name, _)| name != purged);
+        assert_eq!(sites.map(|site| cached(&node, site)), is_kept);
+    }
 }
 
 #[test]
