@@ -30,16 +30,58 @@ const UPDATE: &str = "FRESHET_COUNT";
 /// Runs `scenario` with a number of rounds, counts, and compares with the figure of that `name`.
 /// Call it from a test that does nothing else. Skipped with a word where valgrind is missing.
 pub(crate) fn check(name: &str, scenario: impl FnOnce(u64)) {
-    if let Ok(asked) = std::env::var(SCENARIO) {
-        let (asked, rounds) = asked.split_once(' ').expect("a name and a number of rounds");
-        assert_eq!(asked, name, "valgrind was started for another test");
-        return scenario(rounds.parse().expect("a number of rounds"));
+    match asked() {
+        Some((asked, rounds)) => {
+            assert_eq!(asked, name, "valgrind was started for another test");
+            scenario(rounds);
+        }
+        None if is_missing() => crate::skip::missing("valgrind"),
+        None => hold(name, a_round(name)),
     }
-    if Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err() {
-        return crate::skip::missing("valgrind");
+}
+
+/// As [`check`] for the scenario of that `name`, which also may take at most so many percent more than the `usual` one.
+/// `scenario` is told which of both it is to run.
+#[allow(dead_code, reason = "not every program with figures compares two")]
+pub(crate) fn check_beside(
+    name: &str,
+    (usual, percent): (&str, u64),
+    scenario: impl FnOnce(&str, u64),
+) {
+    match asked() {
+        Some((asked, rounds)) => scenario(&asked, rounds),
+        None if is_missing() => crate::skip::missing("valgrind"),
+        None => {
+            let [found, beside] = [name, usual].map(a_round);
+            eprintln!("{usual} beside it: {beside}");
+            assert!(
+                found * 100 <= beside * (100 + percent),
+                "{name} takes {found} instructions a round, {usual} {beside}: more than {percent} % less"
+            );
+            hold(name, found);
+        }
     }
+}
+
+/// What the program under valgrind is to run: a scenario, and how many rounds of it.
+fn asked() -> Option<(String, u64)> {
+    let asked = std::env::var(SCENARIO).ok()?;
+    let (name, rounds) = asked.split_once(' ').expect("a name and a number of rounds");
+    Some((name.to_owned(), rounds.parse().expect("a number of rounds")))
+}
+
+fn is_missing() -> bool {
+    Command::new("valgrind").arg("--version").stdout(Stdio::null()).status().is_err()
+}
+
+/// Instructions of a round of a scenario of this test.
+fn a_round(name: &str) -> u64 {
     let [few, many] = ROUNDS.map(|rounds| count(name, rounds));
-    let found = many.saturating_sub(few) / (ROUNDS[1] - ROUNDS[0]);
+    many.saturating_sub(few) / (ROUNDS[1] - ROUNDS[0])
+}
+
+/// Compares with the figure of that name, or writes it.
+fn hold(name: &str, found: u64) {
     let file = if cfg!(debug_assertions) { "figures.txt" } else { "figures-release.txt" };
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/instructions").join(file);
     if std::env::var(UPDATE).is_ok_and(|what| what == "update") {

@@ -229,7 +229,6 @@ impl Session {
             Framing::Length(length) => Some(length),
             _ => None,
         };
-        let body_bytes_max = snapshot.limits_of(&parsed.head.authority).body_bytes_max;
         let Some(charge) = self.memory.request(HEAD_FACTOR * parsed.head_bytes) else {
             self.refuse(Refusal::NO_ROOM, Some(&parsed.head)).await?;
             return Ok(Next::Close);
@@ -239,6 +238,7 @@ impl Session {
             Framing::Length(0) | Framing::None | Framing::UntilClose => None,
             Framing::Length(_) | Framing::Chunked => {
                 let expects = parsed.expect_continue;
+                let body_bytes_max = snapshot.limits_of(&parsed.head.authority).body_bytes_max;
                 let (body, state) = H1Body::new(
                     self.io.clone(),
                     length,

@@ -6,15 +6,28 @@ mod count;
 use crate::client::{Client, HOST};
 use crate::harness::{Setup, TestNode, pattern, run};
 use crate::origin::{Origin, fresh, response};
+use freshet_config::SiteSettings;
+use freshet_config::hosts::HostPattern;
+use freshet_net::handover::Inherited;
+use freshet_node::node::Node;
+use freshet_node::preflight::Prepared;
+use freshet_site::site::Site;
+use freshet_site::sites::{SiteName, Sites};
 use freshet_wire::h2::PREFACE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 
 /// Asks for an object that is cached, over one connection, `rounds` times.
 fn hits(rounds: u64, body_bytes: u64) {
+    hits_of(rounds, body_bytes, Setup::start);
+}
+
+/// The same of a node that is started like this.
+fn hits_of(rounds: u64, body_bytes: u64, start: impl FnOnce(&Setup) -> TestNode) {
     run(async {
         let origin = Origin::serve(move |_| fresh(pattern(1, 0..body_bytes)));
-        let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+        let node = start(&Setup { workers: 1, ..Setup::of(&origin) });
         let response = Client::to(&node).await.get("/object").await;
         assert_eq!(response.body.len() as u64, body_bytes);
         ask_again(&node, rounds, "", response.body.len());
@@ -62,6 +75,29 @@ fn ask_again(node: &TestNode, rounds: u64, fields: &str, body_bytes: usize) {
         assert_eq!(count, bytes);
     }
 }
+
+/// A node with so many sites. They are copies of one, as to read so long a text takes more than all rounds.
+fn start_with_sites(setup: &Setup, count: usize) -> TestNode {
+    let mut prepared = Prepared::new(setup.settings(), None).unwrap();
+    let one = &prepared.draft.sites.all()[0];
+    let site = |host: String| {
+        let settings = SiteSettings {
+            name: host.clone(),
+            hosts: vec![HostPattern::Exact(host.as_str().into())],
+            ..(*one.settings).clone()
+        };
+        let (name, settings) = (SiteName::new(&host), Arc::new(settings));
+        Arc::new(Site { name, settings, ..(**one).clone() })
+    };
+    let others = (1..count).map(|number| site(format!("www.site-{number}.example")));
+    let sites = others.chain([site(HOST.to_owned())]).collect();
+    prepared.draft.sites = Arc::new(Sites::new(sites));
+    let node = Node::start_with(prepared, &mut Inherited::default(), None).unwrap();
+    TestNode { node }
+}
+
+/// What a hit may take more where there are so many sites, and not one.
+const MORE_PERCENT: u64 = 3;
 
 /// The same over HTTP/2, one stream after another.
 fn hits_2(rounds: u64, body_bytes: u64) {
@@ -112,6 +148,14 @@ fn a_small_hit_over_http_2() {
 #[test]
 fn a_small_hit() {
     count::check("hit-small", |rounds| hits(rounds, 1024));
+}
+
+#[test]
+fn a_small_hit_of_one_of_ten_thousand_sites() {
+    count::check_beside("hit-10000-sites", ("hit-1-site", MORE_PERCENT), |name, rounds| {
+        let sites = if name == "hit-1-site" { 1 } else { 10_000 };
+        hits_of(rounds, 1024, |setup| start_with_sites(setup, sites));
+    });
 }
 
 #[test]

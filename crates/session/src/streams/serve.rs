@@ -46,8 +46,10 @@ pub(crate) async fn serve<C: Multiplexed>(
     let limits = &snapshot.settings.limits;
     let Head { mut head, length, ends, head_bytes, .. } = request;
     let terms = Terms::of(limits);
-    let body_bytes_max = snapshot.limits_of(&head.authority).body_bytes_max;
-    let body = (!ends).then(|| StreamBody::new(stream.body(), length, body_bytes_max, terms));
+    let body = (!ends).then(|| {
+        let body_bytes_max = snapshot.limits_of(&head.authority).body_bytes_max;
+        StreamBody::new(stream.body(), length, body_bytes_max, terms)
+    });
     if !ends && head.fields.has_token("expect", "100-continue") {
         stream.expect_continue();
     }
