@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
+use std::thread;
 
 /// What was read, in the order of the file, the top level's first: what is shown to clients that name no host is the
 /// first of all.
@@ -23,6 +24,7 @@ struct OfSite {
     name: Box<str>,
     read: Vec<Certificate>,
     wrong: Vec<Mistake>,
+    due: Vec<Mistake>,
 }
 
 impl Certificates {
@@ -36,7 +38,8 @@ impl Certificates {
             found.push(Mistake::error(wants.place, message));
             return None;
         }
-        let mut all: Vec<_> = settings.certified().map(|site| OfSite::read(site, found)).collect();
+        let mut all = read_all(&settings.certified().collect::<Vec<_>>());
+        all.iter_mut().for_each(|of| found.append(&mut of.due));
         if let Some(top) = all.first_mut().filter(|of| of.name.is_empty()) {
             found.append(&mut top.wrong);
         }
@@ -80,16 +83,39 @@ pub struct InForce<'a> {
     pub certificates: Option<&'a CertificateStore>,
 }
 
+/// Sites whose certificates one thread reads before there is another: some milliseconds.
+const SITES_OF_A_THREAD: usize = 64;
+/// Threads that read at most.
+const THREADS_MAX: usize = 8;
+
+/// Reads those of many sites side by side: that a key fits its certificate takes a tenth of a millisecond to find out.
+fn read_all(sites: &[&SiteSettings]) -> Vec<OfSite> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    let part = sites.len().div_ceil(threads).max(SITES_OF_A_THREAD);
+    let read = |part: &[&SiteSettings]| part.iter().map(|site| OfSite::read(site)).collect();
+    if sites.len() <= part {
+        return read(sites);
+    }
+    thread::scope(|scope| {
+        let reading: Vec<_> =
+            sites.chunks(part).map(|part| scope.spawn(move || read(part))).collect();
+        let parts = reading.into_iter().map(|thread| -> Vec<OfSite> {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        parts.flatten().collect()
+    })
+}
+
 impl OfSite {
-    fn read(site: &SiteSettings, found: &mut Vec<Mistake>) -> Self {
+    fn read(site: &SiteSettings) -> Self {
         let now_s = i64::try_from(UnixMillis::now().0 / 1000).unwrap_or(i64::MAX);
-        let (mut read, mut wrong) = (Vec::new(), Vec::new());
+        let (mut read, mut wrong, mut due) = (Vec::new(), Vec::new(), Vec::new());
         for row in &site.certificates {
             match Certificate::read(source(row)) {
                 Ok(certificate) => {
-                    let due = certificate.validity().and_then(|held| renewal(held, now_s));
+                    let soon = certificate.validity().and_then(|held| renewal(held, now_s));
                     let shown = row.cert.display();
-                    found.extend(due.map(|(message, help)| {
+                    due.extend(soon.map(|(message, help)| {
                         Mistake::warning(row.place, format!("{shown}: {message}")).help(help)
                     }));
                     read.push(certificate);
@@ -97,7 +123,7 @@ impl OfSite {
                 Err(error) => wrong.push(unusable(row, &error)),
             }
         }
-        Self { name: site.name.as_str().into(), read, wrong }
+        Self { name: site.name.as_str().into(), read, wrong, due }
     }
 }
 
