@@ -206,6 +206,7 @@ impl World {
             tags: [tag].into(),
             share: 0,
             meta: number.to_le_bytes().into(),
+            share: 0,
         };
         self.inserted.push(Inserted { resource, number, len, born, tag });
         (description, content(number, len))
