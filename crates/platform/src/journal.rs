@@ -5,9 +5,12 @@
 //! it was promised. When much of it is of documents that are gone, it is written anew beside and
 //! renamed.
 
+mod reserve;
+
 use crate::limits::RECORD_BYTES_MAX;
 use freshet_base::private::sync_folder_of;
 use freshet_documents::tree::{Change, Tree};
+use reserve::{Reserve, is_full};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -43,6 +46,7 @@ pub(crate) struct Journal {
     /// Where the last whole record ends.
     end: u64,
     records: u64,
+    reserve: Reserve,
 }
 
 impl Journal {
@@ -51,7 +55,9 @@ impl Journal {
     /// # Errors
     /// Those of the file; [`io::ErrorKind::InvalidData`] where it is no journal, or is damaged.
     pub(crate) fn open(path: &Path, tree: &mut Tree) -> io::Result<Self> {
-        Self::open_within(path, tree, LOCK_TRIES_MAX)
+        let mut journal = Self::open_within(path, tree, LOCK_TRIES_MAX)?;
+        while journal.reserve.take() {}
+        Ok(journal)
     }
 
     fn open_within(path: &Path, tree: &mut Tree, tries: u32) -> io::Result<Self> {
@@ -60,7 +66,8 @@ impl Journal {
         lock(&file, tries)?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let mut journal = Self { path: path.to_owned(), file, end: 0, records: 0 };
+        let reserve = Reserve::beside(path);
+        let mut journal = Self { path: path.to_owned(), file, end: 0, records: 0, reserve };
         if bytes.len() < MAGIC.len() && MAGIC.starts_with(&bytes) {
             journal.file.set_len(0)?;
             journal.file.rewind()?;
@@ -93,22 +100,37 @@ impl Journal {
     }
 
     /// Puts changes on the disk; `version` is the tree's after them. When this returns they outlive
-    /// the machine's power.
+    /// the machine's power. What `frees` something may have the reserve where the disk is full.
     ///
     /// # Errors
     /// Those of the file; then none of the changes is there.
-    pub(crate) fn append(&mut self, version: u64, changes: Vec<Change>) -> io::Result<()> {
+    pub(crate) fn append(
+        &mut self,
+        version: u64,
+        changes: Vec<Change>,
+        frees: bool,
+    ) -> io::Result<()> {
         let record = encode(&Record { version, changes })?;
-        let written = self.file.write_all(&record).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
+        let mut written = self.write(&record);
+        while frees && is_full(&written) && self.reserve.give() {
+            written = self.write(&record);
+        }
+        written?;
+        self.end += record.len() as u64;
+        self.records += 1;
+        self.reserve.take();
+        Ok(())
+    }
+
+    /// Writes a record at the end, all of it or nothing.
+    fn write(&mut self, record: &[u8]) -> io::Result<()> {
+        let written = self.file.write_all(record).and_then(|()| self.file.sync_data());
+        if written.is_err() {
             // What is there of it must not come before what is written next.
             self.file.set_len(self.end)?;
             self.file.seek(SeekFrom::Start(self.end))?;
-            return Err(error);
         }
-        self.end += record.len() as u64;
-        self.records += 1;
-        Ok(())
+        written
     }
 
     /// Writes it anew, with what there is alone, where much of it is of the past.
@@ -238,7 +260,7 @@ mod tests {
                 let path = format!("/{name}");
                 let change = if puts { Change::put(path, json!({"n": name}), None) } else { Change::remove(path) };
                 tree.apply(change.clone());
-                journal.append(tree.version(), vec![change]).unwrap();
+                journal.append(tree.version(), vec![change], false).unwrap();
                 states.push((journal.end, shown(&tree)));
             }
             drop(journal);
@@ -260,7 +282,7 @@ mod tests {
         let mut tree = Tree::default();
         let mut journal = Journal::open(&path, &mut tree).unwrap();
         for name in ["/a", "/b"] {
-            journal.append(1, vec![Change::put(name, json!({}), None)]).unwrap();
+            journal.append(1, vec![Change::put(name, json!({}), None)], false).unwrap();
         }
         let busy = Journal::open_within(&path, &mut Tree::default(), 2).unwrap_err();
         assert_eq!(busy.kind(), io::ErrorKind::ResourceBusy);
@@ -298,13 +320,13 @@ mod tests {
         for number in 0..2 {
             let change = Change::put("/a", json!(number), Some("me".to_owned()));
             tree.apply(change.clone());
-            journal.append(tree.version(), vec![change]).unwrap();
+            journal.append(tree.version(), vec![change], false).unwrap();
         }
         journal.compact(&tree).unwrap();
         assert_eq!(journal.records, 2);
         let change = Change::put("/b", json!(3), None);
         tree.apply(change.clone());
-        journal.append(tree.version(), vec![change]).unwrap();
+        journal.append(tree.version(), vec![change], false).unwrap();
         drop(journal);
         let again = read(&path).unwrap();
         assert_eq!((shown(&again), again.version()), (shown(&tree), tree.version()));

@@ -236,6 +236,18 @@ pub(crate) fn is_life(change: &Change) -> bool {
     is_life_path(&change.path)
 }
 
+/// Whether a change is a step of what ends an app, or takes one back.
+pub(crate) fn frees(tree: &Tree, change: &Change) -> bool {
+    let ends = |value: &serde_json::Value| {
+        read(value).operation.is_some_and(|operation| {
+            matches!(operation.kind, Kind::Stop | Kind::Terminate) || operation.way == Way::Undo
+        })
+    };
+    is_life(change)
+        && (change.value.as_ref().is_some_and(ends)
+            || tree.get(&change.path).is_some_and(|before| ends(&before.value)))
+}
+
 /// As [`is_life`], of a path.
 pub(crate) fn is_life_path(path: &str) -> bool {
     path.starts_with(ROOT)

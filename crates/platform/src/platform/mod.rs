@@ -251,7 +251,8 @@ impl Platform {
         if !changes.is_empty()
             && let Some(journal) = &mut self.journal
         {
-            journal.append(self.tree.version() + changes.len() as u64, changes.clone())?;
+            let frees = changes.iter().any(|change| life::frees(&self.tree, change));
+            journal.append(self.tree.version() + changes.len() as u64, changes.clone(), frees)?;
         }
         let changed: Vec<Changed> =
             changes.into_iter().map(|change| self.tree.apply(change)).collect();

@@ -1,14 +1,12 @@
 //! ETSI's own schemas as a judge. They are not part of this project: `MEC_OPENAPI` names a folder with
 //! the published files and their list of corrections.
 
+use crate::skip;
 use crate::support::{SERVICES, SUPPORT, World, location, name, rule, service};
 use freshet_radio::simulator::Simulator;
 use serde_json::{Value, json};
 use std::io::Write as _;
 use std::process::Command;
-
-#[path = "../../../../tests/skip.rs"]
-mod skip;
 
 /// Files of ETSI for our interfaces.
 const FILES: [(&str, &str); 15] = [

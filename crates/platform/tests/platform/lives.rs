@@ -13,7 +13,7 @@ const INSTANCES: &str = "/app_lcm/v1/app_instances";
 const OCCURRENCES: &str = "/app_lcm/v1/app_lcm_op_occs";
 
 /// Brings a package, whose app takes half of the host.
-fn bring(world: &mut World) {
+pub(crate) fn bring(world: &mut World) {
     let (made, _) = world.ask("operator", "POST", "/app_pkgm/v1/onboarded_app_packages", &named());
     let mut descriptor = descriptor();
     descriptor["appTrafficRule"][0]["dstInterface"]["dstIpAddress"] = "0.0.0.0".into();
@@ -26,33 +26,33 @@ fn bring(world: &mut World) {
     assert_eq!(answer.status, 202, "{answer:?}");
 }
 
-fn make(world: &mut World) -> String {
+pub(crate) fn make(world: &mut World) -> String {
     let body = json!({"appDId": "cache-d", "appInstanceName": "one"});
     location(&world.ask("operator", "POST", INSTANCES, &body).0)
 }
 
-fn here() -> Value {
+pub(crate) fn here() -> Value {
     json!({"selectedMECHostInfo": [{"hostName": "here", "hostId": {}}]})
 }
 
-fn forcefully() -> Value {
+pub(crate) fn forcefully() -> Value {
     json!({"terminationType": "FORCEFUL"})
 }
 
 /// Begins an operation; gives the status, and the occurrence's place.
-fn begin(world: &mut World, instance: &str, what: &str, body: &Value) -> (u16, String) {
+pub(crate) fn begin(world: &mut World, instance: &str, what: &str, body: &Value) -> (u16, String) {
     let answer = world.ask("operator", "POST", &format!("{instance}/{what}"), body).0;
     let place = if answer.status == 202 { location(&answer) } else { String::new() };
     (answer.status, place)
 }
 
 /// What a driver would find for a step.
-fn well(step: Step) -> Result<Found, String> {
+pub(crate) fn well(step: Step) -> Result<Found, String> {
     Ok(if step == Step::Unpack { Found::Ports(vec![80]) } else { Found::Done })
 }
 
 /// Does what there is to do for steps, as `found` says; gives them, and who was told.
-fn work(
+pub(crate) fn work(
     world: &mut World,
     mut found: impl FnMut(Step) -> Result<Found, String>,
 ) -> (Vec<Step>, Vec<Notice>) {

@@ -6,6 +6,7 @@
 mod access;
 mod apps;
 mod earlier;
+mod full;
 mod gateway;
 mod judge;
 mod lives;
@@ -14,4 +15,8 @@ mod packages;
 mod positions;
 mod radio;
 mod resources;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+#[path = "../../../../tests/small_disk.rs"]
+mod small_disk;
 mod support;
