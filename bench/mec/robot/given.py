@@ -320,6 +320,8 @@ FOLDERS = {
 }
 # Tests that those before them leave nothing to: each is run once more, on a platform of its own.
 ALONE = {
+    "MEC010p2/MEO/PKGM": ["TC_MEC_MEC010p2_MEO_PKGM_006_OK"],
+    "MEC021/SRV/AMS": ["TC_MEC_MEC021_SRV_AMS_015_OK"],
     "MEC029/SRV/FAIS": ["TC_MEC_MEC029_SRV_FAIS_009_OK"],
     "MEX/LCM": [
         "Instantiate an APP instance", "Instantiate an APP instance using malformed parameters",

@@ -184,7 +184,7 @@ impl Tree {
             move |(path, document)| {
                 let parts: Vec<String> =
                     path.get(skipped..)?.split('/').map(crate::query::decode).collect();
-                let names = table::names(pattern, &parts)?;
+                let names = table::names(pattern, &parts, &[])?;
                 let agrees = names.iter().all(|(name, value)| {
                     known
                         .iter()

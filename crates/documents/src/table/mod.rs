@@ -170,7 +170,7 @@ pub struct Api {
     pub types: Types,
     /// Its paths.
     pub resources: Vec<Resource>,
-    /// First words of paths in earlier versions of its standard, and what they are now.
+    /// Words of paths in earlier versions of its standard, and what they are now.
     pub renamed: Vec<(String, String)>,
 }
 
@@ -250,39 +250,38 @@ pub struct Table(pub Vec<Api>);
 impl Table {
     /// The resource of a path, without its query, percent-decoded by segment.
     pub fn route(&self, path: &str) -> Option<Route<'_>> {
-        let mut parts: Vec<String> =
+        let parts: Vec<String> =
             path.strip_prefix('/')?.split('/').map(crate::query::decode).collect();
         let (name, version) = (parts.first()?, parts.get(1)?);
         let api = self.0.iter().find(|api| api.name == *name && api.version == *version)?;
-        if let Some(word) = parts.get_mut(2)
-            && let Some((_, now)) = api.renamed.iter().find(|(before, _)| before == word)
-        {
-            word.clone_from(now);
-        }
         // Words go before names: `/a/b` is not `/a/{id}`.
         let fits = api.resources.iter().filter_map(|resource| {
-            let names = names(&resource.segments, &parts[2..])?;
+            let names = names(&resource.segments, &parts[2..], &api.renamed)?;
             Some(Route { api, resource, names })
         });
         fits.min_by_key(|route| route.names.len())
     }
 }
 
-/// What a path has for the names of a pattern, if it is of the pattern.
+/// What a path has for the names of a pattern, if it is of the pattern, or of what that was before its words were
+/// `renamed`.
 pub fn names<'a>(
     pattern: &'a [Segment],
     parts: &[impl AsRef<str>],
+    renamed: &[(String, String)],
 ) -> Option<Vec<(&'a str, String)>> {
     if pattern.len() != parts.len() {
         return None;
     }
     let mut found = Vec::new();
-    for (segment, part) in pattern.iter().zip(parts) {
+    for (segment, part) in pattern.iter().zip(parts.iter().map(AsRef::as_ref)) {
         match segment {
-            Segment::Word(word) if word == part.as_ref() => {}
+            Segment::Word(word) if word == part => {}
+            Segment::Word(word)
+                if renamed.iter().any(|(before, now)| before == part && now == word) => {}
             Segment::Word(_) => return None,
-            Segment::Name(_) if part.as_ref().is_empty() => return None,
-            Segment::Name(name) => found.push((name.as_str(), part.as_ref().to_owned())),
+            Segment::Name(_) if part.is_empty() => return None,
+            Segment::Name(name) => found.push((name.as_str(), part.to_owned())),
         }
     }
     Some(found)

@@ -21,8 +21,8 @@
 //! where it is another, or `nothing`, then `?` and the parameters of the query: `name`, or `name=attribute` where
 //! that differs, with `!` where it must be there; `name=-` is no attribute. Before `?` may be `without` and the attributes
 //! that are left out where a query does not choose among attributes. `list` and `read` may be `of` another path;
-//! `told` says which list of a feed or of the configuration. `/before is /now` has paths that begin with the one word
-//! be those that begin with the other: clients of an earlier version of the standard ask so.
+//! `told` says which list of a feed or of the configuration. `/before is /now` has paths with the one word be
+//! those with the other: clients of an earlier version of the standard ask so.
 
 use super::{Act, Api, Method, Operation, Parameter, Resource, Segment, Table, View};
 use crate::shape::{Field, Presence, Shape, Type, Types, shape};
@@ -270,7 +270,7 @@ impl Operation {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "api a v1 Title of it\nuse common\n/objects is /things\n/things/{id}/parts as partId\n  \
+    const TEXT: &str = "api a v1 Title of it\nuse common\n/objects is /things\n/pieces is /parts\n/things/{id}/parts as partId\n  \
                         get list [Part] ? name kind=a/b!\n  post create Part\n/all\n  \
                         get list of /things/{id}/parts [Part]\ntype Part\n  partId= string\n  \
                         name? string\n  link Link\n";
@@ -284,6 +284,8 @@ mod tests {
         assert_eq!(route.name("id"), Some("x/y"));
         let earlier = table.route("/a/v1/objects/1/parts").unwrap();
         assert_eq!(earlier.path(), "/a/v1/things/1/parts");
+        let earlier = table.route("/a/v1/objects/pieces/pieces").unwrap();
+        assert_eq!((earlier.name("id"), earlier.template_has("parts")), (Some("pieces"), true));
         assert!(table.route("/a/v1/things/1/objects").is_none());
         let [get, post] = &route.resource.operations[..] else { panic!() };
         assert_eq!([&get.scope, &post.scope], ["a:parts:read", "a:parts:write"]);
