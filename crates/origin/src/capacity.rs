@@ -6,15 +6,16 @@
 //! bells of all others, which then close an idle one.
 
 use crate::definition::Origin;
+use crate::line::{Claim, Line};
 use freshet_base::ledger::Ledger;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use tokio::sync::{Notify, oneshot};
 
 /// The limit on connections to one origin.
 #[derive(Debug)]
 pub(crate) struct Capacity {
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
     waiting: AtomicUsize,
     /// Whether the last that wanted a connection got none.
     was_refused: AtomicBool,
@@ -22,9 +23,19 @@ pub(crate) struct Capacity {
     bells: Mutex<Vec<Weak<Notify>>>,
 }
 
-/// The right to have one connection.
 #[derive(Debug)]
-pub(crate) struct Permit(#[expect(dead_code, reason = "held for its Drop")] OwnedSemaphorePermit);
+struct Permits(Mutex<Places>);
+
+#[derive(Debug)]
+struct Places {
+    free: u32,
+    /// Who waits for one, which there is only where none is free.
+    line: Line<oneshot::Sender<Permit>>,
+}
+
+/// The right to have one connection; `None` where it was passed on.
+#[derive(Debug)]
+pub(crate) struct Permit(Option<Arc<Permits>>);
 
 /// Somebody waits for as long as this lives.
 #[derive(Debug)]
@@ -32,29 +43,46 @@ pub(crate) struct Waiting(Arc<Origin>);
 
 impl Capacity {
     pub(crate) fn new(connections_max: u32) -> Self {
-        let permits = usize::try_from(connections_max).unwrap_or(usize::MAX);
         Self {
-            permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Permits(Mutex::new(Places {
+                free: connections_max,
+                line: Line::default(),
+            }))),
             waiting: AtomicUsize::new(0),
             was_refused: AtomicBool::new(false),
             bells: Mutex::default(),
         }
     }
 
-    /// A permit where one is free and nobody waits for it.
+    /// A permit where one is free; then nobody waits for it.
     pub(crate) fn try_permit(&self) -> Option<Permit> {
-        Arc::clone(&self.permits).try_acquire_owned().ok().map(Permit)
+        let mut places = self.permits.lock();
+        places.free = places.free.checked_sub(1)?;
+        drop(places);
+        Some(Permit(Some(Arc::clone(&self.permits))))
     }
 
     /// Waits for a permit, in turn with all others that wait.
-    pub(crate) async fn permit(&self) -> Permit {
-        let permit = Arc::clone(&self.permits).acquire_owned().await;
-        Permit(permit.expect("this semaphore is never closed"))
+    pub(crate) async fn permit(&self, claim: Claim) -> Permit {
+        let (sender, receiver) = oneshot::channel();
+        loop {
+            if let Some(permit) = self.try_permit() {
+                return permit;
+            }
+            let mut places = self.permits.lock();
+            if places.free == 0 {
+                let line = &mut places.line;
+                line.retain(|waiter| !waiter.is_closed());
+                line.join(claim, sender);
+                break;
+            }
+        }
+        receiver.await.expect("it is dropped with the receiver only")
     }
 
     /// Whether every permit is out.
     pub(crate) fn is_full(&self) -> bool {
-        self.permits.available_permits() == 0
+        self.permits.lock().free == 0
     }
 
     /// Notes whether one that wanted a connection got it.
@@ -67,7 +95,7 @@ impl Capacity {
 
     /// Whether every permit is out and the last that wanted one was refused.
     pub(crate) fn is_exhausted(&self) -> bool {
-        self.is_full() && self.was_refused.load(Relaxed)
+        self.was_refused.load(Relaxed) && self.is_full()
     }
 
     /// Whether somebody waits for a connection.
@@ -86,6 +114,32 @@ impl Capacity {
         let new = Arc::downgrade(bell);
         bells.retain(|bell| bell.strong_count() > 0 && !bell.ptr_eq(&new));
         bells.push(new);
+    }
+}
+
+impl Permits {
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let Some(of) = self.0.take() else { return };
+        loop {
+            let mut places = of.lock();
+            let Some(next) = places.line.pop() else {
+                places.free += 1;
+                return;
+            };
+            // Nobody is woken under the lock.
+            drop(places);
+            match next.send(Self(Some(Arc::clone(&of)))) {
+                Ok(()) => return,
+                // Who waited is gone, and what it was sent is no permit any more.
+                Err(mut back) => drop(back.0.take()),
+            }
+        }
     }
 }
 
@@ -118,7 +172,7 @@ mod tests {
         let capacity = Capacity::new(1);
         let first = capacity.try_permit();
         assert!(first.is_some() && capacity.try_permit().is_none());
-        let (_second, ()) = tokio::join!(capacity.permit(), async { drop(first) });
+        let (_second, ()) = tokio::join!(capacity.permit(Claim::default()), async { drop(first) });
         assert!(capacity.try_permit().is_none());
     }
 
@@ -133,5 +187,57 @@ mod tests {
         bell.notified().await;
         drop(waiting);
         assert!(!origin.capacity.is_short());
+    }
+
+    #[tokio::test]
+    async fn what_is_urgent_gets_a_permit_before_others_and_who_has_gone_gets_none() {
+        let capacity = Capacity::new(1);
+        let first = capacity.try_permit();
+        let order = Mutex::new(Vec::new());
+        let wait = async |name: &'static str, is_urgent| {
+            let permit = capacity.permit(Claim { site: 1, is_urgent }).await;
+            order.lock().unwrap().push(name);
+            drop(permit);
+        };
+        let gone = wait("gone", false);
+        {
+            let mut gone = std::pin::pin!(gone);
+            let waker = std::task::Waker::noop();
+            let mut context = std::task::Context::from_waker(waker);
+            assert!(std::future::Future::poll(gone.as_mut(), &mut context).is_pending());
+        }
+        let all = async {
+            tokio::join!(wait("usual", false), wait("later", false), wait("urgent", true))
+        };
+        tokio::join!(all, async { drop(first) });
+        assert_eq!(*order.lock().unwrap(), ["urgent", "usual", "later"]);
+        assert!(!capacity.is_full());
+    }
+
+    #[test]
+    fn each_permit_is_given_once() {
+        let capacity = Arc::new(Capacity::new(3));
+        let held = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let (capacity, held) = (Arc::clone(&capacity), Arc::clone(&held));
+                std::thread::spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+                    runtime.block_on(async {
+                        for turn in 0..500 {
+                            let claim = Claim { site: turn % 2, is_urgent: turn % 3 == 0 };
+                            let permit = capacity.permit(claim).await;
+                            assert!(held.fetch_add(1, SeqCst) < 3);
+                            tokio::task::yield_now().await;
+                            held.fetch_sub(1, SeqCst);
+                            drop(permit);
+                        }
+                    });
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let all: Vec<_> = std::iter::from_fn(|| capacity.try_permit()).collect();
+        assert_eq!(all.len(), 3);
     }
 }

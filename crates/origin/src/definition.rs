@@ -5,6 +5,7 @@ use crate::capacity::Capacity;
 use crate::error::{FailureKind, OriginError};
 use crate::health::{HealthCell, PassiveRule};
 use crate::hold::Hold;
+use crate::line::Claim;
 use crate::outage::Outage;
 use crate::resolve::{Resolved, Resolver};
 use crate::share::{Party, Shares};
@@ -116,6 +117,8 @@ pub struct Terms {
     pub limits: Option<freshet_wire::h1::Limits>,
     /// Whose share of the origin's connections it comes out of.
     pub party: Option<Party>,
+    /// Its place among those that wait for a connection.
+    pub claim: Claim,
     /// Whether it is not sent again where the connection it went over turns out to be dead.
     pub is_sent_once: bool,
 }

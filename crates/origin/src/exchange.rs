@@ -183,7 +183,7 @@ async fn attempts(
             Some(connection) => connection,
             None => {
                 let fresh = retried || is_proxied;
-                within(origin, terms.waits, pool.check_out(origin, fresh)).await?
+                within(origin, terms.waits, pool.check_out(origin, fresh, terms.claim)).await?
             }
         };
         connection.waits = terms.waits;

@@ -8,8 +8,9 @@ use crate::definition::{Origin, OriginId};
 use crate::error::OriginError;
 use crate::http2::sessions::Sessions;
 use crate::idle::IdleList;
+use crate::line::{Claim, Line};
 use std::cell::RefCell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +48,7 @@ struct Inner {
 struct Slot {
     origin: Arc<Origin>,
     idle: IdleList<Idle>,
-    waiters: VecDeque<Waiter>,
+    waiters: Line<Waiter>,
     handovers_in_a_row: u32,
     /// Connections that carry many exchanges.
     sessions: Sessions,
@@ -106,7 +107,7 @@ impl Pool {
         }
         // Origins that a reload took away leave with their last connection.
         slots.retain(|_, slot| {
-            slot.idle.len() > 0 || !slot.waiters.is_empty() || slot.sessions.is_needed()
+            slot.idle.len() > 0 || slot.waiters.len() > 0 || slot.sessions.is_needed()
         });
     }
 
@@ -125,11 +126,12 @@ impl Pool {
     }
 
     /// A connection for one exchange: an idle one that is alive unless `fresh`, else a new one,
-    /// waiting for room under `connections_max` where there is none.
+    /// waiting for room under `connections_max` where there is none, in the order of claims.
     pub(crate) async fn check_out(
         &self,
         origin: &Arc<Origin>,
         fresh: bool,
+        claim: Claim,
     ) -> Result<Connection, OriginError> {
         if !fresh && let Some(connection) = self.take_idle(origin.id) {
             origin.capacity.note(false);
@@ -142,12 +144,14 @@ impl Pool {
         }
         let permit = match origin.capacity.try_permit() {
             Some(permit) => permit,
-            None => match self.wait(origin).await.inspect_err(|_| origin.capacity.note(true))? {
-                Turn::Permit(permit) => permit,
-                // Only its place is wanted.
-                Turn::Connection(connection) if fresh => connection.into_permit(),
-                Turn::Connection(connection) => return Ok(self.equip(connection)),
-            },
+            None => {
+                match self.wait(origin, claim).await.inspect_err(|_| origin.capacity.note(true))? {
+                    Turn::Permit(permit) => permit,
+                    // Only its place is wanted.
+                    Turn::Connection(connection) if fresh => connection.into_permit(),
+                    Turn::Connection(connection) => return Ok(self.equip(connection)),
+                }
+            }
         };
         origin.capacity.note(false);
         let stream = connect(origin, Offer::Http1).await?;
@@ -168,7 +172,7 @@ impl Pool {
         slot.waiters.retain(|waiter| !waiter.sender.is_closed());
         let others_wait = origin.capacity.waiting_len() > slot.waiters.len();
         if !others_wait || slot.handovers_in_a_row < HANDOVERS_IN_A_ROW_MAX {
-            while let Some(waiter) = slot.waiters.pop_front() {
+            while let Some(waiter) = slot.waiters.pop() {
                 match waiter.sender.send(connection) {
                     Ok(()) => {
                         slot.handovers_in_a_row += 1;
@@ -200,7 +204,7 @@ impl Pool {
     }
 
     /// Waits in the worker's queue and in that of all workers, whichever moves first.
-    async fn wait(&self, origin: &Arc<Origin>) -> Result<Turn, OriginError> {
+    async fn wait(&self, origin: &Arc<Origin>, claim: Claim) -> Result<Turn, OriginError> {
         let settings = &origin.settings;
         let (sender, mut receiver) = oneshot::channel();
         let mark = Mark(Rc::default());
@@ -212,7 +216,7 @@ impl Pool {
                 let waiting_max = settings.connection_waiters_max;
                 return Err(OriginError::LocalQueueFull { waiting_max });
             }
-            slot.waiters.push_back(Waiter { sender, _mark: mark.clone() });
+            slot.waiters.join(claim, Waiter { sender, _mark: mark.clone() });
         }
         origin.stats.waits.add(1);
         mark.0.replace(Some(Waiting::new(origin)));
@@ -220,7 +224,7 @@ impl Pool {
             biased;
             // The sender lives in the pool that this future borrows.
             Ok(connection) = &mut receiver => Turn::Connection(connection),
-            permit = origin.capacity.permit() => Turn::Permit(permit),
+            permit = origin.capacity.permit(claim) => Turn::Permit(permit),
             () = sleep(settings.timeouts.queue) => {
                 origin.stats.waits_in_vain.add(1);
                 return Err(OriginError::LocalConnectionLimit {
@@ -251,7 +255,7 @@ impl Pool {
         Slot {
             origin: Arc::clone(origin),
             idle: IdleList::default(),
-            waiters: VecDeque::new(),
+            waiters: Line::default(),
             handovers_in_a_row: 0,
             sessions: Sessions::default(),
         }

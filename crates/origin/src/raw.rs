@@ -4,6 +4,7 @@ use crate::buffer::ReadBuffer;
 use crate::connection::{Connection, Place};
 use crate::definition::Origin;
 use crate::error::OriginError;
+use crate::line::Claim;
 use crate::pool::Pool;
 use crate::share::Party;
 use crate::stats::Held;
@@ -39,7 +40,8 @@ pub async fn connect_raw(
     origin.stats.requests.add(1);
     let connecting = async {
         let in_flight = Held::in_flight(origin, party).await?;
-        let connection = pool.check_out(origin, origin.settings.proxy_header > 0).await?;
+        let connection =
+            pool.check_out(origin, origin.settings.proxy_header > 0, Claim::default()).await?;
         origin.stats.tunnels.add(1);
         Ok(RawConnection::new(connection, in_flight))
     };

@@ -114,6 +114,7 @@ impl Asked {
             origin: plan.origin.clone(),
             goes_to_siblings: plan.goes_to_siblings,
             sent_target: plan.sent_target.take(),
+            is_urgent: plan.is_urgent,
             ..FetchTask::new(id, transcript, plan.kind, request, &plan.site)
         };
         Box::new(Self {

@@ -8,6 +8,7 @@ use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
+use freshet_media::cmcd::{self, Cmcd};
 use freshet_site::client_body::RequestBody;
 use freshet_site::interim::Interim;
 use freshet_site::policy::{ClientTask, FetchKind, OriginChoice};
@@ -63,6 +64,8 @@ pub struct Plan {
     /// Where interim responses go.
     pub(super) interim: Option<Interim>,
     pub(super) reason: Reason,
+    /// Whether the player that waits for it is about to stand still, as it says.
+    pub(super) is_urgent: bool,
 }
 
 impl Plan {
@@ -187,6 +190,20 @@ impl Plan {
             came: task.came.clone(),
             interim: None,
             reason: task.reason,
+            is_urgent: kind != FetchKind::Background && is_urgent(task),
         }
     }
+}
+
+/// Whether the player that sent a request says that it is about to stand still.
+fn is_urgent(task: &ClientTask) -> bool {
+    let RequestHead { target, fields, .. } = &task.request;
+    if !task.site.settings.media.read || !cmcd::is_said(target, fields) {
+        return false;
+    }
+    let (mut room, mut read) = ([0; cmcd::BYTES_MAX], Cmcd::default());
+    if let Some(text) = cmcd::said(target, fields, &mut room) {
+        cmcd::read(text, &mut read);
+    }
+    read.is_urgent()
 }

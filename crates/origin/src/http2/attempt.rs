@@ -57,7 +57,8 @@ pub(crate) async fn attempts(
     loop {
         let started = Instant::now();
         let fresh = silent + 1 >= SILENT_MAX || unseen + 1 >= UNSEEN_MAX;
-        let reached = within(origin, terms.waits, reach(pool, origin, ask, fresh)).await?;
+        let reached =
+            within(origin, terms.waits, reach(pool, origin, ask, fresh, terms.claim)).await?;
         let mut stream = match reached {
             Reached::Stream(stream) => stream,
             Reached::Connection(connection) => {

@@ -8,6 +8,7 @@ use crate::connect::{Offer, connect};
 use crate::connection::Connection;
 use crate::definition::{HttpVersion, Origin};
 use crate::error::OriginError;
+use crate::line::Claim;
 use crate::pool::Pool;
 use freshet_base::clock::UnixMillis;
 use freshet_net::stream::Stream as Socket;
@@ -40,6 +41,7 @@ pub(crate) async fn reach(
     origin: &Arc<Origin>,
     ask: Ask<'_>,
     fresh: bool,
+    claim: Claim,
 ) -> Result<Reached, OriginError> {
     let deadline = Instant::now() + origin.settings.timeouts.queue;
     loop {
@@ -65,7 +67,7 @@ pub(crate) async fn reach(
         }
         let permit = match origin.capacity.try_permit() {
             Some(permit) => permit,
-            None => match wait(pool, origin, deadline).await? {
+            None => match wait(pool, origin, deadline, claim).await? {
                 Some(permit) => permit,
                 None if fresh => return reach_any(pool, origin, ask),
                 None => continue,
@@ -107,6 +109,7 @@ async fn wait(
     pool: &Pool,
     origin: &Arc<Origin>,
     deadline: Instant,
+    claim: Claim,
 ) -> Result<Option<Permit>, OriginError> {
     let waiting_max = origin.settings.connection_waiters_max;
     let place = Place::take(pool, origin).ok_or(OriginError::LocalQueueFull { waiting_max })?;
@@ -116,7 +119,7 @@ async fn wait(
     let result = tokio::select! {
         biased;
         () = room.notified() => Ok(None),
-        permit = origin.capacity.permit() => Ok(Some(permit)),
+        permit = origin.capacity.permit(claim) => Ok(Some(permit)),
         () = sleep_until(deadline) => {
             origin.capacity.note(true);
             Err(limit(origin))

@@ -19,7 +19,7 @@ use freshet_http::coding::{Accepted, Coding};
 use freshet_http::freshness::Freshness;
 use freshet_http::message::{Method, RequestHead, ResponseHead};
 use freshet_http::reason::Reason;
-use freshet_origin::{Origin, Terms, Waits};
+use freshet_origin::{Claim, Origin, Terms, Waits};
 use freshet_telemetry::transcript::{Tag, Transcript};
 use std::any::Any;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -229,6 +229,8 @@ pub struct FetchTask {
     pub waits: Waits,
     /// Whether it is not sent again where the connection it went over turns out to be dead.
     pub is_sent_once: bool,
+    /// Whether a player is about to stand still without it, as that says.
+    pub is_urgent: bool,
     /// Whether other nodes of this place may be asked, as for what is nothing to one client alone.
     pub goes_to_siblings: bool,
     /// What they are asked for then, where that is another target: they do with a request what this node did.
@@ -264,6 +266,7 @@ impl FetchTask {
             server_address: None,
             waits: Waits::default(),
             is_sent_once: false,
+            is_urgent: false,
             goes_to_siblings: false,
             sent_target: None,
             site: site.clone(),
@@ -279,7 +282,8 @@ impl FetchTask {
         let party = network.party(self.site.settings.limits.origin_network_percent);
         let limits = self.site.response_limits;
         let is_sent_once = self.is_sent_once;
-        Terms { waits: self.waits, ends, limits, party: Some(party), is_sent_once }
+        let claim = Claim { site: self.site.index(), is_urgent: self.is_urgent };
+        Terms { waits: self.waits, ends, limits, party: Some(party), claim, is_sent_once }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What players say of themselves, and what they are told.
 
-use super::{HLS, HOUR, channel};
+use super::{HLS, HOUR, channel, send_segment};
 use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, Request, response};
@@ -247,6 +247,45 @@ fn players_are_steered_and_told_the_time() {
         let answer = get(&node, "/steering").await;
         assert_eq!((answer.field("seen"), answer.status), (Some("yes"), 200));
         assert!(answer.text().starts_with("{\"VERSION\":1,"));
+    });
+}
+
+#[test]
+fn who_is_about_to_stand_still_gets_the_next_connection_to_an_origin() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let patience = "[origins]\nqueue_timeout = \"60s\"\n";
+        let mut setup = Setup { workers: 1, ..Setup::of(&origin) }.and(patience);
+        setup.origins.push_str("connections_max = 1\n");
+        let node = setup.start();
+        let waits = |count: u64| {
+            let snapshot = node.node.snapshot();
+            let origin =
+                snapshot.sites.origins().next().map(|(_, origin)| origin.stats.waits.value());
+            origin == Some(count)
+        };
+        let mut clients = Vec::new();
+        let says = [
+            ("/first", ""),
+            ("/usual", "CMCD-Request: bl=9000"),
+            ("/soon", "CMCD-Request: bl=100"),
+        ];
+        for (count, (target, says)) in says.into_iter().enumerate() {
+            let mut client = Client::to(&node).await;
+            let fields: Vec<&str> =
+                Some(says).into_iter().filter(|says| !says.is_empty()).collect();
+            client.ask("GET", target, &fields).await;
+            until(|| waits(count as u64)).await;
+            clients.push(client);
+        }
+        for target in ["/first", "/soon", "/usual"] {
+            let asked = origin.next().await;
+            assert_eq!(asked.request.target(), target);
+            send_segment(&asked, 100);
+        }
+        for mut client in clients {
+            assert_eq!(client.answer("GET").await.status, 200);
+        }
     });
 }
 
