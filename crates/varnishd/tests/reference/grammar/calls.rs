@@ -78,6 +78,8 @@ impl Grammar {
             return Some("std.cache_req_body(1KB)".into());
         }
         let arguments = self.arguments(signature, depth);
+        let alias = self.aliases.iter().find(|(of, _)| *of == module);
+        let module = alias.map_or(module, |(_, alias)| alias);
         Some(format!("{module}.{}({arguments})", Signature::name_of(signature)))
     }
 

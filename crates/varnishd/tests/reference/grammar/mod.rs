@@ -19,6 +19,14 @@ use freshet_vcl::State;
 /// Once in how many places something is put where it does not belong, in every other policy.
 const WRONG_ONCE_IN: usize = 80;
 
+/// Modules that Debian has in a package of its own.
+const OTHER_MODULES: [&str; 9] =
+    ["accept", "bodyaccess", "header", "saintmode", "str", "tcp", "var", "vsthrottle", "xkey"];
+
+/// Other names of modules.
+const ALIASES: [(&str, &str); 4] =
+    [("cookie", "crumbs"), ("purge", "away"), ("str", "texts"), ("var", "kept")];
+
 pub(crate) struct Grammar {
     draw: Draw,
     out: String,
@@ -26,6 +34,8 @@ pub(crate) struct Grammar {
     /// The state being written; own subroutines borrow one.
     state: State,
     modules: Vec<&'static str>,
+    /// Other names that modules are imported by.
+    aliases: Vec<(&'static str, &'static str)>,
     /// Objects made so far, with their modules and classes.
     objects: Vec<(&'static str, &'static str, &'static str)>,
     functions: Vec<(&'static str, &'static str)>,
@@ -59,6 +69,7 @@ impl Grammar {
             version,
             state: State::Recv,
             modules: Vec::new(),
+            aliases: Vec::new(),
             objects: Vec::new(),
             functions: Vec::new(),
             backends: vec!["b0", "b1"],
@@ -84,11 +95,24 @@ impl Grammar {
     }
 
     fn import(&mut self, module: &'static str) {
-        self.line(&format!("import {module};"));
+        match ALIASES.iter().find(|(of, _)| *of == module) {
+            Some(alias) if !self.is_run && self.draw.once_in(4) => {
+                self.line(&format!("import {module} as {};", alias.1));
+                self.aliases.push(*alias);
+            }
+            _ => self.line(&format!("import {module};")),
+        }
         self.modules.push(module);
-        let is_later = |name| (module, name) == ("std", "rfc_ttl");
+        let is_later = |name| {
+            matches!(
+                (module, name),
+                ("std", "rfc_ttl")
+                    | ("str", "token_intersect")
+                    | ("vsthrottle", "blocked" | "remove_bucket")
+            )
+        };
         let signatures = freshet_vcl::signatures().filter(|(of, signature)| {
-            // What Varnish 7.1 has not is left out.
+            // What Varnish 7.1 and the modules of its time have not is left out.
             *of == module && !is_later(freshet_vcl::Signature::name_of(signature))
         });
         self.functions.extend(signatures);
@@ -101,6 +125,13 @@ impl Grammar {
                 self.import(module);
             }
         }
+        // Of Debian's package varnish-modules, where it was said where they are.
+        let has_others = std::env::var_os("VMOD_PATH").is_some();
+        for module in OTHER_MODULES {
+            if has_others && self.draw.once_in(6) {
+                self.import(module);
+            }
+        }
         if self.draw.once_in(2) {
             self.probe();
         } else {
@@ -109,8 +140,9 @@ impl Grammar {
         self.backend("b0");
         self.line("backend b1 none;");
         self.acl();
-        let states: Vec<State> =
-            (0..1 + self.draw.below(3)).map(|_| State::ALL[self.draw.below(13)]).collect();
+        let states: Vec<State> = (0..1 + self.draw.below(3))
+            .map(|_| State::ALL[self.draw.below(State::ALL.len())])
+            .collect();
         self.own = (0..self.draw.below(3)).map(|_| states[self.draw.below(states.len())]).collect();
         for index in (0..self.own.len()).rev() {
             self.first_own = index + 1;

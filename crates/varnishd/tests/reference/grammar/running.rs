@@ -68,6 +68,14 @@ pub(crate) const OTHER_POLICY: &str = "other_policy";
 /// What texts are replaced by.
 pub(super) const REPLACEMENTS: [&str; 8] =
     ["\"[\\0]\"", "\"\\1-\\2\"", "\"\\9x\"", "\"\\\\1\"", "\"&\"", "\"\\&\"", "\"\"", "\"x\\\""];
+/// Bans, which take nothing, something, or are none.
+const BANS: [&str; 5] = [
+    "\"obj.status == 999\"",
+    "\"obj.http.X-None ~ .\"",
+    "\"req.url ~ ^/none && obj.status > 299\"",
+    "\"nothing == 1\"",
+    "\"obj.status\"",
+];
 /// Patterns that match where nothing is, or what is found in texts that mean something.
 pub(super) const FOUND_PATTERNS: [&str; 9] = [
     "\"^\"",
@@ -246,6 +254,10 @@ impl Grammar {
             }
             8 if matches!(self.state, State::Synth | State::BackendError | State::Hash) => {
                 self.builtin();
+            }
+            8 if self.state.is_client() => {
+                let ban = self.draw.of(&BANS);
+                self.line(&format!("ban({ban});"));
             }
             9 => {
                 if let Some(call) = self.call(None, 2) {

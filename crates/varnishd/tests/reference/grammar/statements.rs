@@ -5,6 +5,10 @@ use super::running::is_untimely;
 use super::values::{ACTIONS, NUMBERS, REALS, fits_version};
 use freshet_vcl::{State, Type};
 
+/// Parts of names of variables that can be unset from some later version on.
+const LATER_UNSET: [&str; 6] =
+    ["timeout", "deadline", "req.ttl", "req.grace", "max_age", "filters"];
+
 impl Grammar {
     pub(super) fn statement(&mut self, depth: usize) {
         match self.draw.below(16) {
@@ -12,6 +16,12 @@ impl Grammar {
             6 => {
                 let target = match self.draw.below(8) {
                     0 if self.state == State::BackendFetch => "bereq.body".into(),
+                    // What later versions can unset is taken here.
+                    _ if self.wrong() && self.draw.once_in(2) => {
+                        let name = self.variable_where(|_| true).map_or("req.url", |one| one.name);
+                        let is_later = LATER_UNSET.iter().any(|part| name.contains(part));
+                        if is_later { "req.url".into() } else { name.into() }
+                    }
                     _ if self.wrong() => {
                         self.draw.of(&["bereq.body", "req.url", "beresp.ttl", "req.http"]).into()
                     }
