@@ -10,9 +10,10 @@
 //!     expect no Cookie
 //! ```
 //!
-//! A test is lines of a word and what it is about. `request METHOD TARGET`, `response STATUS` and
-//! `client ADDRESS` say what there is; `field Name: value` belongs to the one written last; `run
-//! STATE` runs a state of the policy, and `expect …` looks at what it left. `#` begins a comment.
+//! A test is lines of a word and what it is about. `request METHOD TARGET`, `response STATUS`,
+//! `client ADDRESS`, `identity TEXT`, `restarts COUNT`, `retries COUNT`, `hits COUNT` and `sick BACKEND` say what
+//! there is; `field Name: value` belongs to the message written last; `run STATE` runs a state of
+//! the policy, and `expect …` looks at what it left. `#` begins a comment.
 
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, ResponseHead};
@@ -83,6 +84,12 @@ struct Scene {
     state: State,
     outcome: Option<Outcome>,
     log: Vec<String>,
+    /// How often the object was a hit, where a test says so.
+    hits: Option<u32>,
+    /// Places of the backends that are sick.
+    sick: Vec<u32>,
+    /// What the last state would fetch from: by the policy's word, and the backend that this came to.
+    backends: [String; 2],
 }
 
 impl Scene {
@@ -112,6 +119,9 @@ impl Scene {
             state: State::Recv,
             outcome: None,
             log: Vec::new(),
+            hits: None,
+            sick: Vec::new(),
+            backends: Default::default(),
         }
     }
 
@@ -136,6 +146,16 @@ impl Scene {
                 let address = rest.parse().map_err(|_| format!("'{rest}' is no address"))?;
                 self.session.client = Some(std::net::SocketAddr::new(address, 40_000));
             }
+            "identity" => self.client.identity = Some(rest.as_bytes().into()),
+            "restarts" => self.client.restarts = count(rest)?,
+            "retries" => self.fetch.retries = count(rest)?,
+            "hits" => self.hits = Some(count(rest)?),
+            "sick" => {
+                let mut backends = policy.program().backends.iter().zip(0..);
+                let found = backends.find(|(backend, _)| *backend.name == *rest);
+                let (_, at) = found.ok_or_else(|| format!("there is no backend '{rest}'"))?;
+                self.sick.push(at);
+            }
             "field" => {
                 let (name, value) = rest.split_once(':').ok_or("write `field Name: value`")?;
                 let (name, value) = (name.trim(), value.trim());
@@ -149,8 +169,8 @@ impl Scene {
             "expect" => self.expect(rest)?,
             other => {
                 return Err(format!(
-                    "'{other}' means nothing here: there are test, request, response, client, field, \
-                 run and expect"
+                    "'{other}' means nothing here: there are test, request, response, client, identity, \
+                     restarts, retries, hits, sick, field, run and expect"
                 ));
             }
         }
@@ -167,7 +187,24 @@ impl Scene {
         if (state.is_backend() || state == State::Pipe) && self.bereq.is_none() {
             self.bereq = Some(self.req.clone());
         }
+        // The object is what the response was made of.
+        let object = matches!(state, State::Hit | State::Deliver).then(|| self.response.clone());
+        let object = object.as_ref().map(|object| ObjectView {
+            fields: &object.fields,
+            status: object.status,
+            reason: "",
+            age: self.answer.age,
+            ttl: self.answer.ttl,
+            grace: self.answer.grace,
+            keep: self.answer.keep,
+            time: self.now,
+            hits: self.hits.unwrap_or(u32::from(state == State::Hit)).into(),
+            uncacheable: self.answer.uncacheable,
+            can_esi: false,
+            storage: None,
+        });
         let mut view = View::new(self.now, &self.session);
+        view.object = object;
         if state.is_client() {
             view.req = Some(&mut self.req);
             view.client = Some(&mut self.client);
@@ -190,26 +227,19 @@ impl Scene {
                 view.delivery = Some(&mut self.delivery);
                 view.body = Some(&mut self.body);
             }
-            State::Hit => {
-                view.object = Some(ObjectView {
-                    fields: &self.response.fields,
-                    status: self.response.status,
-                    reason: "",
-                    age: self.answer.age,
-                    ttl: self.answer.ttl,
-                    grace: self.answer.grace,
-                    keep: self.answer.keep,
-                    time: self.now,
-                    hits: 1,
-                    uncacheable: false,
-                    can_esi: false,
-                    storage: None,
-                });
-            }
             _ => {}
         }
-        let mut world = World { log: &mut self.log, now: self.now };
+        let mut world = World { log: &mut self.log, now: self.now, sick: &self.sick };
         let outcome = policy.run(state, view, &mut self.task, &mut world);
+        let program = policy.program();
+        let named = match state.is_backend() {
+            true => self.fetch.backend,
+            false => self.client.backend_hint.unwrap_or(program.default_backend),
+        };
+        let view = View::new(self.now, &self.session);
+        let chosen = policy.resolve(named, view, &mut self.task, &mut world);
+        let chosen = chosen.map_or("none", |at| program.backend_name(BackendRef::Backend(at)));
+        self.backends = [program.backend_name(named).to_owned(), chosen.to_owned()];
         if let Outcome::Synth(status, reason) | Outcome::Error(status, reason) = &outcome {
             self.response = ResponseHead { reason: reason.clone(), ..ResponseHead::new(*status) };
             self.body.clear();
@@ -273,6 +303,24 @@ impl Scene {
             "ttl" => same(self.answer.ttl.to_string(), rest.trim_end_matches('s')),
             "grace" => same(self.answer.grace.to_string(), rest.trim_end_matches('s')),
             "keep" => same(self.answer.keep.to_string(), rest.trim_end_matches('s')),
+            "reason" => same(self.response.reason_phrase().to_owned(), rest),
+            "body" => same(String::from_utf8_lossy(&self.body).into_owned(), rest),
+            "backend" => match self.backends.iter().any(|name| name == rest) {
+                true => Ok(()),
+                false => Err(format!("the backend is {}", self.backends[1])),
+            },
+            "hash" if !rest.is_empty() => {
+                let mut parts = self.task.hash_parts().split(|byte| *byte == 0);
+                match parts.any(|part| part == rest.as_bytes()) {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "what is hashed is '{}'",
+                        String::from_utf8_lossy(self.task.hash_parts())
+                            .trim_end_matches('\0')
+                            .replace('\0', "', '")
+                    )),
+                }
+            }
             "uncacheable" => same(self.answer.uncacheable.to_string(), rest),
             "log" => match self.log.iter().any(|line| line == rest) {
                 true => Ok(()),
@@ -298,15 +346,20 @@ impl Scene {
     }
 }
 
-/// A world in which every backend is healthy and chance is none.
+fn count(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("'{text}' is no count"))
+}
+
+/// A world in which only these backends are sick, and chance is none.
 struct World<'a> {
     log: &'a mut Vec<String>,
     now: f64,
+    sick: &'a [u32],
 }
 
 impl Host for World<'_> {
-    fn backend_health(&self, _: u32) -> (bool, f64) {
-        (true, self.now)
+    fn backend_health(&self, backend: u32) -> (bool, f64) {
+        (!self.sick.contains(&backend), self.now)
     }
 
     fn random(&mut self) -> u64 {
@@ -330,16 +383,26 @@ mod tests {
     use freshet_policy::source::{NoFiles, Source};
 
     fn wrong(tests: &str) -> Vec<Option<(usize, String)>> {
-        let text = r#"vcl 4.1; import std; backend b none;
+        let text = r#"vcl 4.1; import std; import directors; backend b none;
+            backend one { .host = "192.0.2.1"; } backend two { .host = "192.0.2.2"; }
+            sub vcl_init { new both = directors.fallback();
+                both.add_backend(one); both.add_backend(two); }
+            sub vcl_hash { if (client.identity == "tester") { hash_data("tested"); } }
+            sub vcl_deliver {
+                set resp.http.Hits = obj.hits;
+                if (req.restarts == 0 && resp.status == 404) { return (restart); }
+            }
+            sub vcl_synth { set resp.reason = "No"; synthetic("Go away."); return (deliver); }
             sub vcl_recv {
                 if (req.url ~ "^/news") { unset req.http.Cookie; set req.http.Site = "news"; }
+                if (req.url ~ "^/api") { set req.backend_hint = both.backend(); return (pass); }
                 if (client.ip == "198.51.100.9") { return (synth(403)); }
             }
             sub vcl_backend_response { set beresp.ttl = 5s; std.log("kept " + bereq.url); }"#;
         let source = Source { name: "p.vcl".into(), text: text.into() };
         let (program, _) = crate::compile(source, &NoFiles, &crate::Settings::default());
         let mut log = Vec::new();
-        let mut world = World { log: &mut log, now: 0.0 };
+        let mut world = World { log: &mut log, now: 0.0, sick: &[] };
         let policy =
             Policy::load("p", program.unwrap(), Default::default(), None, 0.0, &mut world).unwrap();
         trials(tests, &policy, 0.0).into_iter().map(|trial| trial.wrong).collect()
@@ -371,6 +434,55 @@ mod tests {
                 expect Content-Type: text/html
                 expect log kept /x";
         assert_eq!(wrong(tests), [None, None, None]);
+    }
+
+    #[test]
+    fn backends_objects_restarts_and_bodies_are_looked_at() {
+        let tests = "
+            test \"the second where the first is sick\"
+                request /api
+                run recv
+                expect pass
+                expect backend both
+                expect backend one
+                sick one
+                run recv
+                expect backend two
+            test \"what is hashed\"
+                request /news
+                identity tester
+                run hash
+                expect lookup
+                expect hash tested
+                expect hash /news
+            test \"hits are said\"
+                hits 3
+                run deliver
+                expect Hits: 3
+            test \"not found is tried once more\"
+                response 404
+                run deliver
+                expect restart
+                restarts 1
+                run deliver
+                expect deliver
+                expect Hits: 0
+            test \"guests are told\"
+                client 198.51.100.9
+                run recv
+                run synth
+                expect reason No
+                expect body Go away.";
+        assert_eq!(wrong(tests), [None, None, None, None, None]);
+        let said = |tests: &str| wrong(tests).remove(0).map(|(_, why)| why);
+        let text = |text: &str| Some(text.to_owned());
+        assert_eq!(said("request /api\nrun recv\nexpect backend two"), text("the backend is one"));
+        assert_eq!(
+            said("request /a\nrun hash\nexpect hash /b"),
+            text("what is hashed is '/a', 'example.com'")
+        );
+        assert_eq!(said("sick three"), text("there is no backend 'three'"));
+        assert_eq!(said("restarts often"), text("'often' is no count"));
     }
 
     #[test]
