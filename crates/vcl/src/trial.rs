@@ -198,7 +198,7 @@ impl Scene {
             grace: self.answer.grace,
             keep: self.answer.keep,
             time: self.now,
-            hits: self.hits.unwrap_or(u32::from(state == State::Hit)).into(),
+            hits: self.hits.map_or_else(|| u64::from(state == State::Hit), u64::from),
             uncacheable: self.answer.uncacheable,
             can_esi: false,
             storage: None,

@@ -97,7 +97,7 @@ fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     if !host_header.bytes().all(|byte| byte.is_ascii_graphic()) {
         return fault("dynamic.director(): host_header is no host");
     }
-    let host_header = Some(Box::from(&*host_header)).filter(|host: &Box<str>| !host.is_empty());
+    let host_header = (!host_header.is_empty()).then(|| Box::from(&*host_header));
     let seconds = |at| arguments.is_given(at).then(|| arguments.real(at)).filter(|it| *it >= 0.0);
     let version = match arguments.int(9) {
         version @ 0..=2 => version as u8,
