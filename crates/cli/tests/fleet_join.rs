@@ -211,7 +211,7 @@ fn a_removed_machine_does_nothing_at_servers_that_have_the_line_for_it() {
     assert!(fleet.list_as("edge-1").status.success());
     let line = said.lines().find(|line| line.contains("{ user:")).expect("it prints the line");
     let file = fleet.path("issuer/servers/127.0.0.1/fleet.conf");
-    let users = "  users = [\n";
+    let users = "    users = [\n";
     let text = fs::read_to_string(&file).unwrap();
     assert!(text.contains(users), "{text}");
     fs::write(&file, text.replace(users, &format!("{users}  {line}\n"))).unwrap();

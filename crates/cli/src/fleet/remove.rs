@@ -33,7 +33,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         say!(
             "{node} belongs to the fleet no more. Servers let it in until its certificate ends, unless they have\n  \
              {{ user: \"{name}\", permissions: {{ publish: {{ deny: \">\" }}, subscribe: {{ deny: \">\" }} }} }}\n\
-             among the `users` of fleet.conf, and are told to read it again (`nats-server --signal reload`). Its store is to be\n\
+             among the `users` of nodes in fleet.conf, and are told to read it again (`nats-server --signal reload`). Its store is to be\n\
              in a server's file for that, not in its command line (`-js`, `-sd`)"
         )?;
         return Ok(ExitCode::SUCCESS);

@@ -1,16 +1,18 @@
 //! Where the configuration of a fleet's groups is kept.
 
+use super::asked::Which;
 use super::link::{FleetError, Link, failed};
 use super::publish::Retention;
 use crate::config::Release;
 use crate::limits::{BUNDLE_BYTES_MAX, BUNDLE_KEPT_MIN};
 use crate::signature::Saying;
-use async_nats::jetstream::kv::{self, CreateErrorKind, Operation, UpdateErrorKind};
-use async_nats::jetstream::object_store::{self, GetErrorKind, ObjectInfo, ObjectMetadata};
+use async_nats::jetstream::kv::{self, CreateErrorKind, UpdateErrorKind};
+use async_nats::jetstream::object_store::{self, ObjectInfo, ObjectMetadata};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE;
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::io::AsyncReadExt;
 
 /// Bytes that a sealed bundle is longer than its files, names included.
 const OVERHEAD_BYTES_MAX: usize = 16 << 20;
@@ -66,15 +68,19 @@ impl Link {
     /// # Errors
     /// No answer, one that this version cannot read, or one that nobody signed who is believed.
     pub async fn release(&self, group: &str) -> Result<Read, FleetError> {
-        let entry = self.releases().await?.entry(group).await.map_err(failed)?;
-        match entry.filter(|entry| entry.operation == Operation::Put) {
+        let name = self.releases_name();
+        let (stream, subject) = (format!("KV_{name}"), format!("$KV.{name}.{group}"));
+        let stored = self.stored(&stream, Which::Last(&subject)).await;
+        let stored = stored.map_err(|trouble| trouble.or(self.no_config()))?;
+        // What was deleted has no bytes.
+        match stored.filter(|stored| !stored.payload.is_empty()) {
             None => Ok(Read { release: Release::default(), revision: 0 }),
-            Some(entry) => {
-                let said = self.believed(Saying::Release { group }, &entry.value);
+            Some(stored) => {
+                let said = self.believed(Saying::Release { group }, &stored.payload);
                 let said =
                     said.map_err(|error| FleetError::Signature { group: group.to_owned(), error })?;
                 let release = Release::decode(said).map_err(FleetError::Config)?;
-                Ok(Read { release, revision: entry.revision })
+                Ok(Read { release, revision: stored.number })
             }
         }
     }
@@ -165,18 +171,28 @@ impl Link {
     /// # Errors
     /// No answer, or more than a bundle has.
     pub async fn bundle(&self, name: &str) -> Result<Option<Vec<u8>>, FleetError> {
-        let object = match self.bundles().await?.get(name).await {
-            Ok(object) => object,
-            Err(error) if error.kind() == GetErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(error)),
+        let (store, most) = (self.bundles_name(), BUNDLE_BYTES_MAX + OVERHEAD_BYTES_MAX);
+        let (stream, key) = (format!("OBJ_{store}"), URL_SAFE.encode(name));
+        let stored = self.stored(&stream, Which::Last(&format!("$O.{store}.M.{key}"))).await;
+        let Some(stored) = stored.map_err(|trouble| trouble.or(self.no_config()))? else {
+            return Ok(None);
         };
-        let most = BUNDLE_BYTES_MAX + OVERHEAD_BYTES_MAX;
-        let (size, mut bytes) = (object.info().size, Vec::new());
-        if size > most {
-            return Err(FleetError::Config(format!("the bundle {name} has {size} bytes")));
+        let info: ObjectInfo = serde_json::from_slice(&stored.payload).map_err(failed)?;
+        if info.deleted {
+            return Ok(None);
         }
-        object.take(most as u64).read_to_end(&mut bytes).await.map_err(failed)?;
-        if bytes.len() != size {
+        if info.size > most {
+            return Err(FleetError::Config(format!("the bundle {name} has {} bytes", info.size)));
+        }
+        let subject = format!("$O.{store}.C.{}", info.nuid);
+        let (mut bytes, mut from) = (Vec::new(), 1);
+        while bytes.len() < info.size {
+            let chunk = self.stored(&stream, Which::Next { from, subject: &subject }).await?;
+            let Some(chunk) = chunk.filter(|chunk| !chunk.payload.is_empty()) else { break };
+            bytes.extend(chunk.payload);
+            from = chunk.number + 1;
+        }
+        if bytes.len() != info.size {
             return Err(FleetError::Server(format!("the bundle {name} came in part only")));
         }
         Ok(Some(bytes))

@@ -1,47 +1,54 @@
 //! Entries as they come, and as they are read.
 
+use super::asked::{Stored, Which};
 use super::link::{FleetError, Link};
-use crate::entry::{Change, Entry, EntryError, decode};
+use crate::entry::{Change, Entry, EntryError, decode, place};
 use crate::limits::READ_MAX;
 use crate::signature::Saying;
-use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use async_nats::{HeaderMap, Message};
-use futures_util::StreamExt;
-use std::time::Duration;
-use tokio::time::timeout;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use std::future::ready;
 
-/// How long the next of the entries that are read may take.
-const NEXT_WITHIN: Duration = Duration::from_secs(1);
+/// How many entries are asked for at once: as many are on the way while the first comes.
+const READ_AT_ONCE: usize = 64;
 
 impl Link {
     /// Up to [`READ_MAX`] entries from `from` on.
     pub(super) async fn entries(&self, from: u64) -> Result<Vec<Entry<Vec<Change>>>, FleetError> {
-        let failed = |error: &dyn std::fmt::Display| FleetError::Server(error.to_string());
-        let stream = self.stream().await?;
-        let consumer = stream.create_consumer(pull::OrderedConfig {
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from },
-            ..pull::OrderedConfig::default()
-        });
-        let consumer = consumer.await.map_err(|error| failed(&error))?;
-        let mut messages = consumer.messages().await.map_err(|error| failed(&error))?;
-        let mut entries = Vec::new();
-        while entries.len() < READ_MAX {
-            let Ok(Some(message)) = timeout(NEXT_WITHIN, messages.next()).await else { break };
-            let message = message.map_err(|error| failed(&error))?;
-            let info = message.info().map_err(|error| failed(&error))?;
-            entries.push(self.entry(info.stream_sequence, &message.payload));
-            if info.pending == 0 {
-                break;
-            }
-        }
-        Ok(entries)
+        let name = self.stream_name();
+        let last = self.info(&name).await?.state.last;
+        stream::iter((from..=last).take(READ_MAX))
+            .map(|number| self.stored(&name, Which::Number(number)))
+            .buffered(READ_AT_ONCE)
+            .map_err(FleetError::from)
+            .try_take_while(|stored| ready(Ok(stored.is_some())))
+            .try_filter_map(|stored| ready(Ok(stored.map(|stored| self.read_entry(&stored)))))
+            .try_collect()
+            .await
     }
 
     /// The entry in a republished message; `None` where that is not one.
     pub(super) fn pushed(&self, message: &Message) -> Option<Entry<Vec<Change>>> {
         let headers: &HeaderMap = message.headers.as_ref()?;
         let sequence = headers.get(async_nats::header::NATS_SEQUENCE)?.as_str().parse().ok()?;
-        Some(self.entry(sequence, &message.payload))
+        // What a server delivers for somebody else keeps the subject that it was stored under.
+        let is_pushed = message.subject.as_str() == self.subject("pushed");
+        is_pushed.then(|| self.entry(sequence, &message.payload))
+    }
+
+    /// What is under another subject came into the log as an answer of the servers, which may be sent anywhere: it has its number,
+    /// and nobody has said it.
+    fn read_entry(&self, stored: &Stored) -> Entry<Vec<Change>> {
+        if stored.subject == self.subject("log") {
+            return self.entry(stored.number, &stored.payload);
+        }
+        tracing::error!(
+            sequence = stored.number,
+            subject = stored.subject,
+            "the log has what is no entry"
+        );
+        let place = place(stored.number, &stored.payload);
+        Entry { place, before: None, changes: Vec::new() }
     }
 
     fn entry(&self, sequence: u64, bytes: &[u8]) -> Entry<Vec<Change>> {

@@ -16,6 +16,9 @@ const IDENTITY: &str = "identity";
 const REMOVED: &str = "removed";
 /// What answers to who joins begin with: the servers show them to nobody else.
 const JOINING: &str = "_JOINING";
+/// What else they may begin with: a connection's own, and what a server has put in its place between accounts. To any
+/// other subject an answer would be a word of the issuer's.
+const ANSWERED: [&str; 3] = [JOINING, "_INBOX", "_R_"];
 /// How often a change of the list is tried behind those of others.
 const TRIES_MAX: usize = 20;
 /// Time between two tries to hear requests.
@@ -104,7 +107,9 @@ pub async fn issue(link: &Link, issuer: &Issuer, life: Duration, mut said: impl 
         Err(error) => said(Issued::Unanswered(error)),
     }
     while let Some(message) = requests.next().await {
-        let Some(reply) = message.reply else { continue };
+        let is_answered =
+            |reply: &str| reply.split_once('.').is_some_and(|(first, _)| ANSWERED.contains(&first));
+        let Some(reply) = message.reply.filter(|reply| is_answered(reply)) else { continue };
         match answer(link, issuer, life, &message.payload).await {
             Ok(None) => {}
             Ok(Some((answer, bytes))) => {

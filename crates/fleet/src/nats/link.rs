@@ -1,5 +1,6 @@
 //! A connection to the servers of a fleet, and what everything there is called.
 
+use super::asked::Which;
 use crate::config::ConfigState;
 use crate::entry::EntryError;
 use crate::entry::{Digest, Place, place};
@@ -8,10 +9,8 @@ use crate::member::Answer;
 use crate::signature::{Saying, SignatureError, Signers, SigningKey};
 use crate::upgrade::{Process, Standing};
 use async_nats::connection::State;
-use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions, Subscriber};
-use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -19,7 +18,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 /// How long the servers may take to answer a question.
-const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Longest name of a fleet and of a node.
 const NAME_BYTES_MAX: usize = 64;
 
@@ -264,46 +263,22 @@ impl Link {
         self.signers.believe(&self.fleet, saying, bytes)
     }
 
-    pub(super) async fn stream(&self) -> Result<Stream<()>, FleetError> {
-        self.stream_of(self.stream_name()).await
-    }
-
-    pub(super) async fn stream_of(&self, name: String) -> Result<Stream<()>, FleetError> {
-        self.context
-            .get_stream_no_info(name)
-            .await
-            .map_err(|error| FleetError::Server(error.to_string()))
-    }
-
     /// Where the log begins and ends, by its leader.
     ///
     /// # Errors
     /// There is no such log, or no answer.
     pub async fn ask(&self) -> Result<Answer, FleetError> {
-        let stream = self.stream().await?;
+        let name = self.stream_name();
         // In this order: what the log forgets in between is older than its end.
-        let state = stream.get_info().await.map_err(|error| self.refused(&error))?.state;
-        let last = self.last_of(&stream).await?;
-        let of_none = Place { sequence: state.last_sequence, digest: Digest::default() };
-        Ok(Answer { first: state.first_sequence.max(1), last: last.unwrap_or(of_none) })
-    }
-
-    /// Where the log ends, by its leader: one question, where it has an entry.
-    pub(super) async fn last(&self) -> Result<Place, FleetError> {
-        match self.last_of(&self.stream().await?).await {
-            Ok(Some(last)) => Ok(last),
-            // Why there is none is in what is said of the whole log.
-            _ => Ok(self.ask().await?.last),
-        }
-    }
-
-    /// The last entry, where there is one.
-    async fn last_of(&self, stream: &Stream<()>) -> Result<Option<Place>, FleetError> {
-        match stream.get_last_raw_message_by_subject(&self.subject("log")).await {
-            Ok(message) => Ok(Some(place(message.sequence, &message.payload))),
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(error) => Err(failed(error)),
-        }
+        let state = self.info(&name).await.map_err(|trouble| trouble.or(self.no_fleet()))?.state;
+        // By its number, whatever its subject: what is published comes behind all that the log has.
+        let end = Which::Next { from: state.last.max(1), subject: ">" };
+        let last = self.stored(&name, end).await?;
+        let last = match last {
+            Some(stored) => place(stored.number, &stored.payload),
+            None => Place { sequence: state.last, digest: Digest::default() },
+        };
+        Ok(Answer { first: state.first.max(1), last })
     }
 
     /// The names of all nodes that belong to the fleet.
@@ -311,14 +286,10 @@ impl Link {
     /// # Errors
     /// There is no such fleet, or no answer.
     pub async fn nodes(&self) -> Result<Vec<String>, FleetError> {
-        let stream = self.stream_of(self.list_name()).await?;
-        let subjects = stream.info_with_subjects(self.subject("node.*")).await;
-        let mut subjects = subjects.map_err(|error| self.refused(&error))?;
-        let mut names = Vec::new();
-        while let Some(subject) = subjects.next().await {
-            let (subject, _) = subject.map_err(|error| self.refused(&error))?;
-            names.extend(subject.rsplit('.').next().map(str::to_owned));
-        }
+        let subjects = self.subjects(&self.list_name(), &self.subject("node.*")).await;
+        let subjects = subjects.map_err(|trouble| trouble.or(self.no_fleet()))?;
+        let name = |subject: String| subject.rsplit('.').next().map(str::to_owned);
+        let mut names: Vec<_> = subjects.into_iter().filter_map(name).collect();
         names.sort();
         Ok(names)
     }
@@ -336,19 +307,14 @@ impl Link {
             let sent = self.context.publish(subject, bytes::Bytes::new()).await;
             sent.map_err(failed)?.await.map_err(failed)?;
         } else {
-            let stream = self.stream_of(self.list_name()).await?;
+            let stream = self.context.get_stream_no_info(self.list_name()).await.map_err(failed)?;
             stream.purge().filter(subject).await.map_err(failed)?;
         }
         Ok(())
     }
 
-    fn refused(&self, error: &jetstream::stream::InfoError) -> FleetError {
-        use async_nats::jetstream::context::RequestErrorKind;
-        match error.kind() {
-            RequestErrorKind::NoResponders => FleetError::NoFleet(self.fleet.clone()),
-            _ if error.to_string().contains("not found") => FleetError::NoFleet(self.fleet.clone()),
-            _ => FleetError::Server(error.to_string()),
-        }
+    fn no_fleet(&self) -> FleetError {
+        FleetError::NoFleet(self.fleet.clone())
     }
 }
 

@@ -21,6 +21,7 @@
 //!
 //! The leader of the stream is asked for its end, never a replica, which may be behind.
 
+mod asked;
 mod config;
 mod configure;
 mod entries;

@@ -108,7 +108,7 @@ impl Link {
 /// The entry is none, the servers refuse, or it is not known whether they took it.
 pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetError> {
     for _ in 0..TRIES_MAX {
-        let last = link.last().await?;
+        let last = link.ask().await?.last;
         let bytes = link.signed(Saying::Entry, encode(last.digest, changes)?);
         let place = place(last.sequence + 1, &bytes);
         let message =

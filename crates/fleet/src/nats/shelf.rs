@@ -1,5 +1,6 @@
 //! Documents that one writes and others follow, by key, and files that they speak of.
 
+use super::asked::Which;
 use super::link::{FleetError, Link, failed, is_name};
 use super::publish::refused;
 use crate::signature::Saying;
@@ -7,7 +8,7 @@ use async_nats::Subscriber;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::object_store::{GetErrorKind, ObjectMetadata, ObjectStore};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, LastRawMessageErrorKind, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use futures_util::StreamExt;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -126,14 +127,9 @@ impl Shelf {
     /// # Errors
     /// No answer, or no shelf.
     pub async fn read(&self, key: &str) -> Result<Option<Document>, FleetError> {
-        let stream = self.link.stream_of(format!("KV_{}", self.name())).await?;
-        match stream.get_last_raw_message_by_subject(&self.subject(key)?).await {
-            Ok(message) => {
-                Ok(Some(Document { bytes: message.payload.to_vec(), revision: message.sequence }))
-            }
-            Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-            Err(error) => Err(failed(error)),
-        }
+        let (stream, subject) = (format!("KV_{}", self.name()), self.subject(key)?);
+        let stored = self.link.stored(&stream, Which::Last(&subject)).await?;
+        Ok(stored.map(|stored| Document { bytes: stored.payload, revision: stored.number }))
     }
 
     /// Puts a document in the place of the last one, or, with `after`, of the one that has this revision, where 0 is

@@ -1,6 +1,7 @@
 //! Followers and publishers on a real server of NATS, which is killed and started again.
 #![allow(clippy::unwrap_used, reason = "all of it is tests, helpers included")]
 
+mod accounts;
 mod faults;
 mod many;
 mod signed;
