@@ -50,6 +50,9 @@ pub struct Answer {
     pub first: u64,
     /// The last it has had.
     pub last: Place,
+    /// How long before it said so most of its servers had last been with it, in ms. Since then others may have more: who
+    /// leads them and is cut off from them takes itself for the leader yet.
+    pub heard_ms: u64,
 }
 
 /// What a node or its connection is to do.
@@ -106,7 +109,7 @@ pub struct Member<C> {
     asked: VecDeque<Asked>,
     next_question: u64,
     next_ask_ms: u64,
-    /// Ends the log had, and when it was asked: a lease begins there once all of it is carried out.
+    /// Ends the log had, and until when a lease is once all of it is carried out.
     ends: VecDeque<(u64, u64)>,
     reading: Option<Reading>,
     next_reading: u64,
@@ -197,7 +200,8 @@ impl<C: Clone> Member<C> {
         let ahead = self.ahead.last_key_value().map_or(0, |(sequence, _)| *sequence);
         let given = self.given.map_or(0, |given| given.sequence);
         self.last_known = last.sequence.max(ahead).max(given);
-        self.ends.push_back((last.sequence, asked.at_ms));
+        let until_ms = (asked.at_ms + self.settings.lease_ms).saturating_sub(answer.heard_ms);
+        self.ends.push_back((last.sequence, until_ms));
         if self.ends.len() > ASKED_MAX {
             // The latest promise most, and the first is what is nearest: one between goes.
             self.ends.remove(1);
@@ -398,10 +402,9 @@ impl<C: Clone> Member<C> {
     /// that is over.
     fn renew(&mut self, now_ms: u64) {
         if let Some(applied) = self.place() {
-            while let Some((_, asked_ms)) =
+            while let Some((_, until_ms)) =
                 self.ends.pop_front_if(|(last, _)| *last <= applied.sequence)
             {
-                let until_ms = asked_ms + self.settings.lease_ms;
                 self.lease_until_ms = self.lease_until_ms.max(until_ms);
             }
         }

@@ -14,7 +14,7 @@ fn entry(sequence: u64) -> Entry<&'static str> {
 
 /// The answer of a log that has all entries up to `last`.
 fn has(last: u64) -> Answer {
-    Answer { first: 1, last: at(last) }
+    Answer { first: 1, last: at(last), heard_ms: 0 }
 }
 
 fn actions(member: &mut Node) -> Vec<Action<&'static str>> {
@@ -68,6 +68,25 @@ fn a_lease_is_counted_from_the_question_and_ends_without_another() {
     let all = actions(&mut member);
     assert_eq!(apply(&mut member, &all, 4_600), [4]);
     assert_eq!(member.fence(), Fence::Raised);
+}
+
+#[test]
+fn a_leader_that_is_cut_off_from_the_other_servers_renews_nothing() {
+    let mut member = serving(3);
+    let heard = |heard_ms| Answer { heard_ms, ..has(3) };
+    ask(&mut member, heard(700), 1_000);
+    assert_eq!(member.lease_left_ms(1_000), 3_800);
+    for ago_ms in 1..=3 {
+        ask(&mut member, heard(700 + ago_ms * 1_000), 1_000 + ago_ms * 1_000);
+    }
+    member.tick(4_799);
+    assert_eq!(member.fence(), Fence::Lifted);
+    member.tick(4_800);
+    assert_eq!(member.fence(), Fence::Raised);
+    // Nor does one that begins meanwhile believe it.
+    let mut young = Node::new(Settings::default(), Some(at(3)), 0);
+    ask(&mut young, heard(700), 0);
+    assert_eq!(young.lease_left_ms(0), 3_800);
 }
 
 #[test]
@@ -162,7 +181,7 @@ fn a_node_that_was_away_reads_what_it_missed_before_it_serves() {
 #[test]
 fn a_log_that_forgot_what_a_node_lacks_makes_it_distrust_all_it_has() {
     let mut member = Node::new(Settings::default(), Some(at(3)), 0);
-    let answer = Answer { first: 5, last: at(9) };
+    let answer = Answer { first: 5, last: at(9), heard_ms: 0 };
     let all = ask(&mut member, answer, 0);
     let place = Action::Distrust { at: at(9), has_lost: false, turn: 0 };
     assert_eq!(all, [Action::Fence(Fence::Raised), place]);
@@ -172,7 +191,7 @@ fn a_log_that_forgot_what_a_node_lacks_makes_it_distrust_all_it_has() {
     assert_eq!(actions(&mut member), [Action::Confirm(at(9)), Action::Fence(Fence::Lifted)]);
     // One that lacks nothing does not care.
     let mut member = serving(9);
-    let answer = Answer { first: 10, last: at(9) };
+    let answer = Answer { first: 10, last: at(9), heard_ms: 0 };
     assert_eq!(ask(&mut member, answer, 1_000), []);
 }
 
@@ -196,7 +215,7 @@ fn a_log_that_lost_its_end_is_found_out() {
     // As long as before, and another.
     let mut member = serving(5);
     let other = Place { sequence: 5, digest: Digest(99) };
-    let all = ask(&mut member, Answer { first: 1, last: other }, 1_000);
+    let all = ask(&mut member, Answer { first: 1, last: other, heard_ms: 0 }, 1_000);
     assert!(all.contains(&distrust(other)), "{all:?}");
     // Longer than before by now, and another.
     let mut member = serving(5);
@@ -244,7 +263,7 @@ fn what_was_under_way_when_the_history_changed_counts_no_more() {
     let all = actions(&mut member);
     let [Action::Apply { turn, .. }] = all[..] else { panic!("{all:?}") };
     let other = Place { sequence: 6, digest: Digest(99) };
-    let all = ask(&mut member, Answer { first: 1, last: other }, 1_000);
+    let all = ask(&mut member, Answer { first: 1, last: other, heard_ms: 0 }, 1_000);
     member.applied(turn, 1_010);
     assert_eq!((member.fence(), member.place()), (Fence::Raised, None));
     apply(&mut member, &all, 1_020);

@@ -46,6 +46,38 @@ pub(super) struct Info {
     /// Subjects there are, of those that were asked after.
     #[serde(default)]
     total: usize,
+    #[serde(default)]
+    cluster: Cluster,
+}
+
+/// The servers that have it.
+#[derive(Debug, Default, Deserialize)]
+struct Cluster {
+    /// Besides the leader.
+    #[serde(default)]
+    replicas: Vec<Replica>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Replica {
+    /// How long ago the leader heard from it, in ns; 0 is never.
+    active: u64,
+}
+
+impl Info {
+    /// How long ago the leader and those that it has heard from since were a majority, in ms rounded up; nothing where
+    /// they never were.
+    pub(super) fn heard_ms(&self) -> Option<u64> {
+        let replicas = &self.cluster.replicas;
+        let mut heard_ns: Vec<_> =
+            replicas.iter().map(|replica| replica.active).filter(|ago_ns| *ago_ns > 0).collect();
+        heard_ns.sort_unstable();
+        // Of three servers one besides the leader, of five two.
+        match replicas.len().div_ceil(2) {
+            0 => Some(0),
+            needed => heard_ns.get(needed - 1).map(|ago_ns| ago_ns.div_ceil(1_000_000)),
+        }
+    }
 }
 
 /// What is in it.
@@ -179,4 +211,27 @@ fn read<T: DeserializeOwned>(answer: Response<Value>) -> Result<T, Trouble> {
 fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     let text = String::deserialize(deserializer)?;
     STANDARD.decode(text).map_err(serde::de::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_leader_is_one_as_of_when_it_heard_from_a_majority() {
+        let heard_ms = |active: &[u64]| {
+            let replicas: Vec<_> = active.iter().map(|ns| json!({ "active": ns })).collect();
+            let said = json!({ "state": { "first_seq": 0, "last_seq": 0 }, "cluster": { "replicas": replicas } });
+            serde_json::from_value::<Info>(said).expect("it is one").heard_ms()
+        };
+        assert_eq!(heard_ms(&[]), Some(0));
+        assert_eq!(heard_ms(&[30_000_000_000, 500_000_001]), Some(501));
+        assert_eq!(heard_ms(&[12_000_000_000, 12_000_000_000]), Some(12_000));
+        assert_eq!(heard_ms(&[1_000_000, 2_000_000, 3_000_000, 4_000_000]), Some(2));
+        // One that was never heard from is none.
+        assert_eq!(heard_ms(&[0, 7_000_000]), Some(7));
+        assert_eq!(heard_ms(&[0, 0]), None);
+        let alone = r#"{ "state": { "first_seq": 1, "last_seq": 2 } }"#;
+        assert_eq!(serde_json::from_str::<Info>(alone).expect("it is one").heard_ms(), Some(0));
+    }
 }

@@ -270,7 +270,10 @@ impl Link {
     pub async fn ask(&self) -> Result<Answer, FleetError> {
         let name = self.stream_name();
         // In this order: what the log forgets in between is older than its end.
-        let state = self.info(&name).await.map_err(|trouble| trouble.or(self.no_fleet()))?.state;
+        let info = self.info(&name).await.map_err(|trouble| trouble.or(self.no_fleet()))?;
+        let heard_ms =
+            info.heard_ms().ok_or_else(|| failed("its leader has heard of no majority"))?;
+        let state = info.state;
         // By its number, whatever its subject: what is published comes behind all that the log has.
         let end = Which::Next { from: state.last.max(1), subject: ">" };
         let last = self.stored(&name, end).await?;
@@ -278,7 +281,7 @@ impl Link {
             Some(stored) => place(stored.number, &stored.payload),
             None => Place { sequence: state.last, digest: Digest::default() },
         };
-        Ok(Answer { first: state.first.max(1), last })
+        Ok(Answer { first: state.first.max(1), last, heard_ms })
     }
 
     /// The names of all nodes that belong to the fleet.

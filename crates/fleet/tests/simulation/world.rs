@@ -298,7 +298,8 @@ impl World {
                 self.tell(node, life, |member, local_ms| member.read(reading, entries, local_ms));
             }
             Event::Asked { node, life, question } => {
-                let answer = Answer { first: self.forgotten as u64 + 1, last: self.end() };
+                let answer =
+                    Answer { first: self.forgotten as u64 + 1, last: self.end(), heard_ms: 0 };
                 self.send_to_node(node, Event::Answered { node, life, question, answer });
             }
             Event::ToRead { node, life, from, reading } => {
