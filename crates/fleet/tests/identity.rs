@@ -183,6 +183,22 @@ fn who_joins_under_a_name_takes_it_from_who_had_it() {
 }
 
 #[test]
+fn who_has_no_certificate_any_more_gets_none_for_its_key() {
+    let mut world = World::new();
+    world.join("a", &world.token("edge-1"), NOW).unwrap();
+    world.join("b", &world.token("edge-2"), NOW).unwrap();
+    let ended = NOW.plus(MONTH + Duration::from_secs(1));
+    assert!(world.renew("a", ended).unwrap_err().contains("join with another token"));
+    // One that was removed is on the list for as long as it may have one, and no longer.
+    let life_max = freshet_fleet::limits::NODE_LIFE_MAX;
+    world.removed.add("edge-2", NOW.plus(life_max));
+    assert!(world.renew("b", NOW).unwrap_err().contains("was removed from the fleet"));
+    let forgotten = NOW.plus(life_max + HOUR);
+    world.removed = world.removed.at(forgotten);
+    assert!(world.renew("b", forgotten).unwrap_err().contains("join with another token"));
+}
+
+#[test]
 fn an_issuer_keeps_its_key_and_renews_what_ends() {
     let world = World::new();
     let path = world.folder.path().join("tv");

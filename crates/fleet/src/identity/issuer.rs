@@ -212,7 +212,7 @@ impl Issuer {
                 (record.member.clone(), Some(self.use_token(token, record, *key, *half)?))
             }
             Wish::Renew { node } => {
-                let member = self.member(node, key)?;
+                let member = self.member(node, key, now)?;
                 self.belongs(&member, removed, now)?;
                 (member, None)
             }
@@ -291,11 +291,23 @@ impl Issuer {
         sealed.ok_or_else(|| IdentityError::Refused("what it is to seal for is no key".into()))
     }
 
-    fn member(&self, node: &str, key: &PublicKey) -> Result<Member, IdentityError> {
+    /// Who has this name and key, and a certificate yet. Otherwise somebody was away for long, or was removed so long ago that
+    /// nobody knows it any more.
+    fn member(
+        &self,
+        node: &str,
+        key: &PublicKey,
+        now: UnixMillis,
+    ) -> Result<Member, IdentityError> {
         let record = if checked(node).is_ok() { self.nodes().read(node)? } else { None };
         match record {
-            Some(NodeRecord { member, key: known, .. }) if known == *key => Ok(member),
-            Some(_) => refuse(format!("another machine has joined as `{node}` since")),
+            Some(NodeRecord { key: known, .. }) if known != *key => {
+                refuse(format!("another machine has joined as `{node}` since"))
+            }
+            Some(NodeRecord { until_ms, .. }) if now.0 > until_ms => refuse(format!(
+                "the certificate of `{node}` has ended: have it join with another token"
+            )),
+            Some(NodeRecord { member, .. }) => Ok(member),
             None => refuse(format!("it knows no node `{node}`")),
         }
     }
