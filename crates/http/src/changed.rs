@@ -34,10 +34,18 @@ pub fn word(loop_id: &str, scheme: Scheme, authority: &str, target: &str) -> Req
     }
 }
 
-/// Whether a request is such a word, whoever says it.
+/// Whether a request is such a word, whoever says it. It is its author's own, so it has been at one node: what other caches
+/// hand on has been at more.
 #[inline]
 pub fn is_word(request: &RequestHead) -> bool {
-    request.method == Method::Purge && request.fields.get(NAME) == Some(YES.as_bytes())
+    request.method == Method::Purge
+        && request.fields.get(NAME) == Some(YES.as_bytes())
+        && has_been_at_one(&request.fields)
+}
+
+fn has_been_at_one(fields: &Fields) -> bool {
+    let mut lines = fields.get_all("CDN-Loop");
+    lines.next().is_some_and(|line| !line.contains(&b',')) && lines.next().is_none()
 }
 
 /// Whether a node that answers with this status has forgotten what was changed: also one that takes the word for a
@@ -59,6 +67,11 @@ mod tests {
         request.method = Method::Get;
         assert!(!is_word(&request));
         request.method = Method::Purge;
+        request.fields.append_to_list("CDN-Loop", b"edge-2");
+        assert!(!is_word(&request));
+        request.fields.remove("CDN-Loop");
+        assert!(!is_word(&request));
+        request = word("edge-1", Scheme::Http, "h", "/a?b");
         request.fields.remove(NAME);
         assert!(!is_word(&request));
     }

@@ -5,7 +5,7 @@ use freshet_config::template::{Template, Value};
 use freshet_http::fields::is_taken_for;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::range::RangeRequest;
-use freshet_http::{conditional, hop_by_hop, target, unkeyed};
+use freshet_http::{changed, conditional, hop_by_hop, target, unkeyed};
 use freshet_media::Format;
 use freshet_site::keys::key_authority;
 use freshet_site::policy::{ClientTask, FetchKind, FetchTask};
@@ -219,6 +219,8 @@ fn for_one(task: &ClientTask) -> RequestHead {
 /// Says who asked, and through whom (RFC 9110 §7.6.3, RFC 8586 §2). A policy may have said so by
 /// itself.
 pub(crate) fn with_own_fields(mut request: RequestHead, task: &ClientTask) -> RequestHead {
+    // A node's own word, which none says for another.
+    request.fields.remove(changed::NAME);
     if task.site.semantics.forwards_as_it_is {
         return request;
     }

@@ -319,33 +319,40 @@ fn the_word_for_a_change_passes_the_doors_of_its_site_and_comes_from_nodes_alone
             &names,
             "[[access]]\npath = \"/closed\"\ndeny = [\"127.0.0.0/8\"]\n",
         );
-        let word = ["Freshet-Changed: ?1"];
+        let word = |from| [from, "Freshet-Changed: ?1"];
+        let (of_a, of_b) = (word("CDN-Loop: a"), word("CDN-Loop: b"));
         assert_eq!(get(&nodes[0], "/closed").await.status, 403);
         assert_eq!(request(&nodes[0], "PURGE", "/closed", &[]).await.status, 403);
-        assert_eq!(request(&nodes[0], "PURGE", "/closed", &word).await.status, 204);
+        assert_eq!(request(&nodes[0], "PURGE", "/closed", &of_b).await.status, 204);
         let asked = origin.count();
         for node in &nodes {
             get(node, "/a").await;
         }
-        for node in &nodes {
-            assert_eq!(request(node, "PURGE", "/a", &word).await.status, 204);
+        for (node, word) in nodes.iter().zip([&of_b, &of_a]) {
+            assert_eq!(request(node, "PURGE", "/a", word).await.status, 204);
             assert_eq!(node.objects(), 0);
         }
         get(&nodes[0], "/a").await;
         assert_eq!(origin.count(), asked + 2);
         assert_eq!((nodes[0].count("changes_heard"), nodes[1].count("changes_heard")), (2, 1));
-        // Others may not say it, nor is it one where there are no nodes beside it.
+        // Others may not say it, nor do caches hand it on, which are none of these nodes or name one that it has been at before;
+        // nor is it one where there are no nodes beside it.
         let strangers = "peers = [\"192.0.2.0/24\"]\npurge_from = [\"192.0.2.0/24\"]\n";
         let sibling =
             |name| format!("[[sibling]]\nname = \"{name}\"\nurl = \"http://{}\"\n", refusing());
         let rows = sibling("a") + &sibling("b");
-        for (cache, rows) in [
-            (format!("[cache]\nloop_id = \"a\"\n{strangers}"), rows.as_str()),
-            ("[cache]\npeers = [\"127.0.0.0/8\"]\npurge_from = [\"192.0.2.0/24\"]\n".into(), ""),
+        let peers = "peers = [\"127.0.0.0/8\"]\npurge_from = [\"192.0.2.0/24\"]\n";
+        let [of_others, of_peers] =
+            [strangers, peers].map(|who| format!("[cache]\nloop_id = \"a\"\n{who}"));
+        for (cache, rows, word) in [
+            (&of_others, rows.as_str(), &of_b),
+            (&of_peers, rows.as_str(), &word("CDN-Loop: edge")),
+            (&of_peers, rows.as_str(), &word("CDN-Loop: b, edge")),
+            (&of_peers, "", &of_b),
         ] {
-            let node = Setup::of(&origin).and(&cache).and(rows).start();
+            let node = Setup::of(&origin).and(cache).and(rows).start();
             let first = get(&node, "/a").await.text();
-            assert_eq!(request(&node, "PURGE", "/a", &word).await.status, 405);
+            assert_eq!(request(&node, "PURGE", "/a", word).await.status, 405);
             assert!(get(&node, "/a").await.cache().contains("hit"));
             assert_eq!(get(&node, "/a").await.text(), first);
         }

@@ -18,8 +18,12 @@ pub(super) fn hear(worker: &Worker, site: &SiteRef, request: &Request) -> Option
     if !changed::is_word(head) || !site.upstreams.has_siblings() {
         return None;
     }
-    // It is on nobody's behalf, and what a balancer brings is anybody's.
-    if client.forwarder.is_some() || !site.is_peer(client, &head.fields) {
+    // It is on nobody's behalf, and what a balancer or a cache in front of this place brings is anybody's.
+    if client.forwarder.is_some() || !site.is_asked_by_sibling(client, &head.fields) {
+        return None;
+    }
+    // Who has left the fleet has a certificate that has not ended.
+    if client.shown.as_ref().is_some_and(|shown| worker.shared.refused_certificates.has(shown)) {
         return None;
     }
     let shared = &worker.shared;
