@@ -108,8 +108,7 @@ impl Acting {
             }
             Change::Ban { text } => {
                 let durability = shared.ban(text, &snapshot.settings.bans)?;
-                durability.wait();
-                Ok(Vec::new())
+                Ok(vec![Purged { objects: 0, durability }])
             }
             _ => Err("this version does not know it".into()),
         }
