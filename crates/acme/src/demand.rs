@@ -75,12 +75,12 @@ impl Demand {
         if let Some(told) = names.get(name).filter(|told| told.holds(now_ms)) {
             return *told == Told::Awaited;
         }
-        if names.len() >= REFUSED_MAX {
-            names.retain(|_, told| told.holds(now_ms));
-        }
         let awaited = names.values().filter(|told| **told == Told::Awaited).count();
-        if awaited >= AWAITED_MAX || names.len() >= REFUSED_MAX {
+        if awaited >= AWAITED_MAX {
             return false;
+        }
+        if names.len() >= REFUSED_MAX {
+            make_room(&mut names, now_ms);
         }
         names.insert(name.to_owned(), Told::Awaited);
         drop(names);
@@ -90,6 +90,23 @@ impl Demand {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Told>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets the refusals that are over, or else the one that soonest is: who makes names up has the service asked again, and keeps
+/// nobody's name out.
+fn make_room(names: &mut HashMap<String, Told>, now_ms: u64) {
+    let before = names.len();
+    names.retain(|_, told| told.holds(now_ms));
+    if names.len() < before {
+        return;
+    }
+    let refused = names.iter().filter_map(|(name, told)| match told {
+        Told::Refused(until_ms) => Some((*until_ms, name)),
+        Told::Awaited => None,
+    });
+    if let Some(name) = refused.min().map(|(_, name)| name.clone()) {
+        names.remove(&name);
     }
 }
 
@@ -186,6 +203,8 @@ mod tests {
                 demand.refused(&name, 10);
             }
         }
+        assert_eq!(demand.lock().len(), REFUSED_MAX);
+        assert!(demand.wants("new.example", 1), "made-up names keep nobody's out");
         assert_eq!(demand.lock().len(), REFUSED_MAX);
         assert!(demand.wants("z.example", 10), "what is over makes room");
         for bad in ["localhost", "192.0.2.1", "a b.example", "../../a.example"] {

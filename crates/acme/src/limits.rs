@@ -18,7 +18,7 @@ pub(crate) const UNKNOWN_FOR: Duration = Duration::from_secs(5);
 pub(crate) const ASK_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Names whose clients wait at a time; the service is asked about as many.
 pub(crate) const AWAITED_MAX: usize = 64;
-/// Names that are known not to have a certificate for now; with more, clients of others do not wait.
+/// Names that are known not to have a certificate for now; with more, the one for which that is over first is asked about again.
 pub(crate) const REFUSED_MAX: usize = 4096;
 /// Time for one order, from the first question to the certificate. It goes on at the next attempt.
 pub(crate) const ORDER_WITHIN: Duration = Duration::from_secs(180);
