@@ -123,8 +123,6 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     };
     drop((inherited, source));
     let at = admin.as_ref().map(|admin| (admin.handle.address(), admin.token_file.as_path()));
-    let registration =
-        Registration::write(&runtime_directory, at, &node.addresses(), version_before)?;
     let follower = fleet::follow(Configured {
         node: Arc::clone(&node),
         acme: acme.clone(),
@@ -132,6 +130,9 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
         directory: runtime_directory.clone(),
         program_before: version_before.map(str::to_owned),
     })?;
+    // Nothing fails from here on: whoever reads it takes it that this process serves, and the one before has none left.
+    let registration =
+        Registration::write(&runtime_directory, at, &node.addresses(), version_before)?;
     let served = Served {
         node: &node,
         acme: &acme,

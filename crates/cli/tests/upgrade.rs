@@ -76,6 +76,27 @@ fn a_program_that_fails_leaves_the_old_process_serving() {
 }
 
 #[test]
+fn a_program_that_cannot_follow_its_fleet_leaves_the_old_process_where_it_is_found() {
+    let origin = Origin::start();
+    let mut node = Node::start(&origin, "workers = 2\n", &[]);
+    let credentials = node.directory.path().join("credentials");
+    fs::write(&credentials, "none").unwrap();
+    node.configure(&format!(
+        "workers = 2\n[fleet]\nservers = [\"nats://127.0.0.1:1\"]\ncredentials = {credentials:?}\n"
+    ));
+    let mut ask = support::freshet();
+    ask.arg("upgrade").env("RUNTIME_DIRECTORY", node.directory.path());
+    for _ in 0..2 {
+        let output = support::run(&mut ask);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("goes on as before"), "{output:?}");
+        node.wait_for("not upgraded, this process goes on");
+    }
+    node.configure("workers = 2\n");
+    node.upgrade();
+}
+
+#[test]
 fn a_node_goes_back_to_the_program_before_whose_file_is_gone() {
     let origin = Origin::start();
     let mut node = Node::start(&origin, "workers = 2\n", &[]);
