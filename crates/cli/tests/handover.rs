@@ -200,6 +200,31 @@ fn memory_moves_while_requests_are_answered_and_no_origin_is_asked() {
 }
 
 #[test]
+fn what_is_being_filled_when_a_hand_over_begins_moves_when_it_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut node = Node::start(listener.local_addr().unwrap(), folder.path(), &[]);
+    let target = "/200000/slow";
+    let mut client = node.client();
+    let asked = spawn(move || client.ask("GET", target));
+    let (mut origin, _) = listener.accept().unwrap();
+    let mut request = BufReader::new(origin.try_clone().unwrap()).lines();
+    while !request.next().unwrap().unwrap().is_empty() {}
+    let body = content(target);
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n", body.len());
+    origin.write_all(format!("{head}Cache-Control: max-age=3600\r\n\r\n").as_bytes()).unwrap();
+    origin.write_all(&body[..100_000]).unwrap();
+    node.upgrade();
+    origin.write_all(&body[100_000..]).unwrap();
+    assert_eq!(asked.join().unwrap().unwrap().0, 200);
+    // No origin answers any more.
+    drop((listener, origin, request));
+    node.wait_for("memory was handed over");
+    let (status, cached) = node.client().ask("GET", target).unwrap();
+    assert!(status == 200 && cached.contains("hit"), "{status} {cached}");
+}
+
+#[test]
 fn memory_of_groups_moves_as_that_of_one() {
     memory_moves(2);
 }

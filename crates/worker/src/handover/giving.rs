@@ -11,7 +11,7 @@ use freshet_device::block::Buffer;
 use freshet_device::{Completion, Finish, IoError};
 use freshet_http::freshness::Lifetimes;
 use freshet_store::Next;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader, BufWriter, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -69,6 +69,7 @@ impl Giving {
                 purge_last: 0,
                 bans_told: 0,
                 newest: 0,
+                unfinished: HashSet::new(),
                 drains_at: None,
                 is_settled: false,
                 bytes: 0,
@@ -187,6 +188,8 @@ struct Give {
     bans_told: u64,
     /// The highest number of an object that was described.
     newest: u64,
+    /// Objects that were still being filled then: they are looked at once more.
+    unfinished: HashSet<u64>,
     drains_at: Option<Instant>,
     is_settled: bool,
     bytes: u64,
@@ -279,12 +282,16 @@ impl Give {
 
     /// Describes all objects that came since the last time.
     fn list(&mut self) -> io::Result<()> {
-        let after = self.newest;
+        let (after, unfinished) = (self.newest, std::mem::take(&mut self.unfinished));
         for object in self.shared.cache.objects_by_worth() {
-            if object.id() <= after {
+            if object.id() <= after && !unfinished.contains(&object.id()) {
                 continue;
             }
             self.newest = self.newest.max(object.id());
+            if !object.body().is_complete() {
+                self.unfinished.insert(object.id());
+                continue;
+            }
             let is_doubted = object.born_seq() < self.shared.cache.fenced_below(UnixMillis::now());
             if let Some(bytes) = object::describe(&object, is_doubted) {
                 frame::write(&mut self.out, Kind::Object, &[&bytes])?;
