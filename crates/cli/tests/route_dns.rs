@@ -3,8 +3,11 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use support::{Process, freshet, program, succeed};
 
 const TEXT: &str = r#"
@@ -135,4 +138,25 @@ fn a_network_that_asks_too_much_is_told_to_come_over_tcp() {
         let above = metrics.lines().find(|line| line.starts_with("freshet_route_dns_above_rate"));
         assert!(above.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
     }
+}
+
+#[test]
+fn who_holds_all_connections_keeps_nobody_from_asking_over_tcp() {
+    let text = TEXT.replace("WEST", "\"192.0.2.1\"").replace("workers = 2", "workers = 1");
+    let (_process, address, ..) = start_with(&text);
+    // More than it has places for, and none says anything.
+    let silent: Vec<_> = (0..600).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    // Before the time of the silent ones is over.
+    let within = Duration::from_secs(5);
+    for _ in 0..8 {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(within)).unwrap();
+        let question = b"\x00\x07\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x05video\x03cdn\x07example\x00\x00\x01\x00\x01";
+        let length = u16::try_from(question.len()).unwrap();
+        stream.write_all(&[&length.to_be_bytes()[..], question].concat()).unwrap();
+        let mut answer = [0; 4];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer[2..], [0, 7]);
+    }
+    drop(silent);
 }

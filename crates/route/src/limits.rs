@@ -34,11 +34,15 @@ pub(crate) const DNS_BATCH: usize = 64;
 /// Networks whose share of DNS over UDP is known at a time, in tables of 2 MiB.
 pub(crate) const DNS_NETWORKS: usize = 65_536;
 
-/// Connections of DNS over TCP at one address of one worker; what comes beyond waits.
-pub(crate) const DNS_CONNECTIONS_MAX: usize = 512;
-
-/// How long a connection of DNS may be without a whole question and its answer (RFC 7766 §6.2.3).
-pub(crate) const DNS_SILENCE_MAX: Duration = Duration::from_secs(10);
+/// What resolvers may cost over TCP at one address of one worker. One that comes beyond takes the place of who asked longest
+/// ago: somebody who holds them all holds nobody off that asks at once. Silence is as RFC 7766 §6.2.3 has it.
+pub(crate) const RESOLVERS: Patience = Patience {
+    connections_max: 512,
+    silence_max: Duration::from_secs(10),
+    request_time_max: Duration::from_secs(10),
+    send_silence_max: Duration::from_secs(10),
+    request_bytes_max: 2 + u16::MAX as usize,
+};
 
 /// Period of the keys of session tickets.
 pub(crate) const TICKETS_PERIOD: Duration = Duration::from_secs(12 * 3600);

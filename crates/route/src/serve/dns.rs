@@ -2,19 +2,18 @@
 
 use super::Shared;
 use crate::dns::{Transport, answer};
-use crate::limits::{DNS_BATCH, DNS_CONNECTIONS_MAX, DNS_SILENCE_MAX, DNS_UDP_BYTES_MAX};
+use crate::limits::{DNS_BATCH, DNS_UDP_BYTES_MAX, RESOLVERS};
 use freshet_base::clock::UnixMillis;
 use freshet_net::address::Address;
 use freshet_net::listener::{ListenOptions, Listener};
-use freshet_net::stream::Stream;
+use freshet_net::places::{self as net, Guarded, Places};
 use hickory_proto::op::ResponseCode;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
 use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
-use tokio::sync::Semaphore;
-use tokio::time::timeout;
 
 /// One address of one worker.
 pub(super) struct Place {
@@ -103,57 +102,38 @@ fn answered(
     Some(reply)
 }
 
-async fn serve_tcp(shared: Arc<Shared>, listener: Listener) {
-    let places = Arc::new(Semaphore::new(DNS_CONNECTIONS_MAX));
+async fn serve_tcp(shared: Arc<Shared>, mut listener: Listener) {
+    let places = Places::new(RESOLVERS);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        match listener.accept().await {
-            Ok((socket, peer)) => {
-                let shared = Arc::clone(&shared);
-                tokio::spawn(async move {
-                    let _place = place;
-                    if let Some(from) = peer.ip() {
-                        // How it ends is the client's business.
-                        let _ = serve_connection(&shared, Stream::from(socket), from).await;
-                    }
-                });
-            }
-            Err(error) => {
-                tracing::error!(%error, "cannot accept");
-                tokio::time::sleep(crate::limits::ACCEPT_PAUSE).await;
-            }
-        }
+        let (stream, place, peer) = places.accept(&mut listener, "DNS").await;
+        let Some(from) = peer.ip() else { continue };
+        let shared = Arc::clone(&shared);
+        tokio::spawn(async move {
+            // How it ends is the client's business.
+            let _ = serve_connection(&shared, stream, &place, from).await;
+        });
     }
 }
 
 /// Questions one after the other, each behind its length (RFC 7766).
-async fn serve_connection(shared: &Shared, mut stream: Stream, from: IpAddr) -> io::Result<()> {
+async fn serve_connection(
+    shared: &Shared,
+    mut stream: Guarded,
+    place: &net::Place,
+    from: IpAddr,
+) -> io::Result<()> {
     let mut message = Vec::new();
     loop {
-        let mut length = [0; 2];
-        let exchange = async {
-            read_all(&mut stream, &mut length).await?;
-            message.resize(usize::from(u16::from_be_bytes(length)), 0);
-            read_all(&mut stream, &mut message).await?;
-            let Some(reply) = answered(shared, &message, from, Transport::Tcp) else {
-                return Err(io::ErrorKind::InvalidData.into());
-            };
-            let length = u16::try_from(reply.len()).map_err(|_| io::ErrorKind::InvalidData)?;
-            stream.write(&[&length.to_be_bytes()[..], &reply].concat()).await
-        };
-        timeout(DNS_SILENCE_MAX, exchange).await??;
+        message.resize(usize::from(stream.read_u16().await?), 0);
+        stream.read_exact(&mut message).await?;
+        place.begin_work();
+        let reply = answered(shared, &message, from, Transport::Tcp);
+        place.end_work();
+        let reply = reply.ok_or(io::ErrorKind::InvalidData)?;
+        let length = u16::try_from(reply.len()).map_err(|_| io::ErrorKind::InvalidData)?;
+        stream.write_all(&[&length.to_be_bytes()[..], &reply].concat()).await?;
+        stream.flush().await?;
     }
-}
-
-async fn read_all(stream: &mut Stream, mut into: &mut [u8]) -> io::Result<()> {
-    while !into.is_empty() {
-        let count = stream.read(into).await?;
-        if count == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        into = into.get_mut(count..).unwrap_or_default();
-    }
-    Ok(())
 }
 
 /// Answers by their code.
