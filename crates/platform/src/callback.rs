@@ -126,6 +126,7 @@ impl CallbackPolicy {
                     || one.is_unspecified()
                     || one.is_multicast()
                     || one.is_unicast_link_local()
+                    || one == OF_CLOUDS_V6
                     || within.is_some_and(is_forbidden)
             }
         };
@@ -137,6 +138,12 @@ impl CallbackPolicy {
     }
 }
 
+/// Where clouds tell a machine its secrets, besides link-local addresses: Alibaba's and Azure's.
+const OF_CLOUDS: [Ipv4Addr; 2] =
+    [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16)];
+/// And that of Amazon's.
+const OF_CLOUDS_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+
 /// Whether an address is a host's in a network of apps.
 fn is_host((first, length): (Ipv4Addr, u8), one: Ipv4Addr) -> bool {
     let place = u32::from(one).wrapping_sub(u32::from(first));
@@ -147,6 +154,7 @@ fn is_forbidden(one: Ipv4Addr) -> bool {
     one.is_loopback()
         || one.octets()[0] == 0
         || one.is_link_local()
+        || OF_CLOUDS.contains(&one)
         || one.is_broadcast()
         || one.is_multicast()
 }
@@ -167,6 +175,9 @@ mod tests {
             "http://[::ffff:127.0.0.1]/",
             "http://169.254.169.254/latest",
             "http://[fe80::1]/",
+            "http://[fd00:ec2::254]/latest",
+            "http://100.100.100.200/",
+            "http://168.63.129.16/",
             "http://0.0.0.0/",
             "http://0/",
             "http://localhost/",
