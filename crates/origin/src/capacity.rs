@@ -204,7 +204,7 @@ mod tests {
             let mut gone = std::pin::pin!(gone);
             let waker = std::task::Waker::noop();
             let mut context = std::task::Context::from_waker(waker);
-            assert!(std::future::Future::poll(gone.as_mut(), &mut context).is_pending());
+            assert!(Future::poll(gone.as_mut(), &mut context).is_pending());
         }
         let all = async {
             tokio::join!(wait("usual", false), wait("later", false), wait("urgent", true))

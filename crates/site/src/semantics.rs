@@ -34,8 +34,6 @@ pub struct Semantics {
     /// The policy makes requests and keys of its own of what comes, so that it has to be asked what another request
     /// would be; otherwise authority and target say so.
     pub makes_own_keys: bool,
-    /// All of a file is fetched where a part of it is asked for.
-    pub fetches_whole: bool,
     /// Answers that contradict themselves are refused before the policy sees them.
     pub refuses_bogus_answers: bool,
     /// The policy sees what an answer says of its connection, and may say it to the client.
@@ -49,8 +47,9 @@ pub struct Semantics {
     pub ends_stored_by_all_not_kept: bool,
     /// Unsafe methods invalidate, and answers to POST may be kept (RFC 9111 §4.4, RFC 9110 §9.3.3).
     pub follows_methods: bool,
-    /// A refusal of a range is not kept: it is asked again without one.
-    pub asks_again_without_range: bool,
+    /// Parts of a file are asked for as such, and again without a range where that is refused; otherwise all of it
+    /// is fetched.
+    pub asks_for_parts: bool,
     /// An answer that arrives stale does not take the place of what is fresh.
     pub keeps_fresh_over_stale: bool,
     /// Bodies under gzip are unpacked for who does not take it, where nothing else is said.
@@ -79,14 +78,13 @@ pub const RFC_9111: Semantics = Semantics {
     forwards_as_it_is: false,
     judges_by_client: false,
     makes_own_keys: false,
-    fetches_whole: false,
     refuses_bogus_answers: false,
     speaks_of_connections: false,
     trusts_any_304: false,
     serves_stale_on_error: true,
     ends_stored_by_all_not_kept: false,
     follows_methods: true,
-    asks_again_without_range: true,
+    asks_for_parts: true,
     keeps_fresh_over_stale: false,
     codes_gzip: false,
     dates_responses: true,
@@ -107,14 +105,13 @@ pub const VCL: Semantics = Semantics {
     forwards_as_it_is: true,
     judges_by_client: true,
     makes_own_keys: true,
-    fetches_whole: true,
     refuses_bogus_answers: true,
     speaks_of_connections: true,
     trusts_any_304: true,
     serves_stale_on_error: false,
     ends_stored_by_all_not_kept: true,
     follows_methods: false,
-    asks_again_without_range: false,
+    asks_for_parts: false,
     keeps_fresh_over_stale: true,
     codes_gzip: true,
     dates_responses: false,

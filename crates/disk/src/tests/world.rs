@@ -206,7 +206,6 @@ impl World {
             tags: [tag].into(),
             share: 0,
             meta: number.to_le_bytes().into(),
-            share: 0,
         };
         self.inserted.push(Inserted { resource, number, len, born, tag });
         (description, content(number, len))

@@ -56,7 +56,7 @@ pub enum Foreseen {
 /// Whether a part of something is fetched as that part: where a policy has all fetched, or bodies are
 /// packed here, it would be all of a file.
 pub fn is_fetched_in_part(site: &SiteRef) -> bool {
-    !site.semantics.fetches_whole && !site.codes_gzip
+    site.semantics.asks_for_parts && !site.codes_gzip
 }
 
 impl Asked {

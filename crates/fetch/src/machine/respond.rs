@@ -244,7 +244,7 @@ impl Asked {
         (!matches!(answer.head.status, 200 | 206) || self.is_part_of_manifest(answer))
             && answer.uncacheable.is_none()
             && self.plan.kind != FetchKind::Pass
-            && self.plan.site.semantics.asks_again_without_range
+            && self.plan.site.semantics.asks_for_parts
             && self.task.request.fields.contains("range")
     }
 

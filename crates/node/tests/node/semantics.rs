@@ -105,6 +105,20 @@ decisions! {
         shows: |_, asked| said(asked[0].field("x-forwarded-proto")),
         is: ["http", "-"],
     },
+    judges_by_client: Scenario {
+        config: "",
+        origin: |_| response("200 OK", &["Cache-Control: max-age=60", "Vary: X-Host"], "x"),
+        asks: &["GET /\r\nX-Host: a", "GET /\r\nX-Host: b"],
+        shows: |_, asked| asked.len().to_string(),
+        is: ["1", "2"],
+    },
+    makes_own_keys: Scenario {
+        config: "",
+        origin: |_| fresh("x"),
+        asks: &["GET /", "PURGE http://a:9/", "GET /"],
+        shows: |_, asked| asked.len().to_string(),
+        is: ["2", "1"],
+    },
     refuses_bogus_answers: Scenario {
         config: "",
         origin: |_| b"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n".to_vec(),
@@ -160,7 +174,7 @@ decisions! {
         shows: |_, asked| asked.len().to_string(),
         is: ["3", "2"],
     },
-    asks_again_without_range: Scenario {
+    asks_for_parts: Scenario {
         config: "",
         origin: |asked| match asked.field("range") {
             Some(_) => response("404 Not Found", &["Cache-Control: max-age=60"], "no part"),
