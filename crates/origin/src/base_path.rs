@@ -71,11 +71,10 @@ impl BasePath {
                 let is_clients = authority.eq_ignore_ascii_case(&request.authority);
                 let before = self.left_out(&request.target);
                 let slash = if before.is_empty() && !rest.starts_with('/') { "/" } else { "" };
-                let start = match is_clients {
-                    true => start,
+                let start = match if is_clients { start } else { "" } {
                     // It would be read as an authority (RFC 3986 §4.2).
-                    false if before.is_empty() && is_authority(rest) => "/.",
-                    false => "",
+                    "" if before.is_empty() && is_authority(rest) => "/.",
+                    start => start,
                 };
                 head.fields.set(name, format!("{start}{before}{slash}{rest}"));
             }

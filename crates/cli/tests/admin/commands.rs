@@ -103,6 +103,8 @@ fn facts_are_json_where_that_is_asked_for() {
     let node = Node::start();
     let url = node.url("/page");
     node.ask("/page");
+    // Workers hand over what they log once in a while.
+    while node.say(&["log"]).is_empty() {}
     for command in [
         &["stat"][..],
         &["explain", &url],
@@ -146,7 +148,7 @@ fn what_acts_on_a_node_says_in_json_what_it_did() {
     let mut node = Process::start(&mut serve);
     let pid = ready(&mut node);
     let address = origin.address.to_string();
-    let want = json!({"node": "edge", "process": pid, "origins": [address], "waiting": []});
+    let want = json!({"node": "edge", "process": pid, "origins": [address], "waiting": [], "stayed": []});
     assert_eq!(tell("reload"), want);
     let upgraded = tell("upgrade");
     let next = upgraded["process"].as_u64().unwrap();

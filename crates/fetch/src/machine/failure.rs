@@ -125,7 +125,7 @@ mod tests {
             assert_eq!((failure.status, failure.error), (kind.status(), Some(kind.proxy_status())));
             assert_eq!(
                 failure.reason == Reason::ClientMalformed,
-                kind == FailureKind::ClientBody,
+                matches!(kind, FailureKind::ClientBody | FailureKind::ClientPath),
                 "{kind:?}"
             );
         }
