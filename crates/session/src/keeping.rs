@@ -28,6 +28,8 @@ pub(super) struct Keeping {
     hold: Option<Hold>,
     renewed: Option<Instant>,
     is_loose: bool,
+    /// Whether it waited for a place among others of its connection.
+    is_among_others: bool,
     pace: Pace,
 }
 
@@ -99,12 +101,15 @@ impl Keeping {
         let limits = reader_limits(worker);
         let readers = &worker.shared.readers;
         let loss = loss_of(without);
+        // Who reads is not cut off for others of its network that do not; but of those of one connection none ends for
+        // another that would only have been at risk.
+        let most = if self.is_among_others { loss } else { Loss::Ends };
         // What it had before, if anything, is not counted beside it.
         self.hold = None;
         let Some(least_bytes) = without.least_bytes() else {
             self.hold = match loss {
                 Loss::GoesOn => readers.hold(client.network, held, loss, limits),
-                _ => readers.hold_instead(client.network, held, (loss, loss), limits),
+                _ => readers.hold_instead(client.network, held, (loss, most), limits),
             };
             return self.hold.is_some();
         };
@@ -115,7 +120,7 @@ impl Keeping {
         }
         // In transit it gets on with few bytes ahead of the client.
         let least = Held { bytes: least_bytes, ..held };
-        let instead = || readers.hold_instead(client.network, least, (loss, loss), limits);
+        let instead = || readers.hold_instead(client.network, least, (loss, most), limits);
         self.hold = wide.or_else(instead);
         self.hold.is_some()
     }
@@ -129,6 +134,7 @@ impl Keeping {
         held: Held,
         insists: bool,
     ) -> bool {
+        self.is_among_others = true;
         if self.hold.as_ref().is_some_and(|hold| hold.held().id == held.id && !hold.is_lost()) {
             return true;
         }

@@ -148,7 +148,8 @@ fn what_acts_on_a_node_says_in_json_what_it_did() {
     let mut node = Process::start(&mut serve);
     let pid = ready(&mut node);
     let address = origin.address.to_string();
-    let want = json!({"node": "edge", "process": pid, "origins": [address], "waiting": [], "stayed": []});
+    let want =
+        json!({"node": "edge", "process": pid, "origins": [address], "waiting": [], "stayed": []});
     assert_eq!(tell("reload"), want);
     let upgraded = tell("upgrade");
     let next = upgraded["process"].as_u64().unwrap();
