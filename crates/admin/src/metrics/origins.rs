@@ -92,7 +92,7 @@ fn health(origins: &[Named<'_>], out: &mut Writer<'_>) -> fmt::Result {
 fn failures(origins: &[Named<'_>], out: &mut Writer<'_>) -> fmt::Result {
     let help = "Exchanges with the origin that failed, by kind.";
     let values = origins.iter().flat_map(|(name, origin)| {
-        FailureKind::all().into_iter().filter_map(move |kind| {
+        FailureKind::all().filter_map(move |kind| {
             let count = origin.stats.failures(kind);
             (count > 0).then(|| ([("origin", &**name), ("kind", kind.label())], count))
         })

@@ -187,7 +187,7 @@ impl Link {
             Err(server(&"the connection has ended"))
         };
         let answered = timeout_at(until, answered).await;
-        answered.unwrap_or_else(|_| Err(Trouble::Server(why)))
+        answered.unwrap_or(Err(Trouble::Server(why)))
     }
 }
 

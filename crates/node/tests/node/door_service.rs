@@ -513,9 +513,8 @@ fn an_answer_says_how_long_it_is_remembered_and_when_to_come_again() {
 #[test]
 fn a_client_says_nothing_in_the_name_of_a_service_that_is_not_asked() {
     run(async {
-        let origin = Origin::serve(|asked: &Request| {
-            fresh(asked.field("x-user").unwrap_or("nobody").to_owned())
-        });
+        let origin =
+            Origin::serve(|asked: &Request| fresh(asked.field("x-user").unwrap_or("nobody")));
         let service = service();
         let url = service.url();
         let rule = format!("[[access]]\nservice = \"{url}/check\"\nservice_fields = [\"X-User\"]");

@@ -328,7 +328,7 @@ fn the_host_that_was_asked_is_a_field_of_the_log() {
 #[test]
 fn no_path_leads_out_of_what_a_site_is_given_of_its_origin() {
     run(async {
-        let origin = Origin::serve(|asked: &Request| fresh(asked.target().to_owned()));
+        let origin = Origin::serve(|asked: &Request| fresh(asked.target()));
         let url = format!("{}/tenant1", origin.url());
         let below = |more: &str| {
             let mut setup = Setup::of(&origin).and(more);

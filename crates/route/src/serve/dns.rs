@@ -122,9 +122,8 @@ async fn serve_connection(
     place: &net::Place,
     from: IpAddr,
 ) -> io::Result<()> {
-    let mut message = Vec::new();
     loop {
-        message.resize(usize::from(stream.read_u16().await?), 0);
+        let mut message = vec![0; usize::from(stream.read_u16().await?)];
         stream.read_exact(&mut message).await?;
         place.begin_work();
         let reply = answered(shared, &message, from, Transport::Tcp);
