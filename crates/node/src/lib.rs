@@ -9,7 +9,7 @@
 //! | start, reload, drain, hand-over | [`node`] |
 //! | what no reload changes | `fixed` |
 //! | what is wrong before anything is taken from the machine | [`preflight`] |
-//! | sites and their policies, of a configuration | [`configured`] |
+//! | sites and their policies, of a configuration | `configured` |
 //! | what runs on a worker beside connections | `run` |
 //! | what an operator hears without asking | `watch` |
 //! | connections, requests, fetches | `freshet-session`, `freshet-request`, `freshet-fetch` |
