@@ -7,7 +7,7 @@
 //! | a reader looks for | it is in |
 //! |---|---|
 //! | the states of a request, one file per group | `machine` |
-//! | requests and replies as sessions see them | [`exchange`] |
+//! | requests and replies as sessions see them | [`client_exchange`] |
 //! | where a response's body comes from | [`delivery`] |
 //! | pages that are put together while they are sent | `assembly` |
 //! | what a request would get, without sending it | [`preview`] |
