@@ -11,7 +11,7 @@
 //! | what a reload swaps as one | [`snapshot`] |
 //! | what a policy decides, and what it sees | [`policy`] |
 //! | what is done beside a policy | [`semantics`] |
-//! | what a request brings, and what it is sent before its response | [`body`], [`interim`], [`nesting`] |
+//! | what a request brings, and what it is sent before its response | [`client_body`], [`interim`], [`nesting`] |
 //! | pieces of a response's body, and what it holds meanwhile | [`pieces`] |
 //! | responses that are made here | [`synthetic`], [`error_pages`] |
 //! | what a stored object is good for | [`usable`] |
