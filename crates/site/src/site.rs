@@ -522,7 +522,7 @@ fn origin_settings(
         tls.server_name.clone_from(&setting.sni);
         tls.verify = setting.verify;
         tls.ca.clone_from(&setting.ca);
-        tls.client_certificate.clone_from(&setting.client_certificate);
+        tls.client_certificate = setting.client_certificate.clone().map(Box::new);
     }
     out.timeouts = timeouts(&settings.origin_timeouts);
     out.connections_max = u32::try_from(setting.connections_max).unwrap_or(u32::MAX);

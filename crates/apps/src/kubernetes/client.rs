@@ -70,7 +70,7 @@ impl Access {
         server.base_path = BasePath::new(path, &[]);
         server.tls = Some(TlsSettings {
             ca: Some(ca),
-            client_certificate: identity,
+            client_certificate: identity.map(Box::new),
             ..TlsSettings::default()
         });
         // Whoever asks says so.

@@ -143,7 +143,7 @@ mod tests {
         let found = read(keys, account.path(), Some("10.96.0.1")).unwrap();
         assert_eq!((found.access.token, found.namespace.as_str()), (None, "default"));
         let tls = found.access.server.tls.unwrap();
-        assert_eq!(tls.client_certificate, Some(("c".into(), "k".into())));
+        assert_eq!(tls.client_certificate.as_deref(), Some(&("c".into(), "k".into())));
         assert_eq!(found.placing.nodes["zone"], "edge");
     }
 
