@@ -8,8 +8,8 @@ use freshet_config::{Settings, SiteSettings};
 use freshet_net::NetError;
 use freshet_net::tls::certificate::{Certificate, CertificateSource, CertificateStore};
 use freshet_net::tls::validity::Validity;
-use freshet_site::snapshot::Snapshot;
-use std::collections::HashMap;
+use freshet_site::snapshot::{Snapshot, Stayed};
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -52,24 +52,32 @@ impl Certificates {
         wrong.map(|of| (&*of.name, &*of.wrong)).collect()
     }
 
-    /// A store of them, in which sites some of whose cannot be used have those they had `before`.
-    pub(crate) fn store(self, before: Option<&InForce<'_>>) -> Arc<CertificateStore> {
-        let is_any_wrong = self.0.iter().any(|of| !of.wrong.is_empty());
-        let before = before.filter(|_| is_any_wrong);
+    /// A store of them. Sites that stay as they were have those that they had `before`, read anew where that can be.
+    pub(crate) fn store(
+        self,
+        stayed: &[Stayed],
+        before: Option<&InForce<'_>>,
+    ) -> Arc<CertificateStore> {
+        let stayed: HashSet<&str> = stayed.iter().map(|one| one.site.as_str()).collect();
+        let before = before.filter(|_| !stayed.is_empty());
         let shown = before.and_then(|before| before.certificates);
         let shown: HashMap<_, _> = shown
             .map_or_else(Vec::new, CertificateStore::configured)
             .into_iter()
             .map(|one| (one.source().clone(), one))
             .collect();
-        let had = |name: &str| {
-            let site = before.and_then(|before| before.snapshot.sites.named(name));
+        let had = |of: &OfSite| {
+            let site = before.and_then(|before| before.snapshot.sites.named(&of.name));
             let rows = site.map_or(&[][..], |site| &site.settings.certificates);
-            rows.iter().filter_map(|row| shown.get(&source(row)).cloned()).collect()
+            let one = |source| {
+                let read = of.read.iter().find(|one| *one.source() == source);
+                read.or_else(|| shown.get(&source)).cloned()
+            };
+            rows.iter().filter_map(|row| one(source(row))).collect()
         };
-        let of_each = self.0.into_iter().map(|of| match of.wrong.is_empty() {
-            true => of.read,
-            false => had(&of.name),
+        let of_each = self.0.into_iter().map(|of| match stayed.contains(&*of.name) {
+            true => had(&of),
+            false => of.read,
         });
         CertificateStore::of(of_each.flatten().collect())
     }

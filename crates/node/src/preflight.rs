@@ -107,7 +107,7 @@ impl Read {
 
     fn with(self, draft: Draft, before: Option<&InForce<'_>>) -> Result<Prepared, Vec<Mistake>> {
         let Self { certificates, format, mut found } = self;
-        let certificates = certificates.map(|certificates| certificates.store(before));
+        let certificates = certificates.map(|read| read.store(&draft.stayed, before));
         found.extend(crate::geo::examine(&draft.settings, &draft.geo));
         match format.filter(|_| !found.iter().any(Mistake::is_error)) {
             Some(format) => {

@@ -7,6 +7,9 @@ use freshet_config::document::Document;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
 use freshet_node::node::Node;
+use freshet_node::preflight::Prepared;
+use freshet_node::site::Site;
+use freshet_node::sites::Sites;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -108,6 +111,14 @@ impl Setup {
     pub(crate) fn start(&self) -> TestNode {
         TestNode { node: Node::start(self.settings(), &mut Inherited::default()).unwrap() }
     }
+
+    /// A node with these sites, made of the first that it would have.
+    pub(crate) fn start_with(&self, sites: impl FnOnce(&Site) -> Vec<Arc<Site>>) -> TestNode {
+        let mut prepared = Prepared::new(self.settings(), None).unwrap();
+        let sites = sites(&prepared.draft.sites.all()[0]);
+        prepared.draft.sites = Arc::new(Sites::new(sites));
+        TestNode { node: Node::start_with(prepared, &mut Inherited::default(), None).unwrap() }
+    }
 }
 
 /// A running node; stopped when dropped.
@@ -145,6 +156,13 @@ impl TestNode {
     /// Waits until a counter has reached `value`.
     pub(crate) async fn counted(&self, name: &str, value: u64) {
         until(|| self.count(name) >= value).await;
+    }
+
+    /// Waits until all that was offered to its disks is written.
+    pub(crate) fn drain_disks(&self) {
+        for disk in self.node.shared.disks.as_ref().unwrap().disks() {
+            disk.drain().wait(LIMIT).result.unwrap();
+        }
     }
 
     /// Bytes the arena has from the kernel and for what describes them, with its limit.

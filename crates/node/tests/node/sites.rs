@@ -9,7 +9,6 @@ use freshet_cache::Purge;
 use freshet_net::handover::Inherited;
 use freshet_node::Purged;
 use std::fmt::Write as _;
-use std::time::Duration;
 
 /// A node with these sites, each a name, its hosts and what else it says.
 fn sites(origins: &[&Origin], sites: &[(&str, &str, &str)]) -> Setup {
@@ -109,12 +108,7 @@ fn two_sites_share_nothing_on_a_disk_either() {
         for (host, name) in both {
             assert_eq!(ask(&node, host, "/x", &[]).await.text(), format!("{name} /x"));
         }
-        let kept = |node: &TestNode| {
-            for disk in node.node.shared.disks.as_ref().unwrap().disks() {
-                disk.drain().wait(Duration::from_secs(60)).result.unwrap();
-            }
-        };
-        kept(&node);
+        node.drain_disks();
         drop(node);
         let node = setup.start();
         for (host, name) in both {
@@ -127,7 +121,7 @@ fn two_sites_share_nothing_on_a_disk_either() {
         let a = node.node.snapshot().sites.named("a").unwrap().name.clone();
         let purged = node.node.shared.purge_tag(a.tag_of_all().unwrap(), Purge::Hard);
         assert!(purged.durability.reached().await);
-        kept(&node);
+        node.drain_disks();
         drop(node);
         let node = setup.start();
         for (host, name) in both {
@@ -225,16 +219,7 @@ fn a_site_has_no_more_of_the_disks_than_it_may() {
         let bounded = |bytes: &str| {
             let bound = format!("disk_max = \"{bytes}\"");
             let list = [("a", "\"a.example\"", &*bound), ("b", "\"b.example\"", "")];
-            sites(&[one, two], &list).and(&store).settings()
-        };
-        let start = |bytes: &str| {
-            let node = freshet_node::node::Node::start(bounded(bytes), &mut Inherited::default());
-            TestNode { node: node.unwrap() }
-        };
-        let written = |node: &TestNode| {
-            for disk in node.node.shared.disks.as_ref().unwrap().disks() {
-                disk.drain().wait(Duration::from_secs(60)).result.unwrap();
-            }
+            sites(&[one, two], &list).and(&store)
         };
         let fill = async |node: &TestNode, of: &str| {
             for number in 0..8 {
@@ -243,25 +228,25 @@ fn a_site_has_no_more_of_the_disks_than_it_may() {
                     assert_eq!(answer.body.len(), 200_000);
                 }
             }
-            written(node);
+            node.drain_disks();
         };
         let has = |node: &TestNode| {
             let tag = node.node.snapshot().sites.named("a").unwrap().name.tag_of_all().unwrap();
             node.node.shared.disks.as_ref().unwrap().share_bytes(tag).unwrap()
         };
-        let node = start("1MB");
+        let node = bounded("1MB").start();
         fill(&node, "x").await;
         let before = has(&node);
         assert!((800_000..=1_000_000).contains(&before), "{before}");
         drop(node);
         // What it had is counted in the next process; of the other site all is there.
-        let node = start("1MB");
+        let node = bounded("1MB").start();
         until(|| has(&node) == before).await;
         fill(&node, "x").await;
         assert_eq!((one.count(), two.count()), (12, 8));
         assert_eq!(has(&node), before);
         // A bound that a reload gives holds at once, for what was there before as well.
-        node.node.reload(bounded("1500KB")).unwrap();
+        node.node.reload(bounded("1500KB").settings()).unwrap();
         fill(&node, "y").await;
         let more = has(&node);
         assert!((1_200_000..=1_500_000).contains(&more), "{more}");
@@ -274,7 +259,7 @@ fn a_site_has_no_more_of_the_disks_than_it_may() {
         let again = has(&node);
         assert!((1_200_000..=1_500_000).contains(&again), "{again}");
         drop(node);
-        let node = start("1500KB");
+        let node = bounded("1500KB").start();
         until(|| has(&node) == again).await;
     });
 }
@@ -513,6 +498,13 @@ fn a_certificate_that_cannot_be_used_leaves_its_site_as_it_was_and_the_others_ar
         }
         std::fs::write(before.path("a.pem"), "nonsense").unwrap();
         let whole = issue(&after, "a", "a.example");
+        // A site that stays for something else has its certificate as well.
+        let nobody = format!("{whole}\n[[site.access]]\nusers = \"/nowhere/users\"\n");
+        node.node.reload(encrypted("3s", [&nobody, &renewed]).settings()).unwrap();
+        assert!(
+            matches!(&*stayed(), [(name, why)] if name == "a" && why.contains("/nowhere/users"))
+        );
+        assert_eq!(shown(&before, "a.example").await.as_deref(), Some("one /x"));
         node.node.reload(encrypted("4s", [&whole, &renewed]).settings()).unwrap();
         assert_eq!((grace("a"), grace("b"), stayed()), (4, 4, Vec::new()));
         assert_eq!(shown(&after, "a.example").await.as_deref(), Some("one /x"));
