@@ -306,11 +306,11 @@ impl Loan {
 
     /// Gives back what a body does not need any more: it has `held_bytes` now.
     pub fn settle(&self, held_bytes: u64) {
-        let lent = self.lent_bytes.load(Relaxed);
-        let excess = lent.saturating_sub(self.fixed_bytes + held_bytes);
-        if excess > 0 {
-            self.lent_bytes.give_back(excess, Relaxed);
-            self.share.give_back(excess);
+        let needed = self.fixed_bytes + held_bytes;
+        // Two that fill parts of a body may both find that there is too much.
+        let most = |lent| (lent > needed).then_some(needed);
+        if let Ok(lent) = self.lent_bytes.fetch_update(Relaxed, Relaxed, most) {
+            self.share.give_back(lent - needed);
         }
     }
 
