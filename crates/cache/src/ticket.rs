@@ -282,10 +282,12 @@ impl Cache {
         let key = object.key();
         let mut shard = self.shard(key);
         let in_time = self.end_in_time(&mut shard, object, pending, born_seq);
-        // As late as this: another may have renewed it meanwhile.
+        // As late as this: another may have renewed it meanwhile, or forgotten it, and then nobody says what was
+        // charged for its head.
+        let is_charged = has_room && object.is_indexed();
         let fewer = object.with_head(head_heap_bytes);
         object.set_head(head);
-        if has_room {
+        if is_charged {
             object.add_charge(more, fewer);
         }
         if in_time && object.is_indexed() {
@@ -299,7 +301,7 @@ impl Cache {
             drop(shard);
         }
         if has_room {
-            arena.release_metadata(fewer.into());
+            arena.release_metadata(if is_charged { fewer } else { more }.into());
         }
         object.is_indexed()
     }
