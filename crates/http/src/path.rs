@@ -216,15 +216,17 @@ fn decoded_throughout(path: &[u8]) -> Vec<u8> {
 /// Whether a target that begins with `beginning` stays there, whatever its path is taken for. One
 /// that ends with a slash is also what it is without.
 pub fn stays_below(target: &str, beginning: &str) -> bool {
+    if beginning.len() <= 1 {
+        return true;
+    }
     let whole = beginning.strip_suffix('/');
     let beginnings = Readings::of_path(whole.unwrap_or(beginning).as_bytes());
-    beginning.len() <= 1
-        || Readings::of(target).all(|path| {
-            beginnings.any(|begun| {
-                let rest = path.strip_prefix(begun);
-                rest.is_some_and(|rest| whole.is_none() || matches!(rest, [] | [b'/', ..]))
-            })
+    Readings::of(target).all(|path| {
+        beginnings.any(|begun| {
+            let rest = path.strip_prefix(begun);
+            rest.is_some_and(|rest| whole.is_none() || matches!(rest, [] | [b'/', ..]))
         })
+    })
 }
 
 /// Reads `\` as `/`.
