@@ -1,7 +1,7 @@
 //! Metrics of requests and of the process.
 
 use super::received::{RECEIVED_COUNTERS, RECEIVED_MEANS};
-use super::writer::{Buckets, Writer};
+use super::writer::{Buckets, Row, Writer};
 use crate::process::Process;
 use crate::stats::CLASSES;
 use freshet_base::clock::UnixMillis;
@@ -52,31 +52,37 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     process(node, out)
 }
 
+/// How players say they are doing, of sessions heard of within a minute.
+fn players(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
+    let all = node.shared.sessions.quality(UnixMillis::now());
+    let all: Vec<_> = all.iter().map(|(stream, of)| (*stream, of)).collect();
+    players_of("freshet", &["stream"], &all, out)
+}
+
 /// The same by network, where there is a database of these.
 fn players_by_network(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let all = node.shared.sessions.quality_by_network(UnixMillis::now());
     let is_known = all.iter().any(|(name, _)| name != "unknown");
     let all: Vec<_> =
         all.iter().filter(|_| is_known).map(|(name, of)| (name.as_str(), of)).collect();
-    players_of(&["network"], &all, out)
+    players_of("freshet_network", &["network"], &all, out)
 }
 
 /// The same by rendition.
 fn players_by_rendition(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let all = node.shared.sessions.quality_by_rendition(UnixMillis::now());
     let heard = all.iter().filter(|(_, of)| of.sessions > 0);
-    players_of(&["rendition"], &heard.map(|(name, of)| (*name, of)).collect::<Vec<_>>(), out)
+    let heard: Vec<_> = heard.map(|(name, of)| (*name, of)).collect();
+    players_of("freshet_rendition", &["rendition"], &heard, out)
 }
 
-/// A metric of players: the end of its name, its help, and its value.
-type PlayersRow = (&'static str, &'static str, fn(&Quality) -> f64);
-
 fn players_of(
+    prefix: &str,
     label: &'static [&'static str; 1],
     all: &[(&str, &Quality)],
     out: &mut Writer<'_>,
 ) -> fmt::Result {
-    let rows: [PlayersRow; 8] = [
+    let rows: [Row<Quality, f64>; 8] = [
         ("players", "Sessions of players heard of within a minute.", |of| of.sessions as f64),
         ("players_starved", "Of these, those that ever said they stood still.", |of| {
             of.starved as f64
@@ -94,42 +100,9 @@ fn players_of(
     ];
     for (suffix, help, value) in rows {
         let values = all.iter().map(|(name, of)| (*name, value(of)));
-        out.gauges(&format!("freshet_{}_{suffix}", label[0]), help, label, values)?;
+        out.gauges(&format!("{prefix}_{suffix}"), help, label, values)?;
     }
     Ok(())
-}
-
-/// How players say they are doing, of sessions heard of within a minute.
-fn players(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
-    let all = node.shared.sessions.quality(UnixMillis::now());
-    let mut of = |name: &str, help: &str, value: fn(&Quality) -> f64| {
-        let values = all.iter().map(|(stream, quality)| (*stream, value(quality)));
-        out.gauges(name, help, &["stream"], values)
-    };
-    of("freshet_players", "Sessions of players heard of within a minute.", |quality| {
-        quality.sessions as f64
-    })?;
-    of("freshet_players_starved", "Of these, those that ever said they stood still.", |quality| {
-        quality.starved as f64
-    })?;
-    of("freshet_players_starved_ratio", "Share of their time they stood still.", |quality| {
-        quality.starved_ratio
-    })?;
-    of("freshet_players_bitrate_bits", "Mean bit rate of what they ask for.", |quality| {
-        quality.bitrate_kbps * 1000.0
-    })?;
-    of("freshet_players_delivered_bits", "Bits a second of bodies sent to them.", |quality| {
-        quality.delivered_kbps * 1000.0
-    })?;
-    of("freshet_players_buffer_seconds", "Mean of what they have buffered.", |quality| {
-        quality.buffer_ms / 1000.0
-    })?;
-    of("freshet_players_latency_seconds", "Mean distance from the event.", |quality| {
-        quality.latency_ms / 1000.0
-    })?;
-    of("freshet_players_start_seconds", "Mean time to the first picture.", |quality| {
-        quality.start_up_ms / 1000.0
-    })
 }
 
 /// What players say of responses they got, of all sites.

@@ -1,9 +1,7 @@
 //! Metrics of what players say of responses, for all sites together and for each.
 
+use super::writer::Row;
 use freshet_node::received::ReceivedSums;
-
-/// Name, help and place of a figure.
-pub(super) type Row<S, N> = (&'static str, &'static str, fn(&S) -> N);
 
 /// What players say of responses they got, for all sites together and for each.
 pub(super) const RECEIVED_COUNTERS: [Row<ReceivedSums, u64>; 2] = [

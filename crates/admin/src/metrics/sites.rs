@@ -1,7 +1,7 @@
 //! Metrics of sites, where a node has several.
 
-use super::received::{RECEIVED_COUNTERS, RECEIVED_MEANS, Row};
-use super::writer::Writer;
+use super::received::{RECEIVED_COUNTERS, RECEIVED_MEANS};
+use super::writer::{Row, Writer};
 use freshet_base::clock::UnixMillis;
 use freshet_node::channels::Quality;
 use freshet_node::node::Node;
@@ -65,8 +65,8 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let help = "Memory of what a site with a bound keeps, whole bodies for those on their way.";
     bounds(node, out, ("memory", help), |site| {
-        let bytes = node.shared.cache.share_bytes(site.name.tag_of_all()?)?;
-        Some((bytes, site.settings.memory_bytes_max?))
+        let bytes_max = site.settings.memory_bytes_max?;
+        Some((node.shared.cache.share_bytes(site.name.tag_of_all()?)?, bytes_max))
     })
 }
 
@@ -74,9 +74,9 @@ fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 fn disks(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let help = "What a site with a bound has of the log of all disks.";
     bounds(node, out, ("disk", help), |site| {
+        let bytes_max = site.settings.disk_bytes_max?;
         let disks = node.shared.disks.as_ref()?;
-        let bytes = disks.share_bytes(site.name.tag_of_all()?)?;
-        Some((bytes, site.settings.disk_bytes_max?))
+        Some((disks.share_bytes(site.name.tag_of_all()?)?, bytes_max))
     })
 }
 

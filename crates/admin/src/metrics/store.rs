@@ -1,6 +1,6 @@
 //! Metrics of the index and of memory.
 
-use super::writer::Writer;
+use super::writer::{Row, Writer};
 use crate::groups::GroupFigures;
 use freshet_cache::LowerStats;
 use freshet_node::node::Node;
@@ -64,9 +64,6 @@ fn cache(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// The name of a figure of a group, what it is, and which.
-type Figure = (&'static str, &'static str, fn(&GroupFigures) -> u64);
-
 /// What each group of workers has and does, where there are several.
 fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let groups = crate::groups::groups(node);
@@ -74,7 +71,7 @@ fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let of_all = |value: fn(&GroupFigures) -> u64| {
         names.iter().map(String::as_str).zip(groups.iter().map(value))
     };
-    let gauges: [Figure; 3] = [
+    let gauges: [Row<GroupFigures, u64>; 3] = [
         ("memory_limit_bytes", "Memory of a group.", |group| group.memory_limit_bytes),
         ("memory_used_bytes", "Memory of bodies in a group.", |group| group.memory_used_bytes),
         (
@@ -87,7 +84,7 @@ fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
         let values = of_all(value).map(|(name, value)| (name, value as f64));
         out.gauges(&format!("freshet_group_{name}"), help, &["group"], values)?;
     }
-    let counters: [Figure; 5] = [
+    let counters: [Row<GroupFigures, u64>; 5] = [
         ("connections", "Connections the workers of a group accepted.", |group| group.connections),
         ("hits", "Hits of the workers of a group.", |group| group.hits),
         (
@@ -106,16 +103,13 @@ fn groups(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     Ok(())
 }
 
-/// The name of a figure of the lower class, what it is, and which.
-type LowerFigure = (&'static str, &'static str, fn(&LowerStats) -> u64);
-
-const LOWER_GAUGES: [LowerFigure; 3] = [
+const LOWER_GAUGES: [Row<LowerStats, u64>; 3] = [
     ("limit_bytes", "Memory of the lower class.", |stats| stats.limit_bytes),
     ("used_bytes", "Memory of the lower class in use.", |stats| stats.used_bytes),
     ("objects", "Objects in the lower class.", |stats| stats.objects),
 ];
 
-const LOWER_COUNTERS: [LowerFigure; 7] = [
+const LOWER_COUNTERS: [Row<LowerStats, u64>; 7] = [
     ("hits", "Hits answered from the lower class, among all hits.", |stats| stats.hits),
     ("demoted", "Objects that moved to the lower class.", |stats| stats.demoted),
     ("demoted_bytes", "Bytes that moved to the lower class.", |stats| stats.demoted_bytes),

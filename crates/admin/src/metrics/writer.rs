@@ -1,6 +1,8 @@
 //! How families of metrics are written.
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeLabelSet, MetricEncoder, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use std::collections::HashMap;
@@ -25,6 +27,9 @@ pub(crate) struct Writer<'a> {
     listed: Option<Families>,
 }
 
+/// Name, help and place of a figure.
+pub(super) type Row<S, N> = (&'static str, &'static str, fn(&S) -> N);
+
 /// A histogram: the sum of all values, their count, and the upper end and count of each bucket alone.
 pub(super) type Buckets = (f64, u64, Vec<(f64, u64)>);
 
@@ -40,17 +45,12 @@ impl<'a> Writer<'a> {
         help: &str,
         value: impl Into<Option<u64>>,
     ) -> fmt::Result {
-        let value = value.into();
-        self.alone((name, help, MetricType::Counter), value, |mut metric, value| {
-            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-        })
+        self.alone((name, help, MetricType::Counter), value.into(), encode_counter)
     }
 
     /// A sum of seconds that only grows.
     pub(super) fn seconds(&mut self, name: &str, help: &str, value: Option<f64>) -> fmt::Result {
-        self.alone((name, help, MetricType::Counter), value, |mut metric, value| {
-            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-        })
+        self.alone((name, help, MetricType::Counter), value, encode_counter)
     }
 
     /// A value that comes and goes.
@@ -60,10 +60,7 @@ impl<'a> Writer<'a> {
         help: &str,
         value: impl Into<Option<f64>>,
     ) -> fmt::Result {
-        let value = value.into();
-        self.alone((name, help, MetricType::Gauge), value, |mut metric, value| {
-            metric.encode_gauge(&value)
-        })
+        self.alone((name, help, MetricType::Gauge), value.into(), encode_gauge)
     }
 
     /// Values by how often they came.
@@ -91,10 +88,7 @@ impl<'a> Writer<'a> {
         labels: &'static [&'static str],
         values: impl IntoIterator<Item = (L, u64)>,
     ) -> fmt::Result {
-        let family = (name, help, MetricType::Counter);
-        self.family(family, labels, values, |mut metric, value| {
-            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-        })
+        self.family((name, help, MetricType::Counter), labels, values, encode_counter)
     }
 
     /// Sums of seconds by one label.
@@ -106,9 +100,7 @@ impl<'a> Writer<'a> {
         values: impl IntoIterator<Item = (&'l str, f64)>,
     ) -> fmt::Result {
         let values = values.into_iter().map(|(text, value)| ([(label[0], text)], value));
-        self.family((name, help, MetricType::Counter), label, values, |mut metric, value| {
-            metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
-        })
+        self.family((name, help, MetricType::Counter), label, values, encode_counter)
     }
 
     /// Values by one label.
@@ -134,9 +126,7 @@ impl<'a> Writer<'a> {
         let values = values.into_iter().map(|(texts, value)| {
             (std::array::from_fn::<_, N, _>(|at| (labels[at], texts[at])), value)
         });
-        self.family((name, help, MetricType::Gauge), labels, values, |mut metric, value| {
-            metric.encode_gauge(&value)
-        })
+        self.family((name, help, MetricType::Gauge), labels, values, encode_gauge)
     }
 
     /// Histograms by labels.
@@ -187,6 +177,14 @@ impl<'a> Writer<'a> {
         let family = Family { name: name.to_owned(), help: help.to_owned(), kind, labels };
         listed.lock().unwrap_or_else(PoisonError::into_inner).push(family);
     }
+}
+
+fn encode_counter<V: EncodeCounterValue>(mut metric: MetricEncoder<'_>, value: V) -> fmt::Result {
+    metric.encode_counter::<NoLabelSet, _, u64>(&value, None)
+}
+
+fn encode_gauge(mut metric: MetricEncoder<'_>, value: f64) -> fmt::Result {
+    metric.encode_gauge(&value)
 }
 
 fn encode_histogram(mut metric: MetricEncoder<'_>, value: Buckets) -> fmt::Result {
