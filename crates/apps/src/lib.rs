@@ -25,6 +25,7 @@ pub mod hosts;
 pub mod kubernetes;
 pub mod limits;
 pub mod oci;
+mod program;
 mod tunnel;
 
 pub use driver::{

@@ -9,11 +9,11 @@
 //! The router has an interface as of an instance beside it. Its programs cannot send into a tunnel, which a bridge of two
 //! ports does.
 
+use crate::program::output;
 use crate::{End, Spec, Wire, device, mac};
-use std::io::Write;
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// Runs a program with words and input.
 pub(crate) trait Run: Fn(&str, &[&str], Option<&str>) -> Result<(), String> {}
@@ -98,20 +98,7 @@ fn is_there(device: &str) -> bool {
 
 /// Runs a program of this machine's.
 pub(crate) fn command(program: &str, words: &[&str], input: Option<&str>) -> Result<(), String> {
-    let failed = |error: std::io::Error| format!("{program}: {error}");
     let mut command = Command::new("timeout");
     command.args(["--signal=KILL", &COMMAND_S_MAX.to_string(), program]).args(words);
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-    let mut child = command.spawn().map_err(failed)?;
-    if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
-        // One that does not read to the end says why.
-        let _ = pipe.write_all(input.as_bytes());
-    }
-    let output = child.wait_with_output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let error = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{program} {}: {}", words.join(" "), error.trim()))
+    output(command, program, words, input).map(drop)
 }

@@ -1,17 +1,17 @@
 //! Copying what is asked for often in a group of workers and is in the memory of another.
 
+use crate::errands::Errand;
 use crate::worker::Worker;
 use freshet_cache::{Copying, Object};
 use freshet_site::shares::loan_of;
 use freshet_store::limits::PIECE_BYTES_MAX;
 use freshet_store::{Body, Next};
-use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 use tokio::task::{spawn_local, yield_now};
 
 /// Copies a worker makes at a time. Who asks meanwhile is served from the original.
-const COPIES_MAX: usize = 8;
+const COPIES_MAX: u64 = 8;
 
 /// Notes that an object was served, and copies it to the memory of the worker's group where it is in that of
 /// another and this is the second time.
@@ -25,12 +25,12 @@ pub fn note_use(worker: &Rc<Worker>, object: &Arc<Object>) {
         return;
     }
     stats.hits_of_others.increment();
+    let Some(errand) = Errand::begin(&worker.copies, COPIES_MAX) else { return };
     // What a share of the memory lends would be counted there once, however often it is copied.
-    if worker.copies.get() >= COPIES_MAX || loan_of(object.body()).is_some() {
+    if loan_of(object.body()).is_some() {
         return;
     }
     if let Some(copying) = cache.copy_for(worker.group, object) {
-        let under_way = UnderWay::begin(&worker.copies);
         let worker = Rc::clone(worker);
         spawn_local(async move {
             if let Some(body) = copied(&worker, &copying).await
@@ -38,7 +38,7 @@ pub fn note_use(worker: &Rc<Worker>, object: &Arc<Object>) {
             {
                 worker.stats.copies.increment();
             }
-            drop(under_way);
+            drop(errand);
         });
     }
 }
@@ -63,20 +63,4 @@ async fn copied(worker: &Worker, copying: &Copying) -> Option<Arc<Body>> {
     }
     writer.finish().ok()?;
     Some(body)
-}
-
-/// Counts a copy as long as it is being made.
-struct UnderWay(Rc<Cell<usize>>);
-
-impl UnderWay {
-    fn begin(count: &Rc<Cell<usize>>) -> Self {
-        count.set(count.get() + 1);
-        Self(Rc::clone(count))
-    }
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
 }

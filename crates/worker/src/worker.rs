@@ -145,7 +145,7 @@ pub struct Worker {
     /// The same of those that players hinted at.
     pub hints: Rc<Errands>,
     /// Copies of what is in other groups that are being made.
-    pub copies: Rc<Cell<usize>>,
+    pub copies: Rc<Errands>,
     /// Words to other nodes of a place that they have still to hear.
     pub words: Rc<Errands>,
 }

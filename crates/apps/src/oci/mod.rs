@@ -16,6 +16,7 @@ pub use devices::Devices;
 use crate::disk::said;
 use crate::driver::{clear, image_of, unpack};
 use crate::limits::LOG_BYTES_MAX;
+use crate::program::output;
 use crate::{Driver, Health, Spec, Trouble};
 use freshet_package::image::Image;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -23,7 +24,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -105,21 +106,7 @@ impl Oci {
 
     /// Runs a program, and gives what it wrote.
     fn run(&self, program: &str, words: &[&str], input: Option<&str>) -> Result<String, String> {
-        let mut command = self.command(program, words);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
-        let failed = |error: io::Error| format!("{program}: {error}");
-        let mut child = command.spawn().map_err(failed)?;
-        if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
-            // One that does not read to the end says why.
-            let _ = pipe.write_all(input.as_bytes());
-        }
-        let output = child.wait_with_output().map_err(failed)?;
-        if output.status.success() {
-            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-        }
-        let error = String::from_utf8_lossy(&output.stderr);
-        Err(format!("{program} {}: {}", words.join(" "), error.trim()))
+        output(self.command(program, words), program, words, input)
     }
 
     fn command(&self, program: &str, words: &[&str]) -> Command {
@@ -202,16 +189,19 @@ impl Driver for Oci {
         if fs::read_to_string(&kept).unwrap_or_default() == wanted {
             return Ok(());
         }
-        let unshaped = network::unshaped(spec);
-        for line in unshaped.iter().map(String::as_str).chain(wanted.lines()) {
+        let run = |line: &str| {
             let words: Vec<&str> = ["netns", "exec", &spec.name, "tc"]
                 .into_iter()
                 .chain(network::words(line))
                 .collect();
-            match self.run("ip", &words, None) {
-                Err(_) if unshaped.iter().any(|one| one == line) => {}
-                done => drop(done?),
-            }
+            self.run("ip", &words, None)
+        };
+        for line in network::unshaped(spec) {
+            // It fails where nothing was shaped.
+            let _ = run(&line);
+        }
+        for line in wanted.lines() {
+            run(line)?;
         }
         Ok(fs::write(&kept, wanted).map_err(|error| format!("{}: {error}", kept.display()))?)
     }

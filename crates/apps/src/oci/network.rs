@@ -25,7 +25,7 @@ pub(super) fn make(spec: &Spec, run: impl Run) -> Result<(), String> {
     let (device, host, app) = (device(slot), spec.network.host, spec.network.app);
     run("ip", &["netns", "add", name], None)?;
     let outside = format!(
-        "link add {device} address {} type veth peer name eth0 address {} netns {name}\n\
+        "link add {device} address {} type veth peer name {OWN} address {} netns {name}\n\
          address add {host}/30 dev {device}\n\
          link set {device} up\n",
         mac(slot, End::Host),
@@ -33,7 +33,7 @@ pub(super) fn make(spec: &Spec, run: impl Run) -> Result<(), String> {
     );
     run("ip", &["-batch", "-"], Some(&outside))?;
     let mut inside = format!(
-        "link set lo up\naddress add {app}/30 dev eth0\nlink set eth0 up\nroute add default via {host}\n"
+        "link set lo up\naddress add {app}/30 dev {OWN}\nlink set {OWN} up\nroute add default via {host}\n"
     );
     for network in &spec.network.answers_for {
         let family = if network.contains(':') { "-6 " } else { "" };
@@ -42,7 +42,7 @@ pub(super) fn make(spec: &Spec, run: impl Run) -> Result<(), String> {
     run("ip", &["-n", name, "-batch", "-"], Some(&inside))?;
     // Frames are handed on without the kernel's notes on them: checksums have to be whole.
     run("ethtool", &["-K", &device, "tx", "off", "gro", "on"], None)?;
-    run("ip", &["netns", "exec", name, "ethtool", "-K", "eth0", "tx", "off", "gro", "on"], None)?;
+    run("ip", &["netns", "exec", name, "ethtool", "-K", OWN, "tx", "off", "gro", "on"], None)?;
     spec.network.wire.as_ref().map_or(Ok(()), |wire| make_wire(spec, wire, run))
 }
 
@@ -150,38 +150,17 @@ pub(super) fn remove(spec: &Spec, run: impl Run) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Network, Package};
+    use crate::oci::devices;
     use std::cell::RefCell;
-    use std::collections::BTreeMap;
 
     fn spec(wire: Option<Wire>) -> Spec {
-        Spec {
-            instance: "one".to_owned(),
-            name: "mec-one".to_owned(),
-            grant: "grant".to_owned(),
-            package: Package {
-                sha256: String::new(),
-                image: String::new(),
-                folder: PathBuf::new(),
-            },
-            folder: PathBuf::new(),
-            cpu_milli_max: 1,
-            memory_mib_max: 1,
-            disk_mib_max: 1,
-            host: "north".to_owned(),
-            accelerators: BTreeMap::new(),
-            network: Network {
-                slot: 5,
-                host: [10, 98, 0, 21].into(),
-                app: [10, 98, 0, 22].into(),
-                answers_for: vec!["203.0.113.10/32".to_owned(), "2001:db8::/32".to_owned()],
-                sends_bps_max: Some(8_000_000),
-                receives_bps_max: None,
-                sends_apart: Vec::new(),
-                wire,
-            },
-            environment: Vec::new(),
-        }
+        let apps = tempfile::tempdir().unwrap();
+        let mut spec = devices::tests::spec(apps.path(), "mec-one", 0);
+        spec.network.slot = 5;
+        spec.network.answers_for = vec!["203.0.113.10/32".to_owned(), "2001:db8::/32".to_owned()];
+        spec.network.sends_bps_max = Some(8_000_000);
+        spec.network.wire = wire;
+        spec
     }
 
     #[test]

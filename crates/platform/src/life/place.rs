@@ -138,13 +138,13 @@ impl Place {
 
     /// As [`Place::barrier`], of the host of what was granted.
     pub(crate) fn barrier_of(&self, granted: &Granted) -> Option<&'static str> {
-        self.rooms.iter().find(|room| self.is_of(granted, room)).and_then(|room| self.barrier(room))
+        self.room_of(granted).and_then(|room| self.barrier(room))
     }
 
     /// The way of packets from the edge router to what was granted, where it is a tunnel.
     pub(crate) fn wire(&self, granted: &Granted) -> Option<Wire> {
         let tunnel = self.tunnel.filter(|_| self.reach == Reach::Host)?;
-        let far = self.rooms.iter().find(|room| self.is_of(granted, room))?.tunnel?;
+        let far = self.room_of(granted)?.tunnel?;
         Some(Wire { vni: granted.slot + 1, near: tunnel.near, far, mtu: tunnel.mtu })
     }
 
@@ -156,8 +156,12 @@ impl Place {
 
     /// Whether what was granted is where it is wanted.
     pub(crate) fn is_as_wished(&self, granted: &Granted, wish: &Wish) -> bool {
-        let room = self.rooms.iter().find(|room| self.is_of(granted, room));
-        wish.is_none() || room.is_some_and(|room| wish.is_of(room))
+        wish.is_none() || self.room_of(granted).is_some_and(|room| wish.is_of(room))
+    }
+
+    /// The host of what was granted.
+    fn room_of(&self, granted: &Granted) -> Option<&Room> {
+        self.rooms.iter().find(|room| self.is_of(granted, room))
     }
 
     /// Whether what was granted is of a host; what was granted before there were several is of the first.
