@@ -28,7 +28,6 @@ const STEPS_OF_ONE: u32 = 64;
 /// A compiled regular expression.
 pub struct Regex {
     inner: Bounded,
-    pattern: Box<str>,
     /// What every match begins with, at the start of the text. Most patterns of policies are about
     /// the start of a URL, and most texts are others': those are told apart without PCRE2.
     prefix: Box<[u8]>,
@@ -157,12 +156,12 @@ impl Regex {
             offset: error.offset().unwrap_or(0).saturating_sub(before).min(pattern.len()),
         })?;
         let prefix = prefix(pattern).into();
-        Ok(Self { inner, pattern: pattern.into(), prefix, non_empty: OnceLock::new() })
+        Ok(Self { inner, prefix, non_empty: OnceLock::new() })
     }
 
     /// What finds further matches: one of nothing may only be the first.
     fn further(&self) -> &Bounded {
-        let pattern = || format!("(*NOTEMPTY){}", self.pattern);
+        let pattern = || format!("(*NOTEMPTY){}", self.inner.pattern);
         let compile = || Bounded::compile(pattern(), self.inner.steps_max).ok();
         self.non_empty.get_or_init(compile).as_ref().unwrap_or(&self.inner)
     }
@@ -347,7 +346,7 @@ fn exceeded(error: &pcre2::Error) -> Exceeded {
 
 impl fmt::Debug for Regex {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Regex({:?})", self.pattern)
+        write!(f, "Regex({:?})", self.inner.pattern)
     }
 }
 

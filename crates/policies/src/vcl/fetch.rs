@@ -103,20 +103,17 @@ impl FetchState {
     fn waits(&self, policy: &VclPolicy, task: &FetchTask) -> Waits {
         let policy = self.other.as_deref().unwrap_or(policy);
         let backends = &policy.policy.program().backends;
-        let (connect, first_byte, between_bytes) = match self.asked {
-            BackendRef::Backend(index) => {
-                backends.get(index as usize).map_or_else(Default::default, |one| {
-                    (one.connect_timeout, one.first_byte_timeout, one.between_bytes_timeout)
-                })
-            }
-            BackendRef::Made(number) => {
-                policy.made.get(number).map_or_else(Default::default, |made| {
-                    let one = &made.making;
-                    (one.connect_timeout, one.first_byte_timeout, one.between_bytes_timeout)
-                })
-            }
-            _ => (None, None, None),
+        let declared = match self.asked {
+            BackendRef::Backend(index) => backends.get(index as usize).map(|one| {
+                (one.connect_timeout, one.first_byte_timeout, one.between_bytes_timeout)
+            }),
+            BackendRef::Made(number) => policy.made.get(number).map(|made| {
+                let one = &made.making;
+                (one.connect_timeout, one.first_byte_timeout, one.between_bytes_timeout)
+            }),
+            _ => None,
         };
+        let (connect, first_byte, between_bytes) = declared.unwrap_or_default();
         let configured = &task.site.settings.origin_timeouts;
         let (knobs, of) = (&self.knobs, |value: Option<f64>, or: Option<f64>, last: Duration| {
             Some(value.or(or).map_or(last, span))

@@ -161,8 +161,7 @@ fn hmac_md5(key: &[u8], message: &[u8]) -> [u8; 16] {
 fn encode(run: &mut Run<'_>, arguments: &[Value], spelling: Spelling) -> Result<Value> {
     let bytes = run.bytes(arguments.text(0));
     run.charge(bytes.len())?;
-    let mut out = Vec::with_capacity(bytes.len() * 4 / 3 + 4);
-    blob::encode_base64(bytes, spelling.0, spelling.1, &mut out);
+    let out = encoded(bytes, spelling);
     run.store(&out).map(Value::Text)
 }
 
@@ -175,9 +174,13 @@ fn encode_hex(run: &mut Run<'_>, arguments: &[Value], spelling: Spelling) -> Res
     let digit = |byte| blob::hex_digit(byte).unwrap_or(0);
     let bytes: Vec<u8> =
         digits.chunks_exact(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect();
+    run.store(&encoded(&bytes, spelling)).map(Value::Text)
+}
+
+fn encoded(bytes: &[u8], (alphabet, padding): Spelling) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len() * 4 / 3 + 4);
-    blob::encode_base64(&bytes, spelling.0, spelling.1, &mut out);
-    run.store(&out).map(Value::Text)
+    blob::encode_base64(bytes, alphabet, padding, &mut out);
+    out
 }
 
 /// What a text in base64 stands for, with its padding or without; empty where a byte is none of the

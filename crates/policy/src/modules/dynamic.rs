@@ -122,18 +122,17 @@ fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     NOTHING
 }
 
-/// The backend at a host, which is the request's where none is named. None where that is no host, is
-/// not allowed, or more were made than are kept.
+/// The backend at a host, which is the request's where none is named. None where that is no host, or is
+/// not allowed.
 fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     let Some(Object::Dynamic(making)) = run.policy.object(object) else {
         return super::directors::not_made(run, object);
     };
     let host = match &*run.string(arguments.text(0)) {
-        "" => match (&run.view.bereq, &run.view.req) {
-            (Some(request), _) => without_port(&request.authority).to_owned(),
-            (None, Some(request)) => without_port(&request.authority).to_owned(),
-            (None, None) => String::new(),
-        },
+        "" => {
+            let head = run.view.bereq.as_deref().or(run.view.req.as_deref());
+            head.map(|head| without_port(&head.authority).to_owned()).unwrap_or_default()
+        }
         host => host.to_owned(),
     };
     let port = match &*run.string(arguments.text(1)) {

@@ -84,10 +84,7 @@ impl Run<'_> {
                 let text = format!(":{}:", crate::modules::to_base64(self.bytes(bytes)));
                 self.store(text.as_bytes())?
             }
-            Value::Backend(backend) => {
-                let name = self.backend_name(backend);
-                self.store(name.as_bytes())?
-            }
+            Value::Backend(backend) => self.backend_name(backend)?,
             Value::Stevedore(storage) => {
                 let program = self.program;
                 let name = storage.and_then(|index| program.storages.get(index as usize));

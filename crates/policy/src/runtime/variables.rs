@@ -3,10 +3,9 @@
 use super::view::{Answer, FetchKnobs, ObjectView};
 use super::{Fault, Result, Run};
 use crate::policy::Timeouts;
-use crate::program::{Backend, BackendRef, Value};
+use crate::program::{Backend, BackendRef, Text, Value};
 use crate::variables::{Message, Variable};
 use freshet_http::message::{RequestHead, ResponseHead, Version};
-use std::sync::Arc;
 
 impl Run<'_> {
     pub(crate) fn variable(&mut self, variable: Variable) -> Result<Value> {
@@ -165,13 +164,14 @@ impl Run<'_> {
     }
 
     /// The name of a backend, made ones included.
-    pub(crate) fn backend_name(&self, backend: BackendRef) -> Arc<str> {
-        match backend {
-            BackendRef::Made(number) => {
-                self.host.made_backend(number).map_or_else(Arc::default, |made| made.name)
-            }
-            _ => self.program.backend_name(backend).into(),
+    pub(crate) fn backend_name(&mut self, backend: BackendRef) -> Result<Text> {
+        if let BackendRef::Made(number) = backend
+            && let Some(made) = self.host.made_backend(number)
+        {
+            return self.store(made.name.as_bytes());
         }
+        let program = self.program;
+        self.store(program.backend_name(backend).as_bytes())
     }
 
     /// `req.backend_hint`, or the default backend where none was chosen.
@@ -224,8 +224,7 @@ impl Run<'_> {
 
     pub(crate) fn beresp_backend_name(&mut self) -> Result<Value> {
         let backend = self.view.answer.as_ref().map_or(BackendRef::None, |answer| answer.backend);
-        let name = self.backend_name(backend);
-        self.stored(name.as_bytes())
+        self.backend_name(backend).map(Value::Text)
     }
 
     pub(crate) fn beresp_storage(&self) -> Option<u32> {

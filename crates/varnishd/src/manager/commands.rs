@@ -120,10 +120,10 @@ pub(crate) fn run(state: &mut State, words: &[String]) -> Reply {
     }
     let count = arguments.len() - usize::from(is_json);
     if count < least {
-        return Reply::error(Status::TooFew, "Too few parameters\n");
+        return super::too_few();
     }
     if count > most {
-        return Reply::error(Status::TooMany, "Too many parameters\n");
+        return super::too_many();
     }
     (command.run)(state, words)
 }

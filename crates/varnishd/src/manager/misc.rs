@@ -43,7 +43,7 @@ pub(super) fn param_show(state: &mut State, words: &[String]) -> Reply {
             "-j" => is_json = true,
             "-l" => is_long = true,
             name if which.is_none() => which = Some(name),
-            _ => return Reply::error(Status::TooMany, "Too many parameters\n"),
+            _ => return super::too_many(),
         }
     }
     if is_json && is_long {
@@ -70,14 +70,7 @@ pub(super) fn param_show(state: &mut State, words: &[String]) -> Reply {
 pub(super) fn param_set(state: &mut State, words: &[String]) -> Reply {
     let is_json = words.get(1).is_some_and(|word| word == "-j");
     let arguments = words.get(if is_json { 2 } else { 1 }..).unwrap_or_default();
-    let [name, value] = arguments else {
-        let (status, text) = if arguments.len() < 2 {
-            (Status::TooFew, "Too few parameters\n")
-        } else {
-            (Status::TooMany, "Too many parameters\n")
-        };
-        return Reply::error(status, text);
-    };
+    let [name, value] = arguments else { return super::too_few() };
     if let Err(error) = state.parameters.set(name, value) {
         return refused(&error);
     }

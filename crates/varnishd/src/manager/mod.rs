@@ -337,8 +337,13 @@ impl State {
     }
 }
 
-/// The answer to a command with too few words. The table has checked their number; this is for
-/// patterns that would not match otherwise.
+/// The answer to a command with too few words. Where the table has checked their number, it is for patterns
+/// that would not match otherwise.
 fn too_few() -> Reply {
     Reply::error(Status::TooFew, "Too few parameters\n")
+}
+
+/// The answer to a command with too many words.
+fn too_many() -> Reply {
+    Reply::error(Status::TooMany, "Too many parameters\n")
 }

@@ -73,6 +73,12 @@ struct Parameter {
     protected: bool,
 }
 
+/// A bound that is another parameter's value, and what that is called.
+enum PairBound {
+    Least(u64, &'static str),
+    Most(u64, &'static str),
+}
+
 /// All parameters with their values.
 #[derive(Debug)]
 pub(crate) struct Parameters(Vec<Parameter>);
@@ -137,22 +143,30 @@ impl Parameters {
     }
 
     /// The pool of threads has a smallest and a largest size and a reserve, each another's bound.
-    fn check_pair(&self, name: &str, value: &Value) -> Result<(), String> {
-        let Value::Integer(number) = *value else { return Ok(()) };
-        let no_more_than = |most: u64, why: &str| {
-            let text = format!("Must be no more than {most} ({why})");
-            if number > most { Err(text) } else { Ok(()) }
-        };
-        match name {
-            "thread_pool_min" => no_more_than(self.integer("thread_pool_max"), "thread_pool_max"),
+    fn pair_bound(&self, name: &str) -> Option<PairBound> {
+        Some(match name {
+            "thread_pool_min" => {
+                PairBound::Most(self.integer("thread_pool_max"), "thread_pool_max")
+            }
             "thread_pool_max" => {
-                let least = self.integer("thread_pool_min");
-                let text = format!("Must be at least {least} (thread_pool_min)");
-                if number < least { Err(text) } else { Ok(()) }
+                PairBound::Least(self.integer("thread_pool_min"), "thread_pool_min")
             }
             "thread_pool_reserve" => {
                 let most = self.integer("thread_pool_min") * 95 / 100;
-                no_more_than(most, "95% of thread_pool_min")
+                PairBound::Most(most, "95% of thread_pool_min")
+            }
+            _ => return None,
+        })
+    }
+
+    fn check_pair(&self, name: &str, value: &Value) -> Result<(), String> {
+        let Value::Integer(number) = *value else { return Ok(()) };
+        match self.pair_bound(name) {
+            Some(PairBound::Least(least, why)) if number < least => {
+                Err(format!("Must be at least {least} ({why})"))
+            }
+            Some(PairBound::Most(most, why)) if number > most => {
+                Err(format!("Must be no more than {most} ({why})"))
             }
             _ => Ok(()),
         }
@@ -165,15 +179,11 @@ impl Parameters {
 
     /// The bounds of a parameter now: of those of the pool of threads some are others' values.
     fn bounds_now(&self, definition: &Definition) -> [String; 2] {
-        let shown = |name: &str| self.integer(name).to_string();
         let (minimum, maximum) = (definition.minimum.to_owned(), definition.maximum.to_owned());
-        match definition.name {
-            "thread_pool_min" => [minimum, shown("thread_pool_max")],
-            "thread_pool_max" => [shown("thread_pool_min"), maximum],
-            "thread_pool_reserve" => {
-                [minimum, (self.integer("thread_pool_min") * 95 / 100).to_string()]
-            }
-            _ => [minimum, maximum],
+        match self.pair_bound(definition.name) {
+            Some(PairBound::Least(least, _)) => [least.to_string(), maximum],
+            Some(PairBound::Most(most, _)) => [minimum, most.to_string()],
+            None => [minimum, maximum],
         }
     }
 

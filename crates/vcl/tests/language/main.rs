@@ -18,4 +18,5 @@ mod instructions;
 mod scene;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod standard;
 mod variables;

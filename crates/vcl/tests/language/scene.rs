@@ -318,3 +318,15 @@ pub(crate) fn after(state: State, imports: &str, statements: &str) -> (Outcome, 
     let outcome = scene.run(&policy, state);
     (outcome, scene)
 }
+
+/// Imports of most modules.
+pub(crate) const ALL: &str = "import std; import str; import blob; import header; import cookie; \
+                              import var; import directors; import vsthrottle; import proxy; \
+                              import unix; import vtc; import xkey;";
+
+/// Holds the texts of expressions in `vcl_recv`, with [`ALL`] imported, against what is expected.
+pub(crate) fn table(rows: &[(&str, &str)]) {
+    for (expression, expected) in rows {
+        assert_eq!(shown(ALL, expression), *expected, "{expression}");
+    }
+}
