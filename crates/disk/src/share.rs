@@ -125,17 +125,20 @@ impl Shares {
     ) {
         let mut inner = self.lock();
         let floor = purges.floors().any;
+        // Once through the entries, however many shares there are: who lets something in waits meanwhile.
+        let mut units: HashMap<u64, u64> = HashMap::new();
+        for entry in entries {
+            let share = inner.bounded.get(&entry.share).filter(|share| share.round > after);
+            let Some(share) = share else { continue };
+            // A chunk does not say when its fetch began.
+            let born = if entry.kind == KIND_CHUNK { entry.seq } else { entry.born };
+            let is_purged = || purges.verdict(entry.hash, &[share.tag], born) == Verdict::Purged;
+            if born >= floor && !is_purged() {
+                *units.entry(entry.share).or_default() += u64::from(entry.units);
+            }
+        }
         for (number, share) in inner.bounded.iter_mut().filter(|(_, share)| share.round > after) {
-            let is_there = |entry: &&Entry| {
-                // A chunk does not say when its fetch began.
-                let born = if entry.kind == KIND_CHUNK { entry.seq } else { entry.born };
-                entry.share == *number
-                    && born >= floor
-                    && purges.verdict(entry.hash, &[share.tag], born) != Verdict::Purged
-            };
-            let units: u64 =
-                entries.iter().filter(is_there).map(|entry| u64::from(entry.units)).sum();
-            share.set(place, units * unit_bytes);
+            share.set(place, units.get(number).copied().unwrap_or(0) * unit_bytes);
         }
     }
 

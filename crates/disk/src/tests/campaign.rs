@@ -7,7 +7,7 @@ use super::world::World;
 use crate::erase::Order;
 use crate::geometry::FormatOptions;
 use crate::purges::{Soft, Target};
-use freshet_base::splitmix::mixed;
+use freshet_base::splitmix::{self, mixed};
 use freshet_device::simulation::Faults;
 use std::sync::Arc;
 
@@ -31,10 +31,7 @@ struct Life {
 /// and on an engine that panics.
 fn live(seed: u64) -> Life {
     let mut random = mixed(seed ^ 0x5eed);
-    let mut next = move |end: u64| {
-        random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(random) % end.max(1)
-    };
+    let mut next = move |end: u64| splitmix::next(&mut random) % end.max(1);
     let mut life = Life::default();
     let bytes = (6 + next(6)) << 20;
     let grows = next(2) == 0;
