@@ -125,7 +125,7 @@ impl Advice {
             kind: Some(Kind::Playlist),
             sequence: about.sequence,
             duration_ms: Some(about.duration_ms).filter(|ms| *ms > 0),
-            bitrate_kbps: Some(about.bandwidth / 1000).filter(|kbps| *kbps > 0),
+            bitrate_kbps: about.bitrate_kbps(),
         })
     }
 
@@ -150,7 +150,7 @@ impl Advice {
             kind: Some(kind),
             sequence: about.sequence,
             duration_ms: Some(about.duration_ms).filter(|ms| *ms > 0),
-            bitrate_kbps: Some(about.bandwidth / 1000).filter(|kbps| *kbps > 0),
+            bitrate_kbps: about.bitrate_kbps(),
         }
     }
 

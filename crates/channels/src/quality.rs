@@ -154,8 +154,7 @@ impl Sessions {
 }
 
 fn quality(sums: [Sum; 4]) -> ByStream {
-    let mut names = STREAMS.into_iter();
-    sums.map(|sum| (names.next().unwrap_or_default(), sum.quality()))
+    std::array::from_fn(|place| (STREAMS[place], sums[place].quality()))
 }
 
 fn one(name: u64, of: &Session) -> One {

@@ -216,8 +216,8 @@ impl Belongs {
             }
             Self::Beside(_) => return None,
         };
-        let bitrate_kbps = Some(about.bandwidth / 1000).filter(|kbps| *kbps > 0);
-        Some(Facts { class: Some(about.class), kind, sequence: about.sequence, bitrate_kbps })
+        let (class, sequence) = (Some(about.class), about.sequence);
+        Some(Facts { class, kind, sequence, bitrate_kbps: about.bitrate_kbps() })
     }
 
     /// Whether it is named, rather than beside what is.
@@ -249,6 +249,11 @@ impl About {
     /// How late an answer may be and still be of use; `None` where that is not known.
     pub fn late_max(&self) -> Option<Duration> {
         Some(self.target * TARGETS_OF_WAIT).filter(|late| !late.is_zero())
+    }
+
+    /// Its kilobits a second, where they are known.
+    pub(crate) fn bitrate_kbps(&self) -> Option<u64> {
+        Some(self.bandwidth / 1000).filter(|kbps| *kbps > 0)
     }
 
     /// Why what is looked at is kept as it is. Near the newest all segments are live, however long they can

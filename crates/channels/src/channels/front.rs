@@ -5,7 +5,7 @@ use crate::limits::FOLLOWED_MAX;
 use crate::{folders, text_of};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
-use freshet_media::mpd;
+use freshet_media::mpd::{self, Series};
 use std::time::Duration;
 
 /// How far a quality of DASH is followed.
@@ -32,7 +32,7 @@ pub struct Coming {
 
 impl Table {
     pub(super) fn note_front(&mut self, key: &Key) -> Option<Box<str>> {
-        let (channel, template, value) = self.numbered(key)?;
+        let (channel, template, _, value) = self.numbered(key)?;
         let template = Box::<str>::from(template);
         let new = Front { channel, value, is_asked: true };
         let is_full = self.followed.len() >= FOLLOWED_MAX;
@@ -51,20 +51,20 @@ impl Table {
         }
     }
 
-    /// The channel, the template and the number or time of a segment, where its series is known.
-    fn numbered(&self, key: &Key) -> Option<(u128, &str, u64)> {
+    /// The channel, the template, the series and the number or time of a segment, where its series is known.
+    fn numbered(&self, key: &Key) -> Option<(u128, &str, &Series, u64)> {
         let text = text_of(key);
         let channels = folders(text).filter_map(|folder| self.folders.get(folder)).flatten();
         let mut known = channels.filter_map(|id| Some((*id, self.by_key.get(id)?)));
         known.find_map(|(id, of)| {
-            let mut templates = of.series.keys().map(|template| &**template);
-            templates.find_map(|template| Some((id, template, mpd::value(template, text)?)))
+            of.series.iter().find_map(|(template, series)| {
+                Some((id, &**template, series, mpd::value(template, text)?))
+            })
         })
     }
 
     pub(super) fn next_of(&self, key: &Key) -> Option<String> {
-        let (channel, template, value) = self.numbered(key)?;
-        let series = self.by_key.get(&channel)?.series.get(template)?;
+        let (_, template, series, value) = self.numbered(key)?;
         let (next, _) = series.sequel.after(value)?;
         mpd::segment(template, next).rsplit('\0').next().map(str::to_owned)
     }

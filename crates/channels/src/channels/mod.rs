@@ -170,7 +170,7 @@ impl Channels {
         if self.is_empty() {
             return None;
         }
-        let of = |target: &str| self.table().of(&key_of(target), now);
+        let of = |target: &str| self.of(&key_of(target), now);
         let found = of(&without(target));
         match (found, target.split_once('?')) {
             (None | Some(Belongs::Beside(_)), Some((path, _))) => {

@@ -89,8 +89,7 @@ impl Series {
         } else {
             let old = runs.len().saturating_sub(runs_max);
             let (old, kept) = runs.split_at(old);
-            let count = old.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count));
-            let first = representation.start_number.saturating_add(count);
+            let first = representation.start_number.saturating_add(segments(old));
             Sequel::Listed { first: is_numbered.then_some(first), runs: kept.to_vec() }
         };
         let (initialization, bandwidth) =
@@ -148,8 +147,7 @@ impl Sequel {
                 Some(newest.saturating_sub(value))
             }
             Self::Listed { first: Some(first), runs } => {
-                let count = runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count));
-                Some(first.saturating_add(count).saturating_sub(1).saturating_sub(value))
+                Some(first.saturating_add(segments(runs)).saturating_sub(1).saturating_sub(value))
             }
             Self::Listed { first: None, runs } => {
                 let later = |run: &Run| match value.checked_sub(run.start) {
@@ -179,9 +177,8 @@ impl Sequel {
                 Some((next, UnixMillis(end.0.saturating_sub(early_ms))))
             }
             Self::Listed { first: Some(first), runs } => {
-                let count = runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count));
                 let next = value.checked_add(1)?;
-                let is_there = (*first..first.saturating_add(count)).contains(&next);
+                let is_there = (*first..first.saturating_add(segments(runs))).contains(&next);
                 is_there.then_some((next, UnixMillis(0)))
             }
             Self::Listed { first: None, runs } => {
@@ -198,6 +195,11 @@ impl Sequel {
             }
         }
     }
+}
+
+/// How many these runs list.
+fn segments(runs: &[Run]) -> u64 {
+    runs.iter().fold(0_u64, |sum, run| sum.saturating_add(run.count))
 }
 
 #[cfg(test)]
