@@ -15,3 +15,12 @@ pub mod steering;
 pub mod token;
 mod unsent;
 mod watched;
+
+use aws_lc_rs::rand;
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
+    bytes
+}

@@ -1,10 +1,10 @@
 //! What tokens are made with.
 
+use super::random;
 use super::token::TokenKey;
 use crate::limits::VISITS_REMEMBERED;
 use crate::socket::canonical;
 use aws_lc_rs::hmac;
-use aws_lc_rs::rand;
 use freshet_quic::Id;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -26,9 +26,7 @@ pub struct Secrets {
 impl Secrets {
     /// Random ones.
     pub fn random() -> Self {
-        let mut bytes = [0; SECRET_BYTES];
-        rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
-        Self::from_bytes(&bytes)
+        Self::from_bytes(&random())
     }
 
     /// Those of another process.

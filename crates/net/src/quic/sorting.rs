@@ -1,5 +1,6 @@
 //! Whose a datagram is. What is for no connection is answered here, or dropped.
 
+use super::random;
 use super::secrets::Secrets;
 use super::steering::Steering;
 use super::token::TokenKey;
@@ -7,7 +8,6 @@ use crate::limits::{
     BEGUN_BEFORE_MAX, HANDSHAKES_OPEN_MAX, HANDSHAKES_UNASKED_MAX, RESETS_PER_SECOND_MAX,
 };
 use crate::socket::canonical;
-use aws_lc_rs::rand;
 use freshet_quic::error::code;
 use freshet_quic::limits::DATAGRAM_BYTES_MIN;
 use freshet_quic::packet::{Invariant, Kind, Protected, write_version_negotiation};
@@ -325,12 +325,6 @@ fn network(client: SocketAddr) -> IpAddr {
         IpAddr::V4(address) => address.into(),
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
     }
-}
-
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
-    bytes
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! packets carry an id of its own choice, which leads to any worker; that one makes the connection,
 //! and all later packets come with an id that leads to it, from whatever address.
 
+use super::random;
 use crate::steering::attach_program;
-use aws_lc_rs::rand;
 use freshet_quic::Id;
 use freshet_quic::limits::OWN_ID_BYTES;
 use std::io;
@@ -29,8 +29,7 @@ impl Steering {
 
     /// An id that leads to this worker, and that nobody can guess.
     pub fn draw_id(self) -> Id {
-        let mut bytes = [0; OWN_ID_BYTES];
-        rand::fill(&mut bytes).expect("the system's random numbers do not fail once seeded");
+        let mut bytes: [u8; OWN_ID_BYTES] = random();
         // Any number that is this worker's, so that not all ids of a worker look alike.
         let turns = (u8::MAX - self.worker) / self.workers;
         let turn = if turns == u8::MAX { bytes[0] } else { bytes[0] % (turns + 1) };

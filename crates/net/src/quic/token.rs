@@ -5,8 +5,8 @@
 //! has the time and the id of the client's very first packet, with the client's address, its version and the id it
 //! was told to use as associated data; of a visit's the time, with the client's address without its port.
 
+use super::random;
 use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::rand;
 use freshet_quic::{Id, Version};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -67,8 +67,7 @@ impl TokenKey {
     }
 
     fn sealed(&self, kind: u8, bound: &[u8], content: &[u8], now: Duration) -> Vec<u8> {
-        let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).expect("the system's random numbers do not fail once seeded");
+        let nonce: [u8; NONCE_LEN] = random();
         let mut sealed = (now.as_millis() as u64).to_be_bytes().to_vec();
         sealed.extend_from_slice(content);
         let nonce_value = Nonce::assume_unique_for_key(nonce);
@@ -105,23 +104,22 @@ impl std::fmt::Debug for TokenKey {
 
 /// Shorter than what a Retry packet's is bound to, which has an id of ours as well.
 fn bound_visit(address: IpAddr) -> Vec<u8> {
-    let mut out = vec![VISIT];
-    match address {
-        IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
-        IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
-    }
-    out
+    [&[VISIT], &octets(address)[..]].concat()
 }
 
 fn bound((client, version): Client, own: &Id) -> Vec<u8> {
-    let mut out = match client.ip() {
-        IpAddr::V4(address) => address.octets().to_vec(),
-        IpAddr::V6(address) => address.octets().to_vec(),
-    };
+    let mut out = octets(client.ip());
     out.extend_from_slice(&client.port().to_be_bytes());
     out.extend_from_slice(&version.number().to_be_bytes());
     out.extend_from_slice(own.as_bytes());
     out
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
 }
 
 #[cfg(test)]
