@@ -94,6 +94,14 @@ impl RangeRequest {
         Some(Self::Many(all))
     }
 
+    /// The byte that one range begins with; 0 of several, and of one that is counted from the end.
+    pub fn start(&self) -> u64 {
+        match self {
+            Self::One(RangeSpec::FromTo(first, _) | RangeSpec::From(first)) => *first,
+            Self::One(RangeSpec::Suffix(_)) | Self::Many(_) => 0,
+        }
+    }
+
     /// The ranges in the order they were asked for.
     pub fn specs(&self) -> &[RangeSpec] {
         match self {

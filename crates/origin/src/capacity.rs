@@ -56,27 +56,26 @@ impl Capacity {
 
     /// A permit where one is free; then nobody waits for it.
     pub(crate) fn try_permit(&self) -> Option<Permit> {
-        let mut places = self.permits.lock();
+        self.take(&mut self.permits.lock())
+    }
+
+    fn take(&self, places: &mut Places) -> Option<Permit> {
         places.free = places.free.checked_sub(1)?;
-        drop(places);
         Some(Permit(Some(Arc::clone(&self.permits))))
     }
 
     /// Waits for a permit, in turn with all others that wait.
     pub(crate) async fn permit(&self, claim: Claim) -> Permit {
-        let (sender, receiver) = oneshot::channel();
-        loop {
-            if let Some(permit) = self.try_permit() {
+        let receiver = {
+            let mut places = self.permits.lock();
+            if let Some(permit) = self.take(&mut places) {
                 return permit;
             }
-            let mut places = self.permits.lock();
-            if places.free == 0 {
-                let line = &mut places.line;
-                line.retain(|waiter| !waiter.is_closed());
-                line.join(claim, sender);
-                break;
-            }
-        }
+            let (sender, receiver) = oneshot::channel();
+            places.line.retain(|waiter| !waiter.is_closed());
+            places.line.join(claim, sender);
+            receiver
+        };
         receiver.await.expect("it is dropped with the receiver only")
     }
 

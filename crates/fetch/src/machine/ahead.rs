@@ -66,10 +66,10 @@ impl Asked {
     /// asked for, players say ([`super::following`]). Nothing follows from a playlist that was itself fetched
     /// ahead: nobody watches it, and those that name one another would lead on for good.
     pub(super) fn fetch_ahead(&self, named: &[(&Name, &str)], is_of_all: bool) {
-        let is_off = self.plan.site.settings.media.ahead == 0;
-        let leads_nowhere = is_off || named.is_empty() || self.plan.is_ahead();
-        let example = if leads_nowhere { None } else { self.example() };
-        let Some(example) = example else { return };
+        if named.is_empty() || self.plan.is_ahead() {
+            return;
+        }
+        let Some(example) = self.example() else { return };
         let fetch = |(name, reference): &(&Name, &str)| {
             if let Some(wanted) = example.wanted(reference, name.range.clone()) {
                 example.send(&self.worker, &wanted);
@@ -86,9 +86,12 @@ impl Asked {
         }
     }
 
-    /// The request this is for, as an example of those for what belongs to it. `None` where a policy has
-    /// changed it, and it is not known any more how it came.
+    /// The request this is for, as an example of those for what belongs to it. `None` where its site has
+    /// nothing fetched ahead, or where a policy has changed it, and it is not known any more how it came.
     pub(super) fn example(&self) -> Option<Example> {
+        if self.plan.site.settings.media.ahead == 0 {
+            return None;
+        }
         let mut request = match &self.plan.came {
             Some(came) => RequestHead::clone(came),
             None if self.plan.site.semantics.makes_own_keys => return None,

@@ -36,9 +36,8 @@ struct Following {
 impl Asked {
     /// Follows the quality of a segment that a player has asked for.
     pub(super) fn follow(&self, segment: &Key) {
-        let is_off = self.plan.site.settings.media.ahead == 0;
         let is_players = self.plan.kind == FetchKind::Miss;
-        if is_off || !is_players {
+        if !is_players {
             return;
         }
         let Some(example) = self.example() else { return };

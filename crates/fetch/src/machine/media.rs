@@ -12,7 +12,7 @@ use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::Coding;
 use freshet_http::freshness::{self, Settings, storability};
-use freshet_http::range::{RangeRequest, RangeSpec};
+use freshet_http::range::RangeRequest;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::cmsd::Static;
@@ -133,10 +133,8 @@ impl Asked {
         let (shared, client) = (&self.worker.shared, &self.plan.client);
         let key = self.id_of(&client.authority, &client.target);
         let whole = |target: String| Wanted { target, range: None };
-        let start = match client.fields.get("range").and_then(RangeRequest::parse) {
-            Some(RangeRequest::One(RangeSpec::FromTo(first, _) | RangeSpec::From(first))) => first,
-            _ => 0,
-        };
+        let range = client.fields.get("range").and_then(RangeRequest::parse);
+        let start = range.map_or(0, |range| range.start());
         shared.channels.next_of(&key).map(whole).or_else(|| shared.films.next_of(&key, start))
     }
 
@@ -415,9 +413,7 @@ impl Asked {
 
     /// Takes over what comes next in a film, and fetches what its players ask for first.
     fn open_film(&self, manifest: &Manifest, bytes: &[u8]) {
-        let is_off = self.plan.site.settings.media.ahead == 0;
-        let example = if is_off { None } else { self.example() };
-        let Some(example) = example else { return };
+        let Some(example) = self.example() else { return };
         let of = |target: &str| self.key_of(&example.request.authority, target);
         let wanted = |reference: &str, range| example.wanted(reference, range);
         let is_piece = |name: &&Name| matches!(name.kind, Kind::Init | Kind::Segment);

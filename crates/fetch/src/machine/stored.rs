@@ -116,8 +116,12 @@ impl StoredBody {
 
     /// Whether a disk or an origin gives its bytes once more.
     fn is_there_again(&self, unsent_bytes: u64) -> bool {
-        let parts_are = self.filler.is_some() || self.body.source().is_some();
-        self.body.trailers().is_none() && (parts_are || self.can_begin_again(unsent_bytes))
+        self.body.trailers().is_none()
+            && (self.parts_are_there_again() || self.can_begin_again(unsent_bytes))
+    }
+
+    fn parts_are_there_again(&self) -> bool {
+        self.filler.is_some() || self.body.source().is_some()
     }
 
     /// Whether all of it may come anew, as nothing was given out that is not taken back.
@@ -131,7 +135,7 @@ impl StoredBody {
     /// What it is to hold before it begins, where all of it but no part can be had again: it could not go on
     /// from its middle.
     pub fn wants_hold(&self) -> Option<Held> {
-        if !self.can_begin_again(0) || self.filler.is_some() || self.body.source().is_some() {
+        if !self.can_begin_again(0) || self.parts_are_there_again() {
             return None;
         }
         let id = Arc::as_ptr(&self.body).addr();

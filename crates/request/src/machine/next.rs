@@ -5,7 +5,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_channels::Wanted;
 use freshet_fetch::{Foreseen, Next, is_fetched_in_part};
 use freshet_http::message::{Method, RequestHead};
-use freshet_http::range::{RangeRequest, RangeSpec};
+use freshet_http::range::RangeRequest;
 use freshet_http::{conditional, target, unkeyed};
 use freshet_media::Format;
 use freshet_media::cmcd::{self, Cmcd};
@@ -62,10 +62,7 @@ fn of_film(worker: &Worker, site: &SiteRef, head: &RequestHead) -> Vec<Next> {
     let secret = worker.shared.cache.secret();
     let key = id_of(site, secret, &head.authority, &target);
     let range = head.fields.get("range").and_then(RangeRequest::parse);
-    let start = match range {
-        Some(RangeRequest::One(RangeSpec::FromTo(first, _) | RangeSpec::From(first))) => first,
-        _ => 0,
-    };
+    let start = range.map_or(0, |range| range.start());
     let wanted = films.after(&key, start, UnixMillis::now());
     let fits = |wanted: &Wanted| wanted.range.is_none() || is_fetched_in_part(site);
     let wanted = wanted.into_iter().filter(fits);

@@ -244,11 +244,11 @@ impl<C: Multiplexed> Sending<'_, C> {
                 Poll::Pending if !is_settled && stream.is_stalled() => Poll::Ready(None),
                 Poll::Pending => keeping.poll_lost(cx).map(|()| None),
             });
+            let most = self.time_left(limit);
             let deadline = self.deadline.get_or_insert_with(Deadline::new);
-            let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-            let waited = deadline.within(left.map_or(limit, |left| left.min(limit)), wait).await;
+            let waited = deadline.within(most, wait).await;
             let is_slow = stalled.is_some_and(|since| self.is_slow(since, limit));
-            let is_over = self.until.is_some_and(|until| until <= Instant::now());
+            let is_over = self.is_over();
             if is_slow || (waited.is_err() && (is_over || stream.progress() == before)) {
                 self.give_up(if is_over { "send_timeout" } else { "idle_send_timeout" });
                 return Err(());
@@ -263,6 +263,17 @@ impl<C: Multiplexed> Sending<'_, C> {
             }
             stalled = Some((Instant::now(), stream.taken_bytes()));
         }
+    }
+
+    /// So long, or until all of it has to be sent where that is sooner.
+    fn time_left(&self, limit: Duration) -> Duration {
+        let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
+        left.map_or(limit, |left| left.min(limit))
+    }
+
+    /// Whether all of it had to be sent by now.
+    fn is_over(&self) -> bool {
+        self.until.is_some_and(|until| until <= Instant::now())
     }
 
     /// The client took too long, by this limit.

@@ -121,6 +121,7 @@ fn without_name(line: &[u8], at: usize) -> Result<Line<'_>, LineError> {
         _ => Err(LineError::NameInvalid),
     }
 }
+
 /// Whether `name` is `want`, or `want` with `_` in place of `-`, which applications behind gateways
 /// like CGI cannot tell from it. Both are of one length.
 #[inline]

@@ -119,8 +119,9 @@ impl Machine<'_> {
         let is_short = lease.as_ref().is_some_and(|lease| lease.len() < FETCHED_AGAIN_BYTES_MIN);
         let filler = if is_short { None } else { self.filler(object, range.end - range.start) };
         let is_whole = range.start == 0 && Some(range.end) == body.total();
+        let is_long = range.end >= FETCHED_AGAIN_BYTES_MIN as u64;
         let again =
-            if is_whole && !is_short && filler.is_none() { self.whole_again(object) } else { None };
+            if is_whole && is_long && filler.is_none() { self.whole_again(object) } else { None };
         if let Some(lease) = lease.filter(|_| filler.is_none() && again.is_none()) {
             // They are on their way while the head is written.
             prefetch(&*lease);
@@ -133,9 +134,6 @@ impl Machine<'_> {
 
     /// What fetches all of an object anew where that is evicted before a response of it has begun.
     fn whole_again(&mut self, object: &Arc<Object>) -> Option<Box<Again>> {
-        if object.body().total().is_some_and(|total| total < FETCHED_AGAIN_BYTES_MIN as u64) {
-            return None;
-        }
         let key = self.key();
         Again::of_client(self.worker, object, &mut self.task, &key)
     }

@@ -42,8 +42,7 @@ impl<C: Multiplexed> Sending<'_, C> {
             let taken_bytes = self.stream.taken_bytes().1;
             let mut ends = None;
             let ended = poll_fn(|cx| self.stream.poll_ended(cx, &mut ends));
-            let left = self.until.map(|until| until.saturating_duration_since(Instant::now()));
-            let limit = left.map_or(STANDSTILL, |left| left.min(STANDSTILL));
+            let limit = self.time_left(STANDSTILL);
             let waited = self.deadline.get_or_insert_with(Deadline::new).within(limit, ended).await;
             if std::mem::replace(&mut places, self.stream.places()) != places {
                 since = Instant::now();
@@ -51,7 +50,7 @@ impl<C: Multiplexed> Sending<'_, C> {
             insists = match waited {
                 Ok(true) => false,
                 Ok(false) => return Err(()),
-                Err(Expired) if self.until.is_some_and(|until| until <= Instant::now()) => {
+                Err(Expired) if self.is_over() => {
                     self.give_up("send_timeout");
                     return Err(());
                 }
