@@ -88,8 +88,8 @@ fn hold(name: &str, found: u64) {
         return write(&file, name, found);
     }
     let text = fs::read_to_string(&file).expect("the figures are readable");
-    let figure = figures(&text).find(|(known, _)| *known == name).map(|(_, figure)| figure);
-    let figure = figure.unwrap_or_else(|| panic!("{name} has no figure; {found} were counted"));
+    let figure =
+        figure(&text, name).unwrap_or_else(|| panic!("{name} has no figure; {found} were counted"));
     eprintln!("{name}: {found} instructions a round, the figure is {figure}");
     let (low, high) = (100 - TOLERANCE_PERCENT, 100 + TOLERANCE_PERCENT);
     assert!(
@@ -157,6 +157,11 @@ fn look_up<'a>(known: &mut HashMap<&'a str, bool>, function: &'a str) -> bool {
         }
         None => known.get(function).copied().unwrap_or(false),
     }
+}
+
+/// The figure of that name in a file with this text.
+pub(crate) fn figure(text: &str, name: &str) -> Option<u64> {
+    figures(text).find(|(known, _)| *known == name).map(|(_, figure)| figure)
 }
 
 /// Lines of a name and a number.

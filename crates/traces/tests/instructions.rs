@@ -86,10 +86,7 @@ fn a_hit_with_one_in_a_thousand_traced() {
 fn tracing_one_in_a_thousand_adds_one_percent_at_most() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/instructions/figures.txt");
     let text = fs::read_to_string(path).unwrap();
-    let figure = |name: &str| -> u64 {
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name} has no figure")).parse().unwrap()
-    };
-    let (without, with) = (figure("hit-untraced"), figure("hit-traced"));
+    let [without, with] = ["hit-untraced", "hit-traced"]
+        .map(|name| count::figure(&text, name).unwrap_or_else(|| panic!("{name} has no figure")));
     assert!(with * 100 <= without * 101, "{with} with tracing, {without} without");
 }

@@ -57,7 +57,7 @@ fn markdown(title: &str, more: &str, is_of_page: fn(&str) -> bool) -> String {
 /// What a command is for, as a sentence in a table.
 fn about(command: &Command) -> String {
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    cell(&about)
+    cell(&sentence(about))
 }
 
 /// A row for each argument.
@@ -67,7 +67,8 @@ fn rows(command: &Command) -> String {
         !argument.is_hide_set() && !["help", "version"].contains(&argument.get_id().as_str())
     };
     for argument in command.get_arguments().filter(is_shown) {
-        let mut help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+        let mut help = sentence(help);
         let values = argument.get_possible_values();
         let takes = argument.get_action().takes_values();
         let shown: Vec<_> = values.iter().filter(|value| !value.is_hide_set()).collect();
@@ -98,18 +99,14 @@ fn spelt(argument: &Arg) -> String {
     }
 }
 
-/// Help in a cell: one line, and ended as a sentence.
+/// With the full stop of its last sentence, which clap takes away.
+fn sentence(text: String) -> String {
+    if text.ends_with('.') { text } else { text + "." }
+}
+
+/// Help in a cell: one line.
 fn cell(help: &str) -> String {
-    let text = help.replace('\n', " ").replace('|', "\\|");
-    // Clap takes the full stop of the last sentence away.
-    match text.split_once(" One of ").or_else(|| text.split_once(" Default ")) {
-        Some((first, _)) if !first.ends_with('.') => {
-            format!("{first}.{}", &text[first.len()..])
-        }
-        Some(_) => text,
-        None if text.ends_with('.') => text,
-        None => text + ".",
-    }
+    help.replace('\n', " ").replace('|', "\\|")
 }
 
 /// The pages in the repository are those this code writes; `UPDATE_DOCS=1` writes them anew.

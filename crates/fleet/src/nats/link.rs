@@ -316,7 +316,7 @@ impl Link {
         Ok(())
     }
 
-    fn no_fleet(&self) -> FleetError {
+    pub(super) fn no_fleet(&self) -> FleetError {
         FleetError::NoFleet(self.fleet.clone())
     }
 }

@@ -114,7 +114,7 @@ pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetErro
         let message =
             PublishMessage::build().payload(bytes.into()).expected_last_sequence(last.sequence);
         let unsent = |error: PublishError| match error.kind() {
-            PublishErrorKind::StreamNotFound => FleetError::NoFleet(link.fleet().to_owned()),
+            PublishErrorKind::StreamNotFound => link.no_fleet(),
             PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => {
                 FleetError::Unknown(error.to_string())
             }

@@ -3,7 +3,6 @@
 use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, TestNode, run, store_at};
 use crate::origin::{Origin, response};
-use std::time::Duration;
 
 /// An origin whose every answer sets another cookie and would be fresh.
 fn setting(fields: &'static [&'static str]) -> Origin {
@@ -69,9 +68,7 @@ fn a_stored_cookie_goes_to_nobody_else_once_that_is_taken_back() {
         for _ in 0..2 {
             assert_eq!(told(&node).await, said(0));
         }
-        for disk in node.node.shared.disks.as_ref().unwrap().disks() {
-            disk.drain().wait(Duration::from_secs(60)).result.unwrap();
-        }
+        node.drain_disks();
         // Who wants it without the cookie gets it so, of what is stored.
         node.node.reload(setup("strip").settings()).unwrap();
         while !get(&node, "/a").await.cache().starts_with("strip") {}
@@ -105,9 +102,7 @@ fn a_cookie_that_is_on_a_disk_goes_to_nobody_else_once_that_is_taken_back() {
         };
         let node = setup("store").start();
         assert_eq!(get(&node, "/a").await.text(), "for 0");
-        for disk in node.node.shared.disks.as_ref().unwrap().disks() {
-            disk.drain().wait(Duration::from_secs(60)).result.unwrap();
-        }
+        node.drain_disks();
         drop(node);
         for (how, text) in
             [("store", "for 0"), ("pass", "for 1"), ("pass", "for 2"), ("store", "for 3")]

@@ -8,11 +8,8 @@ use crate::harness::{Setup, TestNode, pattern, run};
 use crate::origin::{Origin, fresh, response};
 use freshet_config::SiteSettings;
 use freshet_config::hosts::HostPattern;
-use freshet_net::handover::Inherited;
-use freshet_node::node::Node;
-use freshet_node::preflight::Prepared;
 use freshet_site::site::Site;
-use freshet_site::sites::{SiteName, Sites};
+use freshet_site::sites::SiteName;
 use freshet_wire::h2::PREFACE;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -78,22 +75,19 @@ fn ask_again(node: &TestNode, rounds: u64, fields: &str, body_bytes: usize) {
 
 /// A node with so many sites. They are copies of one, as to read so long a text takes more than all rounds.
 fn start_with_sites(setup: &Setup, count: usize) -> TestNode {
-    let mut prepared = Prepared::new(setup.settings(), None).unwrap();
-    let one = &prepared.draft.sites.all()[0];
-    let site = |host: String| {
-        let settings = SiteSettings {
-            name: host.clone(),
-            hosts: vec![HostPattern::Exact(host.as_str().into())],
-            ..(*one.settings).clone()
+    setup.start_with(|one| {
+        let site = |host: String| {
+            let settings = SiteSettings {
+                name: host.clone(),
+                hosts: vec![HostPattern::Exact(host.as_str().into())],
+                ..(*one.settings).clone()
+            };
+            let (name, settings) = (SiteName::new(&host), Arc::new(settings));
+            Arc::new(Site { name, settings, ..one.clone() })
         };
-        let (name, settings) = (SiteName::new(&host), Arc::new(settings));
-        Arc::new(Site { name, settings, ..(**one).clone() })
-    };
-    let others = (1..count).map(|number| site(format!("www.site-{number}.example")));
-    let sites = others.chain([site(HOST.to_owned())]).collect();
-    prepared.draft.sites = Arc::new(Sites::new(sites));
-    let node = Node::start_with(prepared, &mut Inherited::default(), None).unwrap();
-    TestNode { node }
+        let others = (1..count).map(|number| site(format!("www.site-{number}.example")));
+        others.chain([site(HOST.to_owned())]).collect()
+    })
 }
 
 /// What a hit may take more where there are so many sites, and not one.

@@ -9,16 +9,12 @@ use flate2::write::GzEncoder;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
-use freshet_net::handover::Inherited;
-use freshet_node::node::Node;
 use freshet_node::policy::{
     self, BackendError, BackendFetch, BackendResponse, ClientTask, Deliver, FetchKind, FetchTask,
     Hit, Miss, Pass, Pipe, Policy, Purge, Recv, Served,
 };
-use freshet_node::preflight::Prepared;
 use freshet_node::semantics::{RFC_9111, Semantics};
 use freshet_node::site::Site;
-use freshet_node::sites::Sites;
 use freshet_policies::builtin::Builtin;
 use freshet_site::synthetic::Synthetic;
 use std::any::Any;
@@ -295,13 +291,11 @@ async fn outcome(scenario: &Scenario, semantics: Semantics) -> String {
 
 /// A node whose site has this policy's word and these semantics.
 fn start(setup: &Setup, semantics: Semantics) -> TestNode {
-    let mut prepared = Prepared::new(setup.settings(), None).unwrap();
-    let settings = &prepared.draft.sites.all()[0].settings;
-    let policy = Arc::new(Mixed { policy: Builtin, semantics });
-    let site = Site::new(settings, policy, &Arc::default(), None).unwrap();
-    prepared.draft.sites = Arc::new(Sites::new(vec![Arc::new(site)]));
-    let node = Node::start_with(prepared, &mut Inherited::default(), None).unwrap();
-    TestNode { node }
+    setup.start_with(|plain| {
+        let policy = Arc::new(Mixed { policy: Builtin, semantics });
+        let site = Site::new(&plain.settings, policy, &Arc::default(), None).unwrap();
+        vec![Arc::new(site)]
+    })
 }
 
 /// The policy of RFC 9111 beside a machine that does something else.

@@ -184,7 +184,7 @@ fn what_is_doubted_on_a_disk_is_validated_once_however_often_the_node_restarts()
         let ask = async |node: &TestNode| get(node, "/a").await.cache().to_owned();
         let node = Setup::of(&origin).and(&store).start();
         assert!(ask(&node).await.contains("stored"));
-        drain(&node);
+        node.drain_disks();
         let doubted_below = {
             let shared = &node.node.shared;
             shared.cache.fence(shared.doubt_stored());
@@ -201,7 +201,7 @@ fn what_is_doubted_on_a_disk_is_validated_once_however_often_the_node_restarts()
             assert_eq!(said.contains("fwd=stale"), !is_validated, "{said}");
             assert!(ask(&node).await.contains("; hit"));
             assert_eq!(node.count("disk_hits"), 1);
-            drain(&node);
+            node.drain_disks();
         }
         assert_eq!(origin.count(), 2);
     });
@@ -216,7 +216,7 @@ fn what_a_disk_has_is_validated_as_well_while_the_fence_holds_for_everything() {
         let origin = Origin::serve(|_| fresh(pattern(1, 0..50_000)));
         let node = Setup::of(&origin).and(&store).start();
         assert!(get(&node, "/a").await.cache().contains("stored"));
-        drain(&node);
+        node.drain_disks();
         drop(node);
         let node = Setup::of(&origin).and(&store).start();
         node.node.shared.cache.fence(u64::MAX);
@@ -238,12 +238,6 @@ fn wrapped(path: &std::path::Path, keeps: bool, origin: &Origin) -> Setup {
         path.display()
     );
     Setup { memory: "256MiB", ..Setup::of(origin).and(&store) }
-}
-
-fn drain(node: &TestNode) {
-    for disk in node.node.shared.disks.as_ref().unwrap().disks() {
-        disk.drain().wait(Duration::from_secs(60)).result.unwrap();
-    }
 }
 
 #[test]
@@ -272,7 +266,7 @@ fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
                     }
                     assert_eq!(node.count("disk_hits"), before, "memory has what is used");
                     // So that the disk is never too busy to take what comes.
-                    drain(&node);
+                    node.drain_disks();
                 }
             }
             let disks = node.node.shared.disks.clone().unwrap();
@@ -285,7 +279,7 @@ fn what_memory_serves_is_on_the_disk_however_often_the_log_wraps() {
                 for seed in 0..HOT {
                     client.get(&format!("/hot/{seed}")).await;
                 }
-                drain(&node);
+                node.drain_disks();
             }
             // As after `kill -9`: nothing is told that it ends.
             let copy = folder.path().join("copy");
@@ -333,7 +327,7 @@ fn what_is_used_most_is_on_the_disk_though_others_use_the_write_budget_up() {
                 client.get(&format!("/hot/{seed}")).await;
             }
         }
-        drain(&node);
+        node.drain_disks();
         let disks = node.node.shared.disks.clone().unwrap();
         let refused = || disks.disks()[0].counts.refused_budget.value();
         // Until no more is taken of what is used as well, which is long after the log went round.
@@ -341,7 +335,7 @@ fn what_is_used_most_is_on_the_disk_though_others_use_the_write_budget_up() {
             for _ in 0..3 {
                 assert_eq!(client.get(&format!("/cold/{seed}")).await.body.len(), 400_000);
             }
-            drain(&node);
+            node.drain_disks();
             if refused() > 50 {
                 break;
             }
@@ -349,7 +343,7 @@ fn what_is_used_most_is_on_the_disk_though_others_use_the_write_budget_up() {
         for seed in 0..HOT {
             client.get(&format!("/hot/{seed}")).await;
         }
-        drain(&node);
+        node.drain_disks();
         // As after `kill -9`: nothing is told that it ends.
         let copy = folder.path().join("copy");
         std::fs::copy(&path, &copy).unwrap();
@@ -374,7 +368,7 @@ fn variants_of_one_resource_are_on_the_disk_beside_one_another() {
         let devices = ["mobile", "tablet", "desktop", "tv"];
         for device in devices {
             get_with(&node, "/a", &[&format!("X-Device: {device}")]).await;
-            drain(&node);
+            node.drain_disks();
         }
         let copy = folder.path().join("copy");
         std::fs::copy(&path, &copy).unwrap();
@@ -446,7 +440,7 @@ fn what_a_validation_said_outlives_the_process() {
             let answer = get(&node, "/a").await;
             assert_eq!((answer.field("x-words"), answer.body.len()), (Some("new"), 5000));
             assert_eq!((node.count("revalidated"), origin.count()), (1, 2));
-            drain(&node);
+            node.drain_disks();
             // As after `kill -9`: nothing is told that it ends. Then in order.
             let (copy, after_kill) = at("copy");
             std::fs::copy(&path, &copy).unwrap();
@@ -546,7 +540,7 @@ fn what_ends_while_it_is_written_is_not_found_by_the_next_process() {
         until(|| shared.cache.peek(&key).variants.iter().any(is_taken)).await;
         assert_eq!(get(&node, "/a").await.text(), "old");
         until(|| node.count("fetches") == 2 && shared.cache.peek(&key).fetches == 0).await;
-        drain(&node);
+        node.drain_disks();
         drop(shared);
         // As after `kill -9`, and in order.
         let (copy, after_kill) = at("copy");
