@@ -53,7 +53,8 @@ impl PartFrom {
 
 impl Stored {
     /// Begins to read what follows `position`, up to `end` at most, and to the end of a record at
-    /// most. Nothing is read twice: begin the next part where [`PartRead::end`] says.
+    /// most. Nothing is read twice: begin the next part where [`PartRead::end`] says. At a time no more is
+    /// read than `part_bytes_max`, or what is under one checksum.
     ///
     /// # Errors
     /// [`ReadError::Miss`] where the index does not know it; [`ReadError::NoMemory`].
@@ -61,9 +62,10 @@ impl Stored {
         &self,
         position: u64,
         end: u64,
+        part_bytes_max: u64,
         arena: &Arc<Arena>,
     ) -> Result<PartRead, ReadError> {
-        self.begin_attempt(position, end, arena, 0, None)
+        self.begin_attempt(position..end, part_bytes_max, arena, 0, None)
     }
 
     /// As [`Stored::begin`], but waits where there is no memory, in the order in which others wait.
@@ -78,20 +80,20 @@ impl Stored {
         end: u64,
         arena: &Arc<Arena>,
     ) -> Result<PartRead, ReadError> {
-        match self.begin(position, end, arena) {
+        match self.begin(position, end, 1, arena) {
             Err(ReadError::NoMemory) => {}
             begun => return begun,
         }
         // One checksum block, what of its record is before it, and what is read to whole blocks.
         let least = self.volume.geometry().check_bytes + 4 * BLOCK_BYTES as u32;
         let piece = arena.allocate_in_turn(least).await;
-        self.begin_attempt(position, end, arena, 0, Some(piece))
+        self.begin_attempt(position..end, 1, arena, 0, Some(piece))
     }
 
     fn begin_attempt(
         &self,
-        position: u64,
-        end: u64,
+        Range { start: position, end }: Range<u64>,
+        part_bytes_max: u64,
         arena: &Arc<Arena>,
         attempt: usize,
         given: Option<PieceMut>,
@@ -103,7 +105,7 @@ impl Stored {
         if position >= self.payload_from {
             let len = self.total - self.payload_from;
             let extent = Extent { at: self.payload_at, from: self.payload_from, len };
-            return self.begin_in(extent, position..end, None, (arena, given));
+            return self.begin_in(extent, position..end, None, part_bytes_max, (arena, given));
         }
         let chunk = u64::from(self.chunk_bytes.max(1));
         let number = u32::try_from(position / chunk).map_err(|_| ReadError::Miss)?;
@@ -116,7 +118,7 @@ impl Stored {
         let at = record_at + payload_offset(sums, 0, 0);
         let extent = Extent { at, from, len };
         let chunk = Some((number, slot, record_at, attempt));
-        self.begin_in(extent, position..end, chunk, (arena, given))
+        self.begin_in(extent, position..end, chunk, part_bytes_max, (arena, given))
     }
 
     fn begin_in(
@@ -124,12 +126,14 @@ impl Stored {
         extent: Extent,
         Range { start: position, end }: Range<u64>,
         chunk: Option<(u32, Slot, u64, usize)>,
+        part_bytes_max: u64,
         (arena, mut given): (&Arc<Arena>, Option<PieceMut>),
     ) -> Result<PartRead, ReadError> {
         let check = u64::from(self.volume.geometry().check_bytes);
         let first = (position - extent.from) / check;
         let block_at = first * check;
-        let mut last = (end.min(extent.from + extent.len) - extent.from).div_ceil(check);
+        let last = (end.min(extent.from + extent.len) - extent.from).div_ceil(check);
+        let mut last = last.min(first + (part_bytes_max / check).max(1));
         loop {
             let stop = (last * check).min(extent.len);
             // The head of a chunk is just before its bytes: when they are read from the front, it
@@ -236,7 +240,8 @@ impl PartRead {
                 (Err(ReadError::Miss), PartFrom::Chunk { attempt, .. }) => attempt + 1,
                 (Err(error), _) => return Err(error),
             };
-            self = self.stored.begin_attempt(self.start, self.end, arena, attempt, None)?;
+            self =
+                self.stored.begin_attempt(self.start..self.end, u64::MAX, arena, attempt, None)?;
         }
     }
 

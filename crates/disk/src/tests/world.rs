@@ -334,7 +334,7 @@ pub(crate) fn read(
     let mut bytes = Vec::new();
     let mut position = start;
     while position < end {
-        let part = match stored.begin(position, end, arena) {
+        let part = match stored.begin(position, end, u64::MAX, arena) {
             Ok(part) => part,
             Err(error) => return Some(Err(error)),
         };

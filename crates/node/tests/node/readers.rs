@@ -3,7 +3,7 @@
 
 use crate::client::{Answer, Client};
 use crate::h2_frames::{DATA, Frames, HEADERS, RST_STREAM};
-use crate::harness::{Setup, TestNode, pattern, proxied, run, until};
+use crate::harness::{Setup, TestNode, pattern, proxied, run, store_at, until};
 use crate::origin::{Origin, fresh, head, ranged, response};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -148,6 +148,38 @@ fn shut_windows_over_many_objects_neither_evict_what_is_hot_nor_stop_anybody() {
             }
         }
         until(|| node.node.shared.readers.stats().bytes == 0).await;
+    });
+}
+
+#[test]
+fn shut_windows_over_many_objects_of_a_disk_leave_memory_for_what_is_read() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_at(&folder.path().join("store"), "256MiB");
+        let origin = catalogue();
+        let node = start(&origin, "16MiB", &store);
+        soon(hot(&node, true)).await;
+        for seed in 0..60_u64 {
+            let answer = soon(get(&node, &format!("/cold/{seed}"))).await;
+            assert!(answer.body == pattern(seed, 0..OBJECT_BYTES));
+            node.drain_disks();
+        }
+        let mut readers = Vec::new();
+        for connection in 0..3_u64 {
+            let mut reader = frames(&node, 1).await;
+            for index in 0..20_u64 {
+                let target = format!("/cold/{}", connection * 20 + index);
+                reader.get(1 + 2 * index as u32, &target, "u=3").await;
+                soon(reader.next_of(DATA)).await;
+            }
+            readers.push(reader);
+        }
+        soon(until(|| node.count("readers_loosened") >= 40)).await;
+        for _ in 0..3 {
+            soon(hot(&node, true)).await;
+        }
+        assert_bounded(&node, 24);
+        assert!(node.count("disk_hits") > 60, "the disk was hardly asked");
     });
 }
 

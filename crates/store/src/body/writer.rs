@@ -169,14 +169,32 @@ impl BodyWriter {
         }
     }
 
+    /// Waits, in transit, until its readers are near enough for more to be brought. Dropping the future loses
+    /// nothing.
+    ///
+    /// # Errors
+    /// As [`BodyWriter::poll_reserve`], but for memory.
+    pub async fn turn(&mut self) -> Result<(), BodyError> {
+        let id = self.id;
+        poll_fn(|cx| self.body.state().admit(id, false, cx).map_ok(drop)).await
+    }
+
+    /// How many bytes more may be brought ahead of its readers, of which no part is to be long beside all of
+    /// them; `None` where the body is not in transit, and may have all.
+    pub fn ahead_bytes(&mut self) -> Option<u64> {
+        self.passing_window_bytes()?;
+        let state = self.body.state();
+        Some(state.window_bytes().saturating_sub(state.unread_bytes_of(self.id)))
+    }
+
     /// Makes bytes that are in the arena already the next part of the body. Waits, in transit, as
     /// [`BodyWriter::poll_reserve`] does; dropping the future loses nothing.
     ///
     /// # Errors
     /// As [`BodyWriter::poll_reserve`], but for memory.
     pub async fn adopt(&mut self, lease: &Lease) -> Result<(), BodyError> {
+        self.turn().await?;
         let id = self.id;
-        poll_fn(|cx| self.body.state().admit(id, false, cx).map_ok(drop)).await?;
         let (piece, start, len) = lease.parts();
         self.body.change(|state, after| state.commit(id, Some((piece, start)), len, after));
         self.position += u64::from(len);
@@ -247,25 +265,30 @@ impl BodyWriter {
 
     /// Takes a piece, or enters transit, or joins the queue for memory.
     fn find_memory(&mut self, gap_bytes: Option<u64>, hint_bytes: usize) -> Result<(), BodyError> {
-        let is_transit = self.body.is_transit();
-        let window_bytes = is_transit.then(|| {
-            let (held_bytes, keeps_up) = (self.body.held_bytes(), self.is_kept_up_with());
-            self.claim.window_bytes(held_bytes, keeps_up)
-        });
+        let window_bytes = self.passing_window_bytes();
         let need = self.need(gap_bytes, hint_bytes, window_bytes);
-        self.piece = if let Some(window_bytes) = window_bytes {
-            self.body.state().set_window(window_bytes);
-            self.body.arena.allocate_near(need)
-        } else {
-            self.claim.allocate_near(need, gap_bytes)
+        self.piece = match window_bytes {
+            Some(_) => self.body.arena.allocate_near(need),
+            None => self.claim.allocate_near(need, gap_bytes),
         };
-        match (&self.piece, is_transit) {
+        match (&self.piece, window_bytes.is_some()) {
             (Some(_), _) => {}
             (None, true) => self.wait = Some(self.body.arena.wait(need)),
             (None, false) if self.may_enter_transit => self.body.enter_transit(),
             (None, false) => return Err(BodyError::NoMemory),
         }
         Ok(())
+    }
+
+    /// How much of a body in transit may be unread, where its owner does not let it go further.
+    fn passing_window_bytes(&mut self) -> Option<u64> {
+        if !self.body.is_transit() {
+            return None;
+        }
+        let (held_bytes, keeps_up) = (self.body.held_bytes(), self.is_kept_up_with());
+        let window_bytes = self.claim.window_bytes(held_bytes, keeps_up);
+        self.body.state().set_window(window_bytes);
+        Some(window_bytes)
     }
 
     /// Whether a reader has taken nearly all there is, and more than it would be given ahead.

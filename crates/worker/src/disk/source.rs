@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Reads under way for one reader.
 const READS_AHEAD: usize = 4;
+/// How many parts make up what a reader in transit may have ahead of it: one is read from while others come.
+const PARTS_AHEAD: u64 = 4;
 /// The longest time a part may take before it is asked from elsewhere.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same where nobody else can be asked: then the disk counts as hanging.
@@ -79,8 +81,18 @@ async fn read(
     let mut under_way: VecDeque<PartRead> = VecDeque::new();
     let mut next = range.start;
     while writer.position() < range.end {
+        if under_way.is_empty() {
+            // Memory that is read into is taken from now on, whether the reader comes on or not.
+            writer.turn().await.map_err(SourceError::Body)?;
+        }
         while under_way.len() < READS_AHEAD && next < range.end {
-            match source.begin(next, range.end, &arena) {
+            let coming_bytes = next - writer.position();
+            let part_bytes_max = match writer.ahead_bytes() {
+                Some(ahead_bytes) if ahead_bytes <= coming_bytes && coming_bytes > 0 => break,
+                Some(ahead_bytes) => ahead_bytes / PARTS_AHEAD,
+                None => u64::MAX,
+            };
+            match source.begin(next, range.end, part_bytes_max, &arena) {
                 Ok(part) => {
                     next = part.end();
                     under_way.push_back(part);
