@@ -48,7 +48,8 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Bool,
         "false",
         "Whether the one of `paths` that a request begins with is left out when the origin is asked: \
-         `/api/users` is `/users` there, and a `Location` of `/users` is `/api/users` for clients.",
+         `/api/users` is `/users` there, and a `Location` of `/users` is `/api/users` for clients. \
+         Segments are left out whole: `/apis` keeps its path.",
     ),
     per_site(
         "origin[].weight",

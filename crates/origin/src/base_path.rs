@@ -31,9 +31,13 @@ impl BasePath {
         self.base.is_empty() && self.left_out.is_empty()
     }
 
-    /// What `target` begins with that its origin does not have.
+    /// What `target` begins with that its origin does not have. It ends where a segment does: `/apis` does not begin
+    /// with `/api`, or what follows would be put to the base's last segment.
     fn left_out<'a>(&self, target: &'a str) -> &'a str {
-        let fits = |path: &&String| target.starts_with(path.as_str());
+        let fits = |path: &&String| {
+            let rest = target.strip_prefix(path.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?']))
+        };
         let length = self.left_out.iter().find(fits).map_or(0, String::len);
         target.get(..length).unwrap_or_default()
     }
@@ -102,6 +106,9 @@ mod tests {
             ("/v2", &api, "/api/", "/v2/"),
             ("/v2", &api, "/api/old/users", "/v2/users"),
             ("/v2", &api, "/other", "/v2/other"),
+            ("/v2", &api, "/api?a", "/v2?a"),
+            ("/v2", &api, "/apis/users", "/v2/apis/users"),
+            ("/v2", &api, "/api/older", "/v2/older"),
             ("", &api, "/api/users", "/users"),
             ("/", &api, "/api/", "/"),
             ("", &api, "/api/old?a", "/?a"),
