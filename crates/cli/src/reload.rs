@@ -41,13 +41,8 @@ pub(crate) fn reload(
     let status = match &outcome {
         Ok(waiting) => {
             let snapshot = node.snapshot();
-            let stayed = snapshot.stayed.iter().map(|one| one.site.as_str());
-            let stayed: Vec<_> = stayed.take(SITES_SHOWN_MAX).collect();
-            match (waiting.as_slice(), stayed.as_slice()) {
-                ([], []) => SERVING.to_owned(),
-                (_, []) => format!("Serving; {}", wait_for(&waiting.join(", "))),
-                _ => format!("Serving; sites that stay as they were: {}", stayed.join(", ")),
-            }
+            let stayed: Vec<_> = snapshot.stayed.iter().map(|one| one.site.as_str()).collect();
+            serving(&stayed, waiting)
         }
         Err(error) => {
             let first = format!("{error:#}");
@@ -79,6 +74,24 @@ fn try_reload(
 
 /// What a service manager shows of a node that has nothing to say.
 pub(crate) const SERVING: &str = "Serving.";
+
+/// What a service manager shows after a reload: sites that could not be made anew, and keys that wait.
+fn serving(stayed: &[&str], waiting: &[&str]) -> String {
+    let mut notes = Vec::new();
+    if !stayed.is_empty() {
+        let named = stayed.iter().take(SITES_SHOWN_MAX).copied().collect::<Vec<_>>().join(", ");
+        let more = stayed.len().saturating_sub(SITES_SHOWN_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        notes.push(format!("sites that stay as they were: {named}{more}"));
+    }
+    if !waiting.is_empty() {
+        notes.push(wait_for(&waiting.join(", ")));
+    }
+    if notes.is_empty() {
+        return SERVING.to_owned();
+    }
+    format!("Serving; {}", notes.join("; "))
+}
 
 /// Sites that the status of a service names.
 const SITES_SHOWN_MAX: usize = 5;
@@ -213,4 +226,20 @@ fn by_signal(node: &Node) -> Result<Value> {
         node.describe(),
         DONE_WITHIN.as_secs()
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_shows_what_a_reload_left() {
+        assert_eq!(serving(&[], &[]), "Serving.");
+        let waits = "changed, and waiting for an upgrade or a restart: listen.http, workers";
+        assert_eq!(serving(&[], &["listen.http", "workers"]), format!("Serving; {waits}"));
+        assert_eq!(
+            serving(&["a", "b", "c", "d", "e", "f", "g"], &["listen.http", "workers"]),
+            format!("Serving; sites that stay as they were: a, b, c, d, e and 2 more; {waits}")
+        );
+    }
 }
