@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Apps the edge router is to have, as it is told of them, by their instances: those that have a network and
-/// rules that lead to them, whether these are in force or not.
+/// rules that lead to them, whether these are in force or not, and that packets of it come to.
 pub(crate) fn behind_router(tree: &Tree, place: &Place) -> BTreeMap<String, Value> {
     if place.reach == Reach::Service {
         return BTreeMap::new();
@@ -20,6 +20,9 @@ pub(crate) fn behind_router(tree: &Tree, place: &Place) -> BTreeMap<String, Valu
         let kind = tree.below(&rules).find_map(|(_, rule)| kind(&rule.value))?;
         let address = place.address(granted.slot);
         let wire = place.wire(granted);
+        if place.reach == Reach::Host && wire.is_none() {
+            return None;
+        }
         let mut app = json!({
             "kind": kind,
             "interface": device(granted.slot),
