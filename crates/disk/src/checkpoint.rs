@@ -9,7 +9,7 @@ use super::codec::{Put, Reader, round_up};
 use super::erasure::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::{CHECKPOINT_PART_BYTES, Geometry, MARK_BYTES, SEGMENT_ENTRY_BYTES};
 use super::index::{Index, LINE_SLOTS};
-use super::limits::BLOCK_BYTES;
+use super::limits::{BLOCK_BYTES, JOURNAL_NUMBER_MAX, NUMBER_MAX};
 use super::notes::{self, Note};
 use super::purges::{Floors, Mark, Soft, Target};
 use super::superblock::Uuid;
@@ -45,7 +45,11 @@ pub struct Written {
 impl Written {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.admitted_bytes + self.reinserted_bytes + self.padding_bytes + self.metadata_bytes
+        self.all().into_iter().sum()
+    }
+
+    fn all(&self) -> [u64; 4] {
+        [self.admitted_bytes, self.reinserted_bytes, self.padding_bytes, self.metadata_bytes]
     }
 }
 
@@ -98,7 +102,7 @@ pub(crate) struct Loaded {
     pub(crate) place: usize,
 }
 
-fn encode(header: &Header, device: Uuid) -> Block {
+pub(super) fn encode(header: &Header, device: Uuid) -> Block {
     let mut out = Vec::with_capacity(BLOCK_BYTES as usize);
     out.put_u64(MAGIC);
     out.put(&device.0);
@@ -148,7 +152,8 @@ fn parse_account(bytes: &[u8], written: &Written) -> Account {
             at_ms: from.u64()?,
             written_bytes: from.u64()?,
         };
-        (from.u32()? == crc32c::crc32c(bytes.get(..ACCOUNT_BYTES)?)).then_some(account)
+        let is_whole = from.u32()? == crc32c::crc32c(bytes.get(..ACCOUNT_BYTES)?);
+        (is_whole && account.written_bytes <= NUMBER_MAX).then_some(account)
     };
     read().unwrap_or_else(|| Account { written_bytes: written.total(), ..Account::default() })
 }
@@ -162,7 +167,7 @@ fn parse_erasure(bytes: &[u8]) -> Option<Progress> {
     is_whole.then(|| Progress::parse(since, told)).flatten()
 }
 
-fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
+pub(super) fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
     let mut from = Reader::new(bytes);
     let has_notes = match from.u64()? {
         MAGIC => true,
@@ -198,6 +203,8 @@ fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<Header> {
     header.account = parse_account(rest.get(4..)?, &header.written);
     header.erasure = parse_erasure(rest.get(4 + ACCOUNT_BYTES + 4..)?);
     let fits = from.u32()? == crc32c::crc32c(summed)
+        && header.journal <= JOURNAL_NUMBER_MAX
+        && header.written.all().into_iter().all(|bytes| bytes <= NUMBER_MAX)
         && u64::from(header.marks) * MARK_BYTES + u64::from(header.notes_bytes)
             <= geometry.marks_bytes()
         && u64::from(header.parts) == data_bytes(geometry, &header).div_ceil(PART as u64);

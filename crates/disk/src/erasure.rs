@@ -37,11 +37,17 @@ impl Erased {
     }
 
     pub(crate) fn add(&mut self, segment: &Self) {
-        self.segments_done += 1;
-        self.kept_bytes += segment.kept_bytes;
-        self.overwritten_bytes += segment.overwritten_bytes;
-        self.zero_bytes += segment.zero_bytes;
-        self.left_bytes += segment.left_bytes;
+        let Self { segments_done, kept_bytes, overwritten_bytes, zero_bytes, left_bytes, .. } =
+            self;
+        *segments_done = segments_done.saturating_add(1);
+        for (all, bytes) in [
+            (kept_bytes, segment.kept_bytes),
+            (overwritten_bytes, segment.overwritten_bytes),
+            (zero_bytes, segment.zero_bytes),
+            (left_bytes, segment.left_bytes),
+        ] {
+            *all = all.saturating_add(bytes);
+        }
     }
 }
 

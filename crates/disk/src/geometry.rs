@@ -235,16 +235,18 @@ impl Geometry {
             read.record_bytes_max.into(),
             read.check_bytes.into(),
         ];
-        let places =
-            [read.journal_at, read.checkpoint_at[0], read.checkpoint_at[1], read.segments_at];
+        let [first, second] = read.checkpoint_at;
+        let places = [read.journal_at, first, second, read.segments_at, read.device_bytes];
         let log_bytes = u64::from(read.segments).checked_mul(read.segment_bytes)?;
         let ends = [
+            BLOCK_BYTES,
             read.journal_at.checked_add(read.journal_bytes)?,
-            read.checkpoint_at[0].checked_add(read.checkpoint_bytes)?,
-            read.checkpoint_at[1].checked_add(read.checkpoint_bytes)?,
+            first.checked_add(read.checkpoint_bytes)?,
+            second.checked_add(read.checkpoint_bytes)?,
             read.segments_at.checked_add(log_bytes)?.checked_add(BLOCK_BYTES)?,
         ];
-        let data = read.lines.checked_mul(64)?;
+        let tables = u64::from(read.segments) * SEGMENT_ENTRY_BYTES + read.marks_bytes();
+        let data = read.lines.checked_mul(64)?.checked_add(tables)?;
         let holds = powers.iter().all(|bytes| bytes.is_power_of_two())
             && (512..=4096).contains(&read.unit_bytes)
             && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&read.segment_bytes)
@@ -252,7 +254,8 @@ impl Geometry {
             && u64::from(read.record_bytes_max) <= read.segment_bytes / 4
             && u64::from(read.check_bytes) >= BLOCK_BYTES
             && read.device_bytes <= DEVICE_BYTES_MAX
-            && ends.iter().all(|end| *end <= read.device_bytes)
+            // Each is behind the one before.
+            && ends.iter().zip(&places).all(|(end, next)| end <= next)
             && places.iter().all(|place| place % BLOCK_BYTES == 0)
             && read.journal_bytes >= 8 * BLOCK_BYTES
             && read.journal_bytes <= JOURNAL_BYTES_MAX

@@ -8,7 +8,7 @@
 use super::codec::{Put, Reader};
 use super::erasure::{PROGRESS_BYTES_MAX, Progress};
 use super::geometry::Geometry;
-use super::limits::{BLOCK_BYTES, NOTE_BYTES_MAX};
+use super::limits::{BLOCK_BYTES, JOURNAL_NUMBER_MAX, NOTE_BYTES_MAX};
 use super::notes::Note;
 use super::purges::{Mark, Soft, Target};
 use super::superblock::Uuid;
@@ -179,7 +179,7 @@ fn encode(device: Uuid, number: u64, entries: usize, events: &[Event]) -> Block 
     Block::from_bytes(&out)
 }
 
-fn parse(bytes: &[u8], device: Uuid) -> Option<(u64, Vec<Event>)> {
+pub(super) fn parse(bytes: &[u8], device: Uuid) -> Option<(u64, Vec<Event>)> {
     let mut from = Reader::new(bytes);
     if from.u64()? != MAGIC || from.id()? != device.0 {
         return None;
@@ -189,7 +189,7 @@ fn parse(bytes: &[u8], device: Uuid) -> Option<(u64, Vec<Event>)> {
     let sum = from.u32()?;
     let mut summed = bytes.to_vec();
     summed.get_mut(36..40)?.fill(0);
-    if sum != crc32c::crc32c(&summed) || count > ENTRIES_MAX {
+    if sum != crc32c::crc32c(&summed) || count > ENTRIES_MAX || number > JOURNAL_NUMBER_MAX {
         return None;
     }
     let mut from = Reader::new(bytes.get(HEADER_BYTES..HEADER_BYTES + count * ENTRY_BYTES)?);

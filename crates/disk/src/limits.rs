@@ -56,6 +56,13 @@ pub const DEVICE_BYTES_MAX: u64 = 1 << 46;
 /// 25 MB. Beyond that the rest of the checkpoint is written at once.
 pub(super) const SNAPSHOT_LINES_MAX: usize = 1 << 18;
 
+/// The highest number in the order of purges that is believed of a disk, and the most bytes that were written to
+/// it: none comes near, and what is counted on from it never comes round.
+pub(super) const NUMBER_MAX: u64 = 1 << 60;
+
+/// The same of blocks of its journal: with one every 5 ms it takes 170 years.
+pub(super) const JOURNAL_NUMBER_MAX: u64 = 1 << 40;
+
 /// What an erasure overwrites or reads again before what else there is to write gets its turn: a
 /// millisecond or two of any drive.
 pub const ERASE_STEP_BYTES: u64 = 1 << 20;

@@ -5,6 +5,7 @@
 //! The object is purged when a mark of its key, of one of its tags or of everything has a higher
 //! number. Marks are bounded: forgetting one raises a floor below which content is refused.
 
+use super::limits::NUMBER_MAX;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
@@ -28,9 +29,9 @@ impl Sequence {
         self.last.load(Relaxed)
     }
 
-    /// Never gives out this number or one below it.
+    /// Never gives out this number or one below it, but for numbers that nobody gives out.
     pub fn raise(&self, seen: u64) {
-        self.last.fetch_max(seen, Relaxed);
+        self.last.fetch_max(seen.min(NUMBER_MAX), Relaxed);
     }
 }
 

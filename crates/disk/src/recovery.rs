@@ -200,7 +200,8 @@ fn recover(
     notes.extend(changes.notes);
     notes.iter().for_each(|note| common.found(note.clone()));
     report.purges = changes.marks.len() as u64;
-    let erasure = changes.erasure.or(header.erasure);
+    let is_of_this = |erasure: &Progress| erasure.erased.segments == geometry.segments;
+    let erasure = changes.erasure.or(header.erasure).filter(is_of_this);
     let erased_since = erasure.as_ref().map_or(0, |progress| progress.since);
     common.sequence.raise(changes.last_seq.max(erased_since));
     // Of a journal that ends before what the checkpoint knows of it neither copy is there.

@@ -122,14 +122,16 @@ pub(crate) fn parse_footer(bytes: &[u8], seq: u64, geometry: &Geometry) -> Optio
     }
     let mut from = Reader::new(data);
     let units_max = geometry.segment_bytes / u64::from(geometry.unit_bytes);
+    // They lie one behind the other, as they were written.
+    let mut last = 0;
     (0..count)
         .map(|_| {
             let (hash, seq, born) = (from.u64()?, from.u64()?, from.u64()?);
             let (units_at, units, word) = (from.u32()?, from.u32()?, from.u64()?);
             let (kind, share) = (word as u8, word >> 8);
             let entry = Entry { hash, seq, born, units_at, units, kind, share };
-            let end = u64::from(entry.units_at) + u64::from(entry.units);
-            (end <= units_max && entry.units > 0).then_some(entry)
+            let start = std::mem::replace(&mut last, u64::from(units_at) + u64::from(units));
+            (start <= u64::from(units_at) && last <= units_max && units > 0).then_some(entry)
         })
         .collect()
 }
@@ -146,8 +148,8 @@ mod tests {
             hash: at,
             seq: at + 1,
             born: at + 2,
-            units_at: 8,
-            units: 9,
+            units_at: 8 + at as u32,
+            units: 1,
             kind: 2,
             share: at << 40,
         };

@@ -50,7 +50,7 @@ impl fmt::Display for Uuid {
 }
 
 impl Superblock {
-    fn encode(&self) -> Block {
+    pub(super) fn encode(&self) -> Block {
         let mut out = Vec::with_capacity(BLOCK_BYTES as usize);
         out.put(MAGIC);
         out.put_u16(self.version);
@@ -65,7 +65,7 @@ impl Superblock {
         Block::from_bytes(&out)
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, DiskError> {
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, DiskError> {
         let damaged = DiskError::DeviceDamaged { what: "superblock" };
         let mut from = Reader::new(bytes);
         if from.bytes(8) != Some(&MAGIC[..]) {

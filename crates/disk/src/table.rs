@@ -165,6 +165,7 @@ impl SegmentTable {
 
     pub(crate) fn parse(bytes: &[u8], geometry: &Geometry) -> Option<Self> {
         let mut entries = bytes.chunks_exact(SEGMENT_ENTRY_BYTES as usize);
+        let units_max = (geometry.segment_bytes / u64::from(geometry.unit_bytes)) as u32;
         let segments = (0..geometry.segments).map(|_| {
             let mut from = Reader::new(entries.next()?);
             let state = match from.u8()? {
@@ -179,8 +180,8 @@ impl SegmentTable {
             Some(SegmentInfo {
                 state,
                 seq: from.u64()?,
-                used_units: from.u32()?,
-                live_units: from.u32()?,
+                used_units: from.u32()?.min(units_max),
+                live_units: from.u32()?.min(units_max),
                 oldest_born: from.u64()?,
                 is_kept,
                 tried_seq: 0,

@@ -5,6 +5,7 @@ mod checkpoint;
 mod discard;
 mod engine;
 mod erase;
+mod fuzz;
 mod growth;
 mod health;
 mod month;

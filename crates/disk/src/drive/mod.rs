@@ -206,6 +206,14 @@ impl Disk {
         self.identity.load(Relaxed)
     }
 
+    /// The same in the words of [`Uuid`], also while it is away; `None` where it was never open.
+    pub fn id(&self) -> Option<String> {
+        let mut id = Uuid([0; 16]);
+        let (told, _) = id.0.split_at_mut(size_of::<u64>());
+        told.copy_from_slice(&self.identity().to_le_bytes());
+        (self.identity() != 0).then(|| id.to_string())
+    }
+
     /// What it shares with the others of its node.
     pub(super) fn common(&self) -> &Common {
         &self.common

@@ -121,6 +121,21 @@ impl World {
         world
     }
 
+    /// The same oracle over another drive, which is not open.
+    pub(crate) fn beside(&self, device: Arc<SimulatedDevice>) -> Self {
+        Self {
+            arena: Arc::clone(&self.arena),
+            device,
+            common: common(),
+            opened: None,
+            inserted: self.inserted.clone(),
+            renewed: self.renewed.clone(),
+            purged: self.purged.clone(),
+            noted: self.noted.clone(),
+            ..*self
+        }
+    }
+
     /// Opens the volume as a new process would: nothing is remembered.
     pub(crate) fn open(&mut self) -> Result<Report, DiskError> {
         self.opened = None;
