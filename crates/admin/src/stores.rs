@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 pub(crate) struct StoreView {
     /// File or device.
     path: String,
-    /// What tells the store from others, at whatever path it is; `null` while it is not open. Its content goes with it;
+    /// What tells the store from others, at whatever path it is; `null` where it was not open yet. Its content goes with it;
     /// `class`, `drive_writes` and what else is configured go with the path.
     id: Option<String>,
     /// The NUMA node that the drive's controller is attached to, where the machine says so. Threads of the store run
@@ -106,7 +106,7 @@ pub(crate) fn view(disk: &Disk) -> StoreView {
     let count = |of: fn(&freshet_disk::VolumeCounts) -> u64| counts.map_or(0, of);
     StoreView {
         path: stats.path.display().to_string(),
-        id: open.as_ref().map(|volume| volume.superblock().device.to_string()),
+        id: disk.id(),
         numa_node: freshet_net::topology::node_of_drive(&stats.path),
         health: stats.health.word(),
         why: stats.health.why().map(str::to_owned),
@@ -201,5 +201,10 @@ impl StoreView {
     /// Where it is.
     pub(crate) fn path(&self) -> &str {
         &self.path
+    }
+
+    /// Which it is, once that was to be seen.
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
     }
 }

@@ -100,6 +100,11 @@ impl Node {
 
     /// Asks the admin interface; what it answers.
     fn ask(&self, request: &str, body: &str) -> Value {
+        serde_json::from_str(&self.ask_for_text(request, body)).unwrap()
+    }
+
+    /// The same where the answer is no JSON.
+    fn ask_for_text(&self, request: &str, body: &str) -> String {
         let mut stream = UnixStream::connect(self.runtime.join("admin")).unwrap();
         let text = format!(
             "{request} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer {}\r\n\
@@ -111,7 +116,7 @@ impl Node {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        serde_json::from_str(&answer[answer.find("\r\n\r\n").unwrap()..]).unwrap()
+        answer.split_off(answer.find("\r\n\r\n").unwrap())
     }
 
     /// Waits until the disk has written what it was given.
@@ -523,10 +528,16 @@ fn a_disk_that_fails_is_left_and_comes_back_with_its_content() {
     let fetched = origin.requests.load(SeqCst);
     check_all(&node, &targets[..5]);
     assert_eq!(origin.requests.load(SeqCst), fetched);
+    let id = node.stores()[0]["id"].as_str().unwrap().to_owned();
     disk.tell("errors");
     check_all(&node, &targets[5..15]);
     assert_eq!(origin.requests.load(SeqCst), fetched + 10);
     node.wait_for(|stores| stores[0]["health"] == "offline" && stores[0]["why"].is_string());
+    // Which drive it is that is away is asked then.
+    assert_eq!(node.stores()[0]["id"], *id);
+    let named = format!("freshet_store_info{{store=\"{}\",id=\"{id}\"}} 1", disk.path);
+    let metrics = node.ask_for_text("GET /metrics", "");
+    assert!(metrics.contains(&named), "{named}: {metrics}");
     check_all(&node, &targets[15..20]);
     disk.tell("good");
     node.wait_for_health();
