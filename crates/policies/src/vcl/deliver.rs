@@ -177,7 +177,10 @@ pub(super) fn deliver(
             || response.fields.len() + START_LINE_SLOTS <= node.h1_limits.fields_max;
         match outcome {
             Outcome::Deliver if !has_room => Deliver::Synth(500, None),
-            Outcome::Deliver => Deliver::Deliver,
+            Outcome::Deliver => {
+                close_after_failure(state.failed, task, &mut response.fields);
+                Deliver::Deliver
+            }
             Outcome::Restart => Deliver::Restart,
             Outcome::Synth(status, reason) => Deliver::Synth(status, reason),
             _ => Deliver::Synth(503, Some(FAILED.into())),
@@ -286,12 +289,18 @@ pub(super) fn synth(
                 Deliver::Deliver
             }
         };
-        if state.failed {
-            response.head.fields.set("Connection", "close");
-            task.client.end.set(End::PolicyFailed);
-        }
+        close_after_failure(state.failed, task, &mut response.head.fields);
         next
     })
+}
+
+/// Has the connection end with a response to a request whose policy has failed, also where that was
+/// before a restart.
+fn close_after_failure(failed: bool, task: &ClientTask, fields: &mut Fields) {
+    if failed {
+        fields.set("Connection", "close");
+        task.client.end.set(End::PolicyFailed);
+    }
 }
 
 /// Says who made a response, as policies written for Varnish know it, where that is whom it is for.
