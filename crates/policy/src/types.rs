@@ -300,6 +300,11 @@ impl States {
         Self(self.0 | other.0)
     }
 
+    /// Whether any state is in both.
+    pub fn meets(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
     /// Whether `state` is in it.
     pub fn has(self, state: State) -> bool {
         self.0 & (1 << state as u16) != 0

@@ -60,7 +60,7 @@ pub use freshet_policy::source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, S
 pub use freshet_policy::types::{Action, State, States, Type, duration_unit};
 pub use freshet_policy::{
     DirectorStanding, Made, Making, MemberStanding, Parameter, Pattern, Policy, Rampup, Said,
-    Signature, Timeouts, Turn, digest, regex, runtime, signatures, variables,
+    Signature, Timeouts, Turn, digest, modules, regex, runtime, signatures, variables,
 };
 pub use runtime::{
     AccessFacts, Answer, CertificateFacts, ClientKnobs, ConnectionFacts, Control, DATES, Defaults,

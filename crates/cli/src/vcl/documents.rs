@@ -1,33 +1,13 @@
 //! The files an editor has open, and what can be said of them.
 
+use super::scan::is_word;
+use super::{completion, meanings};
 use freshet_node::vcl::Files;
-use freshet_vcl::variables::VARIABLES;
-use freshet_vcl::{NoFiles, Report, Severity, Source, Sources, Span, State, States};
+use freshet_vcl::{NoFiles, Report, Severity, Source, Sources, Span};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-
-/// Words that begin statements and declarations.
-const KEYWORDS: [&str; 17] = [
-    "acl",
-    "backend",
-    "ban",
-    "call",
-    "else",
-    "elseif",
-    "if",
-    "import",
-    "include",
-    "new",
-    "probe",
-    "return",
-    "set",
-    "sub",
-    "synthetic",
-    "unset",
-    "vcl",
-];
 
 /// Texts by address.
 #[derive(Default)]
@@ -55,48 +35,21 @@ impl Documents {
     }
 
     /// What the word at a place means.
-    pub(super) fn hover(&self, uri: &str, (line, character): (usize, usize)) -> Value {
+    pub(super) fn hover(&self, uri: &str, at: (usize, usize)) -> Value {
         let Some(text) = self.0.get(uri) else { return Value::Null };
-        let Some(row) = text.lines().nth(line) else { return Value::Null };
-        let at = byte_of(row, character);
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
-        let start = row[..at]
-            .rfind(|c| !is_word(c))
-            .map_or(0, |before| before + row[before..].chars().next().map_or(1, char::len_utf8));
-        let end = row[at..].find(|c| !is_word(c)).map_or(row.len(), |behind| at + behind);
-        match meaning(&row[start..end]) {
+        let Some(at) = byte_at(text, at) else { return Value::Null };
+        let end = text[at..].find(|c| !is_word(c)).map_or(text.len(), |behind| at + behind);
+        match meanings::at(text, end) {
             Some(meaning) => json!({ "contents": { "kind": "markdown", "value": meaning } }),
             None => Value::Null,
         }
     }
 
     /// What can stand at a place: names that begin as the word there.
-    pub(super) fn completion(&self, uri: &str, (line, character): (usize, usize)) -> Value {
+    pub(super) fn completion(&self, uri: &str, at: (usize, usize)) -> Value {
         let text = self.0.get(uri).map_or("", String::as_str);
-        let row = text.lines().nth(line).unwrap_or("");
-        let before = &row[..byte_of(row, character)];
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
-        let start = before.rfind(|c| !is_word(c)).map_or(0, |at| at + 1);
-        let begun = before.get(start..).unwrap_or("").to_ascii_lowercase();
-        let imported =
-            |module: &str| module.is_empty() || text.contains(&format!("import {module}"));
-        let variables = VARIABLES.iter().map(|one| (one.name.to_owned(), 6, one.of.to_string()));
-        let functions = freshet_vcl::signatures()
-            .filter(|(module, _)| imported(module))
-            .filter_map(|(module, signature)| {
-                let name = called(module, signature)?;
-                Some((name, 3, signature.to_owned()))
-            });
-        let states = State::ALL.iter().map(|one| (one.subroutine().to_owned(), 14, String::new()));
-        let words = KEYWORDS.iter().map(|word| ((*word).to_owned(), 14, String::new()));
-        let items: Vec<Value> = variables
-            .chain(functions)
-            .chain(states)
-            .chain(words)
-            .filter(|(name, ..)| name.starts_with(&begun))
-            .map(|(name, kind, detail)| json!({ "label": name, "kind": kind, "detail": detail }))
-            .collect();
-        Value::Array(items)
+        let Some(at) = byte_at(text, at) else { return json!([]) };
+        completion::at(text, at).into_iter().map(completion::Item::shown).collect()
     }
 
     /// The one edit that lays a text out; none where it is or cannot be.
@@ -178,52 +131,21 @@ fn position(text: &str, at: usize) -> Value {
     json!({ "line": line, "character": character })
 }
 
-/// The byte of a line at so many units of UTF-16.
-fn byte_of(row: &str, character: usize) -> usize {
+/// The byte of a text at a line and so many units of UTF-16; none where there is no such line.
+fn byte_at(text: &str, (line, character): (usize, usize)) -> Option<usize> {
+    let start = match line.checked_sub(1) {
+        None => 0,
+        Some(before) => text.match_indices('\n').nth(before)?.0 + 1,
+    };
+    let row = text[start..].lines().next().unwrap_or("");
     let mut units = 0;
     for (at, c) in row.char_indices() {
         if units >= character {
-            return at;
+            return Some(start + at);
         }
         units += c.len_utf16();
     }
-    row.len()
-}
-
-/// A function as it is called; methods and constructors are not.
-fn called(module: &str, signature: &str) -> Option<String> {
-    let head = signature.split('(').next()?;
-    let (_, name) = head.split_once(' ')?;
-    if name.contains('.') {
-        return None;
-    }
-    let name = name.strip_prefix("new ").unwrap_or(name);
-    Some(if module.is_empty() { name.to_owned() } else { format!("{module}.{name}") })
-}
-
-/// What a name stands for, in the words of the reference.
-fn meaning(word: &str) -> Option<String> {
-    if let Some(one) = VARIABLES.iter().find(|one| one.name.eq_ignore_ascii_case(word)) {
-        let mut out = format!("`{}` {}", one.name, one.of);
-        for (what, states) in [("read", one.read), ("set", one.write), ("unset", one.unset)] {
-            if states != States::NONE {
-                let names: Vec<_> = State::ALL
-                    .into_iter()
-                    .filter(|state| states.has(*state))
-                    .map(State::subroutine)
-                    .collect();
-                out.push_str(&format!("\n\n{what} in {}", names.join(", ")));
-            }
-        }
-        return Some(out);
-    }
-    if let Some(state) = State::ALL.into_iter().find(|state| state.subroutine() == word) {
-        let actions: Vec<_> = state.actions().iter().map(|action| action.name()).collect();
-        return Some(format!("`{word}` can return {}", actions.join(", ")));
-    }
-    let found = freshet_vcl::signatures()
-        .find(|(module, signature)| called(module, signature).as_deref() == Some(word));
-    found.map(|(_, signature)| format!("```\n{signature}\n```"))
+    Some(start + row.len())
 }
 
 /// The path of an address; one that is no file's is taken as it is.

@@ -1,6 +1,10 @@
 //! `freshet vcl`: policies laid out, tested, and served to editors.
 
+mod completion;
 mod documents;
+mod meanings;
+mod scan;
+mod scripts;
 mod server;
 
 use crate::form::FormArguments;
@@ -9,7 +13,7 @@ use clap::{Args, Subcommand};
 use freshet_base::file;
 use freshet_node::vcl::Files;
 use freshet_vcl::{Policy, SOURCE_BYTES_MAX, Source};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,13 +37,12 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Run tests of a policy: requests in, actions and fields out, without a network.
+    /// Run tests of a policy: requests in, actions and fields out, without a network. Scripts of varnishtest
+    /// (.vtc) are run as a whole.
     Test {
-        /// The policy.
-        policy: PathBuf,
-        /// Files of tests.
-        #[arg(required = true, value_name = "TESTS")]
-        tests: Vec<PathBuf>,
+        /// The policy with its files of tests, scripts, or both.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
         #[command(flatten)]
         form: FormArguments,
     },
@@ -54,7 +57,7 @@ enum Command {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Command::Fmt { files, check } => lay_out(&files, check),
-        Command::Test { policy, tests, form } => test(&policy, &tests, form.is_json()),
+        Command::Test { files, form } => test(&files, form.is_json()),
         Command::Lsp => server::run(),
     }
 }
@@ -99,7 +102,61 @@ impl freshet_vcl::Host for Beginning {
     }
 }
 
-fn test(path: &Path, tests: &[PathBuf], as_json: bool) -> Result<ExitCode> {
+fn test(files: &[PathBuf], as_json: bool) -> Result<ExitCode> {
+    let (scripts, others): (Vec<_>, Vec<_>) =
+        files.iter().map(PathBuf::as_path).partition(|path| scripts::is_script(path));
+    let mut trials = Vec::new();
+    match &others[..] {
+        [] => {}
+        [policy] => bail!("no tests of {} were named", policy.display()),
+        [policy, tests @ ..] => try_policy(policy, tests, &mut trials)?,
+    }
+    for path in scripts {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let wrong = scripts::run(path)?.map(|why| (None, why));
+        trials.push(Tried { path, name, wrong });
+    }
+    let wrong = trials.iter().filter(|one| one.wrong.is_some()).count();
+    let (passed, all) = (trials.len() - wrong, trials.len());
+    if as_json {
+        let tests: Vec<_> = trials.iter().map(Tried::shown).collect();
+        say!("{:#}", json!({ "passed": passed, "tests": tests }))?;
+    } else {
+        for Tried { path, name, wrong } in &trials {
+            match wrong {
+                Some((Some(line), why)) => say!("{}:{line}: {name}: {why}", path.display())?,
+                Some((None, why)) => say!("{}: {why}", path.display())?,
+                None => {}
+            }
+        }
+        say!("{passed} of {all} tests passed")?;
+    }
+    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How a test went.
+struct Tried<'p> {
+    path: &'p Path,
+    name: String,
+    /// What was not as expected first, and in which line.
+    wrong: Option<(Option<usize>, String)>,
+}
+
+impl Tried<'_> {
+    fn shown(&self) -> Value {
+        let (line, why) = self.wrong.as_ref().map(|(line, why)| (*line, why)).unzip();
+        json!({
+            "file": self.path.display().to_string(),
+            "name": self.name,
+            "passed": why.is_none(),
+            "line": line.flatten(),
+            "why": why,
+        })
+    }
+}
+
+/// Runs tests of a policy in this process.
+fn try_policy<'p>(path: &Path, tests: &[&'p Path], out: &mut Vec<Tried<'p>>) -> Result<()> {
     let (source, files) = Files::open(path).map_err(anyhow::Error::msg)?;
     let settings = freshet_node::vcl::language([]);
     let (program, report) = freshet_vcl::compile(source, &files, &settings);
@@ -110,26 +167,11 @@ fn test(path: &Path, tests: &[PathBuf], as_json: bool) -> Result<ExitCode> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
     let policy = Policy::load("test", program, Default::default(), None, now, &mut Beginning)
         .map_err(|why| anyhow::anyhow!("vcl_init failed: {why}"))?;
-    let (mut all, mut wrong) = (Vec::new(), 0);
     for path in tests {
         for trial in freshet_vcl::trials(&read(path)?, &policy, now) {
-            let (line, why) = trial.wrong.unzip();
-            wrong += usize::from(why.is_some());
-            if let (Some(line), Some(why), false) = (line, &why, as_json) {
-                say!("{}:{line}: {}: {why}", path.display(), trial.name)?;
-            }
-            all.push(json!({
-                "file": path.display().to_string(),
-                "name": trial.name,
-                "passed": why.is_none(),
-                "line": line,
-                "why": why,
-            }));
+            let wrong = trial.wrong.map(|(line, why)| (Some(line), why));
+            out.push(Tried { path, name: trial.name, wrong });
         }
     }
-    match as_json {
-        true => say!("{:#}", json!({ "passed": all.len() - wrong, "tests": all }))?,
-        false => say!("{} of {} tests passed", all.len() - wrong, all.len())?,
-    }
-    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(())
 }

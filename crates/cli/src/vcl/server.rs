@@ -166,7 +166,11 @@ mod tests {
             list.as_array().unwrap().iter().map(|one| one["label"].as_str().unwrap()).collect();
         assert!(labels.contains(&"std.log"), "{labels:?}");
         assert!(!labels.iter().any(|label| label.starts_with("req")), "{labels:?}");
-        assert_eq!(ask(&mut documents, "textDocument/hover", 0, 0), Value::Null);
+        let hover = ask(&mut documents, "textDocument/hover", 1, 8);
+        assert!(hover["contents"]["value"].as_str().unwrap().contains("VOID log"), "{hover}");
+        let hover = ask(&mut documents, "textDocument/hover", 0, 1);
+        assert!(hover["contents"]["value"].as_str().unwrap().contains("version"), "{hover}");
+        assert_eq!(ask(&mut documents, "textDocument/hover", 0, 5), Value::Null);
     }
 
     #[test]
