@@ -371,20 +371,6 @@ impl Chain {
     }
 }
 
-/// Whether `Accept-Encoding` has room for gzip (RFC 9110 §12.5.3). Its old name has no weight.
-pub fn accepts_gzip(value: &[u8]) -> bool {
-    value.split(|byte| *byte == b',').any(|coding| {
-        let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-        let name = parts.next().unwrap_or(b"");
-        let refused = parts.any(|part| {
-            part.strip_prefix(b"q=").is_some_and(|q| {
-                q.starts_with(b"-") || !q.iter().any(|byte| (b'1'..=b'9').contains(byte))
-            })
-        });
-        name.eq_ignore_ascii_case(b"x-gzip") || (name.eq_ignore_ascii_case(b"gzip") && !refused)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -537,12 +523,5 @@ mod tests {
         assert_eq!(unpacked, Err(CodingError::Invalid(Coding::Zstd)));
         let allowed = [0x28, 0xb5, 0x2f, 0xfd, 0, (23 - 10) << 3, 1, 0, 0];
         assert_eq!(run(&mut Chain::new([Stage::unpack(Coding::Zstd)]), &allowed, 64), Ok(vec![]));
-    }
-
-    #[test]
-    fn a_client_may_refuse_gzip() {
-        assert!(accepts_gzip(b"br, GZIP;q=0.1") && accepts_gzip(b"gzip"));
-        assert!(accepts_gzip(b"gzip;q=0, x-gzip") && !accepts_gzip(b"gzip;q=-1"));
-        assert!(!accepts_gzip(b"gzip;q=0.0") && !accepts_gzip(b"br, deflate"));
     }
 }

@@ -169,6 +169,20 @@ pub(crate) fn weight_of(text: &[u8]) -> Option<u16> {
     }
 }
 
+/// Whether `Accept-Encoding` has room for gzip (RFC 9110 §12.5.3). Its old name has no weight.
+pub fn accepts_gzip(value: &[u8]) -> bool {
+    value.split(|byte| *byte == b',').any(|coding| {
+        let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let name = parts.next().unwrap_or(b"");
+        let refused = parts.any(|part| {
+            part.strip_prefix(b"q=").is_some_and(|q| {
+                q.starts_with(b"-") || !q.iter().any(|byte| (b'1'..=b'9').contains(byte))
+            })
+        });
+        name.eq_ignore_ascii_case(b"x-gzip") || (name.eq_ignore_ascii_case(b"gzip") && !refused)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,5 +251,12 @@ mod tests {
         let of = |value: &str| Coding::of(&[("Content-Encoding", value)].into_iter().collect());
         assert_eq!((of("br"), of("ZSTD"), of("x-gzip")), (Some(Brotli), Some(Zstd), Some(Gzip)));
         assert_eq!((of("gzip, br"), of("deflate"), of("")), (None, None, None));
+    }
+
+    #[test]
+    fn a_client_may_refuse_gzip() {
+        assert!(accepts_gzip(b"br, GZIP;q=0.1") && accepts_gzip(b"gzip"));
+        assert!(accepts_gzip(b"gzip;q=0, x-gzip") && !accepts_gzip(b"gzip;q=-1"));
+        assert!(!accepts_gzip(b"gzip;q=0.0") && !accepts_gzip(b"br, deflate"));
     }
 }

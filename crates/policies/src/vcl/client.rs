@@ -7,7 +7,7 @@ use freshet_access::client::Client;
 use freshet_access::identity::{Identity, Said};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{KeyBuilder, Object};
-use freshet_content::chain::accepts_gzip;
+use freshet_http::coding::accepts_gzip;
 use freshet_http::fields::Fields;
 use freshet_http::hop_by_hop;
 use freshet_http::message::{RequestHead, ResponseHead};
@@ -105,10 +105,6 @@ impl ClientState {
         let other = self.other.clone();
         let policy = other.as_deref().unwrap_or(policy);
         let program = policy.policy.program();
-        if program.reads(Variable::ReqCanGzip) {
-            let fields = &task.request.fields;
-            self.knobs.can_gzip = fields.get("accept-encoding").is_some_and(accepts_gzip);
-        }
         self.knobs.restarts = task.restarts;
         self.knobs.xid = task.id;
         let view = View {

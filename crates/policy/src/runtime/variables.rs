@@ -110,8 +110,10 @@ impl Run<'_> {
     }
 
     pub(crate) fn req_transport(&mut self) -> Result<Value> {
+        let is_include = self.view.client.as_ref().is_some_and(|client| client.esi_level > 0);
         let version = self.view.req.as_deref().map(|head| head.version);
         self.stored(match version {
+            _ if is_include => b"ESI_INCLUDE",
             Some(Version::Http2) => b"HTTP/2",
             Some(Version::Http3) => b"HTTP/3",
             _ => b"HTTP/1",

@@ -149,8 +149,6 @@ pub struct ClientKnobs {
     pub esi_level: u32,
     /// `req.time`, seconds since 1970.
     pub time: f64,
-    /// `req.can_gzip`
-    pub can_gzip: bool,
     /// `req.is_hitmiss`
     pub is_hitmiss: bool,
     /// `req.is_hitpass`
@@ -208,7 +206,6 @@ impl Default for ClientKnobs {
             restarts: 0,
             esi_level: 0,
             time: 0.0,
-            can_gzip: false,
             is_hitmiss: false,
             is_hitpass: false,
             is_ahead: false,

@@ -4,6 +4,7 @@ use super::{Definition, Message, Versions};
 use crate::program::Value;
 use crate::runtime::proto;
 use crate::types::{State, States, Type};
+use freshet_http::coding::accepts_gzip;
 
 const ALL: States = States::ALL;
 const N: States = States::NONE;
@@ -52,7 +53,7 @@ macro_rules! variables {
     };
 }
 
-/// A value taken from a part of the view: `of!(client => Bool(client.can_gzip))`.
+/// A value taken from a part of the view: `of!(client => Bool(client.is_hitmiss))`.
 macro_rules! of {
     ($part:ident => $of:ident($value:expr)) => {
         |run| {
@@ -166,7 +167,7 @@ variables! {
         get C = |run| run.number(run.view.client.as_ref().map_or(0, |client| client.xid));
     }
     ReqCanGzip "req.can_gzip" Bool Any {
-        get C = of!(client => Bool(client.can_gzip));
+        get C = of!(req => Bool(req.fields.get("accept-encoding").is_some_and(accepts_gzip)));
     }
     ReqIsHitmiss "req.is_hitmiss" Bool Any {
         get C = of!(client => Bool(client.is_hitmiss));

@@ -282,6 +282,19 @@ fn fields_are_set_and_unset_in_their_messages() {
 }
 
 #[test]
+fn whether_gzip_is_taken_is_what_the_request_says_by_then() {
+    let field = "req.http.Accept-Encoding";
+    let text = format!(
+        "set {field} = \"br, gzip\"; set req.http.One = req.can_gzip; \
+         set {field} = \"gzip;q=0\"; set req.http.Two = req.can_gzip; \
+         unset {field}; set req.http.Three = req.can_gzip;"
+    );
+    let (_, scene) = after(State::Recv, "", &text);
+    let said = ["one", "two", "three"].map(|name| scene.req.fields.get_str(name));
+    assert_eq!(said, [Some("true"), Some("false"), Some("false")]);
+}
+
+#[test]
 fn storages_tell_their_figures() {
     let expression = "\"\" + storage.s0.free_space + storage.s0.used_space + storage.s0.happy";
     assert_eq!(crate::scene::shown("", expression), "100024true");
