@@ -6,6 +6,7 @@ mod declarations;
 mod expressions;
 mod pieces;
 mod running;
+mod spans;
 mod statements;
 mod usual;
 mod values;

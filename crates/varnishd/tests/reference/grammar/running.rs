@@ -89,8 +89,8 @@ pub(super) const FOUND_PATTERNS: [&str; 9] = [
     "\"(?:max-age|gzip)=?([0-9]+)?\"",
 ];
 
-/// A policy for each seed. `ORIGIN` in it is the port of the origin and `SEED` what keeps its
-/// objects apart from those of others.
+/// A policy for each seed. `ORIGIN` and `OTHER` in it are the ports of the origin, and `SEED` what keeps
+/// its objects apart from those of others.
 pub(crate) fn running(seed: u64) -> String {
     let mut grammar = Grammar::new(seed);
     grammar.is_run = true;
@@ -139,8 +139,8 @@ impl Grammar {
                 self.import(module);
             }
         }
-        for name in ["b0", "b1"] {
-            self.line(&format!("backend {name} {{ .host = \"127.0.0.1\"; .port = \"ORIGIN\"; }}"));
+        for (name, port) in [("b0", "ORIGIN"), ("b1", "OTHER")] {
+            self.line(&format!("backend {name} {{ .host = \"127.0.0.1\"; .port = \"{port}\"; }}"));
         }
         self.line("backend gone none;");
         if self.draw.once_in(4) {
@@ -235,7 +235,7 @@ impl Grammar {
     }
 
     fn run_statement(&mut self) {
-        match self.draw.below(12) {
+        match self.draw.below(15) {
             0..=3 if self.has_fields(true) => self.shows(),
             4 | 5 => self.set(),
             6 if self.has_fields(true) => {
@@ -271,6 +271,8 @@ impl Grammar {
                     self.line(&format!("call own{index};"));
                 }
             }
+            12 => self.reads_span(),
+            13 => self.sets_timeout(),
             _ => self.set(),
         }
     }

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 /// How long it waits for the rest of a request.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// How long what is slow takes: longer than some policies wait, and shorter than all others.
+const SLOW_FOR: Duration = Duration::from_millis(900);
 /// After which time it breaks off what it said would be longer: once its head has been passed on.
 const BREAKS_OFF_AFTER: Duration = Duration::from_millis(300);
 
 /// What it says, by the last digits of the hash of what it is asked for.
-const ANSWERS: [&str; 40] = [
+const ANSWERS: [&str; 43] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nCache-Control: max-age=60\r\n\r\nhello",
     "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: s-maxage=60\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n",
@@ -51,6 +53,9 @@ const ANSWERS: [&str; 40] = [
     "HTTP/1.1 200 OK\r\nSurrogate-Control: max-age=30, content=\"ESI/1.0\"\r\nCache-Control: no-cache\r\nContent-Type: text/html\r\nContent-Length: 10\r\n\r\n<p>capable",
     "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nLast-Modified: Thu, 01 Jan 2015 00:00:00 GMT\r\nETag: W/\"weak\"\r\nVary: Accept-Encoding\r\nContent-Length: 4\r\n\r\n{\"a\"",
     "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nContent-Length: 3\r\n\r\nhop",
+    "HTTP/1.1 200 OK\r\nX-Slow: head\r\nContent-Length: 4\r\n\r\nslow",
+    "HTTP/1.1 200 OK\r\nX-Slow: body\r\nContent-Length: 8\r\n\r\nsl...ow.",
+    "HTTP/1.1 200 OK\r\nX-Slow: body\r\nCache-Control: max-age=9\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nslo\r\n4\r\nwest\r\n0\r\n\r\n",
     // Pages whose parts are drawn by what is asked for.
     ESI,
     ESI_PACKED,
@@ -89,24 +94,28 @@ const ESI_PIECES: [&str; 26] = [
     "<![CDATA[<esi:remove>]]>",
 ];
 
+/// Listens twice, as two backends of one site do.
 pub(super) struct Origin {
-    pub(super) port: u16,
+    pub(super) ports: [u16; 2],
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Origin {
     pub(super) fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
         let asked = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&asked);
-        std::thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                let asked = Arc::clone(&kept);
-                std::thread::spawn(move || serve(socket, &asked));
-            }
+        let ports = ["", "X-From: other\r\n"].map(|name| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let kept = Arc::clone(&asked);
+            std::thread::spawn(move || {
+                for socket in listener.incoming().flatten() {
+                    let asked = Arc::clone(&kept);
+                    std::thread::spawn(move || serve(socket, name, &asked));
+                }
+            });
+            port
         });
-        Self { port, asked }
+        Self { ports, asked }
     }
 
     /// What it was asked since it was last looked at, a head for each.
@@ -115,18 +124,25 @@ impl Origin {
     }
 }
 
-fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
+/// Answers what comes over a connection, with a field that says which of the two it is.
+fn serve(socket: TcpStream, name: &str, asked: &Mutex<Vec<String>>) {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let _ = socket.set_nodelay(true);
     let mut bytes = Vec::new();
     let mut socket = socket;
-    while let Ok(Message { head, .. }) = read(&mut socket, &mut bytes, None) {
+    while let Ok(Message { head, body, end }) = read(&mut socket, &mut bytes, None) {
         let mut words = head.split(' ');
         let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
         let answer = answer_to(target);
         // When it is probed is nobody's wish.
         if target != PROBED {
-            note(&mut asked.lock().unwrap(), &head, answer);
+            let head = match body.is_empty() {
+                true => head.clone(),
+                false => {
+                    with_field(&head, &format!("Body: {} {:x} {end}\r\n", body.len(), hash(&body)))
+                }
+            };
+            note(&mut asked.lock().unwrap(), &with_field(&head, name), answer);
         }
         let answer = if answer.is_empty() && method != "GET" { ANSWERS[0] } else { answer };
         let answer = if is_fresh(&head) && answer.contains("ETag") {
@@ -150,8 +166,20 @@ fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
         if method == "HEAD" || top.contains(" 304 ") {
             body.clear();
         }
-        if socket.write_all(&[top.as_bytes(), &body].concat()).is_err() {
+        let top = with_field(&top, name);
+        if top.contains("\nX-Slow: head\r") {
+            std::thread::sleep(SLOW_FOR);
+        }
+        let half = if top.contains("\nX-Slow: body\r") { body.len() / 2 } else { body.len() };
+        let (first, second) = body.split_at(half);
+        if socket.write_all(&[top.as_bytes(), first].concat()).is_err() {
             return;
+        }
+        if !second.is_empty() {
+            std::thread::sleep(SLOW_FOR);
+            if socket.write_all(second).is_err() {
+                return;
+            }
         }
         if breaks_off && method != "HEAD" {
             std::thread::sleep(BREAKS_OFF_AFTER);
@@ -166,6 +194,12 @@ fn serve(socket: TcpStream, asked: &Mutex<Vec<String>>) {
     let _ = socket.shutdown(Shutdown::Write);
     // What is still to come is read, or closing would throw away what was sent.
     let _ = socket.read_to_end(&mut Vec::new());
+}
+
+/// A head with one more line behind its first, where that is any.
+fn with_field(head: &str, line: &str) -> String {
+    let end = head.find("\r\n").map_or(head.len(), |at| at + 2);
+    [&head[..end], line, &head[end..]].concat()
 }
 
 /// Keeps what was asked. What gets no answer may be asked again by itself, and nothing is said of how
@@ -222,6 +256,8 @@ fn is_fresh(head: &str) -> bool {
 }
 
 /// FNV-1a.
-fn hash(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+fn hash(text: impl AsRef<[u8]>) -> u32 {
+    text.as_ref()
+        .iter()
+        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }

@@ -200,13 +200,40 @@ fn one(draw: &mut Draw, first: usize) -> Ask {
             text += "Accept-Encoding: gzip\r\n";
         }
     }
-    match method {
+    text += &match method {
         // Nobody is to take that from who speaks HTTP/1.0 (RFC 9112 §6.1).
-        "POST" | "PUT" if version == "1.1" && draw.once_in(3) => {
-            text += "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        "POST" | "PUT" if version == "1.1" && draw.once_in(3) => chunked(draw),
+        "POST" | "PUT" => {
+            let body = body(draw);
+            format!("Content-Length: {}\r\n\r\n{body}", body.len())
         }
-        "POST" | "PUT" => text += "Content-Length: 4\r\n\r\nbody",
-        _ => text += "\r\n",
-    }
+        _ => "\r\n".to_owned(),
+    };
     Ask { method: method.into(), text }
+}
+
+/// What is sent along, seldom more than is kept for a policy.
+fn body(draw: &mut Draw) -> String {
+    let bytes = match draw.below(6) {
+        0 => 0,
+        1 => 500,
+        2 => 3000,
+        3 => 40_000,
+        _ => 4,
+    };
+    "body".chars().cycle().take(bytes).collect()
+}
+
+/// The same in chunks of several lengths.
+fn chunked(draw: &mut Draw) -> String {
+    let mut out = "Transfer-Encoding: chunked\r\n\r\n".to_owned();
+    for _ in 0..draw.below(4) {
+        let piece = match draw.below(3) {
+            0 => "a".repeat(2000),
+            1 => "abc".to_owned(),
+            _ => "0123456789abcdef".to_owned(),
+        };
+        out += &format!("{:x}\r\n{piece}\r\n", piece.len());
+    }
+    out + "0\r\n\r\n"
 }

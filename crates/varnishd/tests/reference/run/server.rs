@@ -77,7 +77,8 @@ impl Server {
 
     fn started(mut varnishd: Varnishd) -> Self {
         let origin = Origin::start();
-        let policy = format!("backend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}", origin.port);
+        let policy =
+            format!("backend b {{ .host = \"127.0.0.1\"; .port = \"{}\"; }}", origin.ports[0]);
         varnishd.ok(&format!("vcl.inline boot \"vcl 4.1; {}\"", policy.replace('"', "\\\"")));
         varnishd.ok("vcl.use boot");
         let other =
@@ -125,7 +126,8 @@ impl Server {
         while self.lines.try_recv().is_ok() {}
         let name = format!("p{}", self.policies);
         let file = self.file();
-        let text = text.replace("ORIGIN", &self.origin.port.to_string());
+        let text = text.replace("ORIGIN", &self.origin.ports[0].to_string());
+        let text = text.replace("OTHER", &self.origin.ports[1].to_string());
         std::fs::write(&file, text).unwrap();
         let (status, said) = self.varnishd.command(&format!("vcl.load {name} {}", file.display()));
         if status != 200 {
