@@ -81,6 +81,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             let congestion = std::mem::replace(&mut self.congestion, anew);
             known = Some((congestion, std::mem::replace(&mut self.rtt, Rtt::new())));
             self.reordering = Reordering::default();
+            // What was not answered elsewhere says nothing of how long to wait here.
+            self.probe_count = 0;
         }
         if is_elsewhere || was_tried {
             let is_formers = self.former.as_ref().is_some_and(|former| former.client == client);
@@ -105,6 +107,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if let Some((congestion, rtt)) = known {
             (self.congestion, self.rtt) = (congestion, rtt);
             self.reordering = Reordering::default();
+            self.probe_count = 0;
         }
         self.peer_ids.change_back()
     }

@@ -1,26 +1,20 @@
 //! Seeds that decide what is asked for and what happens on the way.
 
 use crate::mishaps::{Counts, Mishaps};
+use crate::seeds;
 use crate::world::{Dice, Way, World};
 use freshet_quic::Algorithm;
 use freshet_quic::parameters::Local;
 use quinn_proto::{AckFrequencyConfig, VarInt};
 use std::time::Duration;
 
-const SEEDS: u64 = 200;
-
-/// How many seeds: `FRESHET_QUIC_SEEDS` says for campaigns.
-pub(crate) fn seeds() -> u64 {
-    std::env::var("FRESHET_QUIC_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
-}
+pub(crate) const SEEDS: u64 = 200;
 
 #[test]
 fn every_byte_arrives_whatever_happens_on_the_way() {
     let (mut lost, mut congested) = (0, 0);
     let mut counts = Counts::default();
-    for seed in 0..seeds() {
-        // What a failure prints last.
-        println!("seed {seed}");
+    let seeds = seeds::each(SEEDS, |seed| {
         let mut dice = Dice::new(seed + 1);
         let is_bad = dice.below(4) > 0;
         let is_near = dice.below(6) == 0;
@@ -33,7 +27,9 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
             congested: [0, 0, 10, 200][dice.below(4) as usize],
             is_bleached: dice.below(4) == 0,
         };
-        let local = Local { streams_max: 10, ..Local::default() };
+        // A machine that sleeps during the handshake takes the round trip for as long, and for as long waits between two probes.
+        let idle_timeout = Duration::from_secs(300);
+        let local = Local { streams_max: 10, idle_timeout, ..Local::default() };
         let mut world = match dice.below(3) {
             0 => {
                 let mut asks = AckFrequencyConfig::default();
@@ -61,7 +57,7 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
                 }
                 left -= 1;
             }
-            assert_eq!(world.closed, None, "seed {seed}");
+            assert_eq!(world.closed, None);
             left == 0 && world.is_done()
         });
         let server = world.server.as_ref().expect("it was there");
@@ -71,13 +67,16 @@ fn every_byte_arrives_whatever_happens_on_the_way() {
         // When the last acknowledgements are there nothing is left.
         world.way = Way { lost: 0, changed: 0, ..way };
         world.is_cut = false;
+        world.alarm = None;
         world.pass(Duration::from_secs(15));
         let server = world.server.as_ref().expect("it was there");
-        assert_eq!((server.streams(), server.bytes_in_flight()), (0, 0), "seed {seed}");
-        assert!(world.client.stats().frame_rx.new_token > 0, "seed {seed}");
-    }
-    assert!(lost > 0 && congested > 0, "the way was too good");
+        assert_eq!((server.streams(), server.bytes_in_flight()), (0, 0));
+        assert!(world.client.stats().frame_rx.new_token > 0);
+    });
     let Counts { silences, moves, sleeps } = counts;
     println!("{silences} silences, {moves} moves, {sleeps} sleeps");
-    assert!(silences > 0 && moves > 0 && sleeps > 0, "nothing happened");
+    if seeds.is_some() {
+        assert!(lost > 0 && congested > 0, "the way was too good");
+        assert!(silences > 0 && moves > 0 && sleeps > 0, "nothing happened");
+    }
 }

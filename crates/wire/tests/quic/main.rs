@@ -25,6 +25,7 @@ mod race;
 mod raw;
 mod requests;
 mod rules;
+mod seeds;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod tables;

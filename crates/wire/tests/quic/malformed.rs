@@ -5,6 +5,7 @@
 use crate::errors::{illegal, numbers};
 use crate::raw::{Odd, Raw, parameters};
 use crate::requests::{get, illegal_one_way, illegal_requests};
+use crate::seeds;
 use crate::world::Dice;
 use freshet_quic::frame::write_stream_head;
 use freshet_quic::packet::Kind;
@@ -15,10 +16,6 @@ use std::time::Duration;
 
 const SEEDS: u64 = 150;
 const PACKETS: u64 = 60;
-
-fn seeds() -> u64 {
-    std::env::var("FRESHET_QUIC_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
-}
 
 fn number(dice: &mut Dice) -> u64 {
     const BOUNDS: [u64; 14] =
@@ -110,9 +107,7 @@ pub(crate) fn assert_bounded(raw: &Raw) {
 #[test]
 fn whatever_a_client_with_keys_sends_is_borne() {
     let mut ended = 0;
-    for seed in 0..seeds() {
-        // What a failure prints last.
-        println!("seed {seed}");
+    let seeds = seeds::each(SEEDS, |seed| {
         let mut dice = Dice::new(seed + 1);
         let mut places = [0; 48];
         let mut raw = match dice.below(4) {
@@ -152,8 +147,9 @@ fn whatever_a_client_with_keys_sends_is_borne() {
         // Nobody speaks any more: it is over, and soon.
         let steps = raw.pass(Duration::from_secs(600));
         assert!(raw.server.quic.is_over() && steps < 1000, "{steps}");
-    }
-    assert!(ended > seeds() / 4 && ended <= seeds(), "{ended} were told why");
+    });
+    let is_right = |seeds: u64| ended > seeds / 4 && ended <= seeds;
+    assert!(seeds.is_none_or(is_right), "{ended} were told why");
 }
 
 /// A frame that a client may send at any time.
@@ -196,8 +192,7 @@ fn shuffled(dice: &mut Dice, stream: u64, bytes: &[u8], finishes: bool) -> Vec<V
 fn one_wrong_thing_among_many_that_are_right_ends_it_by_its_code() {
     // What is too many depends on what came before.
     let is_alone = |section: &str| !section.starts_with("§4.6");
-    for seed in 0..seeds().div_ceil(10) {
-        println!("seed {seed}");
+    seeds::each(SEEDS / 10, |seed| {
         let mut dice = Dice::new(seed + 1);
         for (section, frames, code) in illegal() {
             if !is_alone(section) {
@@ -227,5 +222,5 @@ fn one_wrong_thing_among_many_that_are_right_ends_it_by_its_code() {
             let ended = raw.heard.closed;
             assert_eq!(ended, Some((true, code as u64)), "{section}, not {code:?}");
         }
-    }
+    });
 }

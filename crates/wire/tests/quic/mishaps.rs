@@ -66,6 +66,7 @@ impl Mishaps {
     /// Has those happen whose time has come.
     pub(crate) fn happen(&mut self, world: &mut World, counts: &mut Counts) {
         while let Some((_, mishap)) = self.left.pop_if(|(at, _)| *at <= world.now) {
+            world.tell(format_args!("{mishap:?}"));
             match mishap {
                 Mishap::Silence => {
                     world.is_cut = true;
@@ -94,6 +95,8 @@ impl Mishaps {
             self.speaks = Some(world.now + SPEAKS_EVERY);
             world.client.ping();
         }
+        let next = self.left.last().map(|(at, _)| *at);
+        world.alarm = [next, self.speaks].into_iter().flatten().min();
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::errors::numbers;
 use crate::raw::{Odd, Raw};
+use crate::requests::get;
 use freshet_quic::Id;
 use freshet_quic::packet::Kind;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ fn address(text: &str) -> SocketAddr {
 fn connected() -> Raw {
     let mut raw = Raw::connected();
     for at in 1..4_u8 {
-        let frame = numbers(0x18, &[at.into(), 0], &[&[8][..], &[at; 8], &[0; 16]].concat());
+        let frame = numbers(0x18, &[at.into(), 0], &[&[8][..], &[at; 8], &[at; 16]].concat());
         raw.frames(&frame);
     }
     raw.heard = Default::default();
@@ -66,6 +67,21 @@ fn a_small_datagram_gets_three_times_its_bytes_where_nobody_is_known_to_be() {
     raw.bring(&mut datagram);
     let (_, _, size) = raw.heard.responses[0];
     assert!(size <= 3 * bytes, "{size} for {bytes}");
+}
+
+#[test]
+fn a_client_that_was_not_heard_hears_soon_where_it_is_now() {
+    let mut raw = connected();
+    raw.acknowledges = false;
+    raw.stream(0, 0, &get(), true);
+    raw.pass(Duration::from_secs(10));
+    let probes = raw.server.quic.statistics().probes;
+    assert!(probes > 4, "{probes}");
+    // How long it takes there is not known, and that nothing came back elsewhere says nothing of it.
+    raw.address = address("203.0.113.9:6000");
+    raw.frames(&[1]);
+    raw.pass(Duration::from_millis(1200));
+    assert_eq!(raw.server.quic.statistics().probes, probes + 1);
 }
 
 #[test]

@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) server: Option<Connection<Vec<u8>>>,
     /// Whether the client is a network's other side from now on.
     pub(crate) is_cut: bool,
+    /// When something else happens, which who runs the world looks at then.
+    pub(crate) alarm: Option<Duration>,
     pub(crate) bytes_to_server: u64,
     pub(crate) bytes_to_client: u64,
     /// Requests: what the client still has to send, and what it got.
@@ -92,6 +94,8 @@ pub(crate) struct World {
     pub(crate) piece_bytes: usize,
     /// What the client has sent.
     pub(crate) recorded: Vec<Vec<u8>>,
+    /// Whether it is told what happens, as `FRESHET_QUIC_TELL` asks for.
+    tells: bool,
 }
 
 pub(crate) struct Asked {
@@ -222,7 +226,8 @@ impl World {
     ) -> Self {
         let mut transport = TransportConfig::default();
         transport.ack_frequency_config(asks);
-        transport.max_idle_timeout(Some(VarInt::from_u32(60_000).into()));
+        // The server's word counts.
+        transport.max_idle_timeout(Some(VarInt::from_u32(600_000).into()));
         transport.stream_receive_window(VarInt::from_u32(200_000));
         transport.receive_window(VarInt::from_u32(500_000));
         if tls.enable_early_data {
@@ -250,6 +255,7 @@ impl World {
             config: Config { tls: Arc::clone(server_tls), local, congestion: Algorithm::Cubic },
             server: None,
             is_cut: false,
+            alarm: None,
             bytes_to_server: 0,
             bytes_to_client: 0,
             asked: BTreeMap::new(),
@@ -257,6 +263,15 @@ impl World {
             served: BTreeMap::new(),
             piece_bytes: 10_000,
             recorded: Vec::new(),
+            tells: std::env::var_os("FRESHET_QUIC_TELL").is_some(),
+        }
+    }
+
+    /// Tells what happens, and how the server stands.
+    pub(crate) fn tell(&self, what: std::fmt::Arguments<'_>) {
+        if self.tells {
+            let server = self.server.as_ref().map(|it| (it.bytes_in_flight(), it.timeout()));
+            println!("{:?} {what}; in flight, until: {server:?}", self.now);
         }
     }
 
@@ -322,15 +337,20 @@ impl World {
         let client = self.client.poll_timeout().map(|at| at.saturating_duration_since(self.epoch));
         let server = self.server.as_ref().and_then(Connection::timeout);
         let flying = self.flying.peek().map(|Reverse(flying)| flying.0);
-        let Some(next) = [client, server, flying].into_iter().flatten().min() else { return false };
+        let all = [client, server, flying, self.alarm];
+        let Some(next) = all.into_iter().flatten().min() else { return false };
         if next > end {
             return false;
         }
         self.now = self.now.max(next);
+        if self.alarm.take_if(|at| *at <= self.now).is_some() {
+            return true;
+        }
         if flying.is_some_and(|at| at <= self.now) {
             let Some(Reverse((_, _, to_server, from, ecn, bytes))) = self.flying.pop() else {
                 return true;
             };
+            self.tell(format_args!("{} bytes arrive, from the client: {to_server}", bytes.len()));
             if to_server {
                 self.reach_server(from, Ecn::of_traffic_class(ecn), bytes)
             } else {
@@ -346,6 +366,7 @@ impl World {
         {
             connection.on_timeout(self.now);
         }
+        self.tell(format_args!("it was time"));
         true
     }
 
@@ -423,6 +444,8 @@ impl World {
                 self.bytes_to_client += datagram.len() as u64;
                 if is_there {
                     self.send(false, batch.ecn() as u8, &datagram);
+                } else {
+                    self.tell(format_args!("{} bytes go to {}", datagram.len(), route.remote));
                 }
             }
         }
@@ -438,9 +461,11 @@ impl World {
         if to_server {
             self.recorded.push(datagram.to_vec());
         }
+        let to = if to_server { "server" } else { "client" };
         if self.is_cut || self.dice.below(1000) < way.lost {
-            return;
+            return self.tell(format_args!("{} bytes to the {to} are lost", datagram.len()));
         }
+        self.tell(format_args!("{} bytes leave for the {to}", datagram.len()));
         let times = 1 + u64::from(self.dice.below(1000) < way.repeated);
         for _ in 0..times {
             let mut bytes = datagram.to_vec();
