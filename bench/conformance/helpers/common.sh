@@ -162,6 +162,16 @@ start_proxy() {
     proxy_process=$started
 }
 
+# over_http3: what asks $port from now on asks the proxy's TLS port over HTTP/3.
+over_http3() {
+    need python3
+    local server_port=$tls_port
+    port=$(free_ports 1)
+    start "$scratch/over-http3.log" python3 "$here/over-http3.py" "$port" "$server_port" "$scratch/cert.pem"
+    wait_for_port "$port" "$started" "$scratch/over-http3.log"
+    subject="$subject over HTTP/3"
+}
+
 # With `tiers` set to 2, what is tested is an edge before a parent.
 tiers=1
 
