@@ -1,11 +1,10 @@
 //! What a request has for the names in braces of a rule's value.
 
 use freshet_config::template::{Piece, Template, Value};
-use freshet_http::fields::Fields;
 use freshet_http::message::Scheme;
 use freshet_http::reason::Reason;
 use freshet_http::target;
-use freshet_media::cmcd::{self, Cmcd};
+use freshet_media::cmcd;
 use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_site::policy::ClientTask;
 use std::fmt::Write as _;
@@ -93,21 +92,14 @@ fn append(value: Value, (task, target): (&ClientTask, &str), moment: Moment, out
         Value::ClientSubject => out.push_str(shown(|one| &one.subject)),
         Value::ClientSerial => out.push_str(shown(|one| &one.serial)),
         Value::ClientFingerprint => out.push_str(shown(|one| &one.fingerprint)),
-        Value::Cmcd(key) => said(key, target, &task.request.fields, out),
+        Value::Cmcd(key) => {
+            cmcd::of(target, &task.request.fields, |said| display(said.value(key), out));
+        }
         Value::Hit => {
             out.push_str(if reason.is_some_and(Reason::is_hit) { "hit" } else { "miss" });
         }
         Value::Reason => out.push_str(reason.map_or("", Reason::code)),
     }
-}
-
-/// What a player says by this key.
-fn said(key: &str, target: &str, fields: &Fields, out: &mut String) {
-    let (mut room, mut read) = ([0; cmcd::BYTES_MAX], Cmcd::default());
-    if let Some(text) = cmcd::said(target, fields, &mut room) {
-        cmcd::read(text, &mut read);
-    }
-    display(read.value(key), out);
 }
 
 fn display(value: Option<impl std::fmt::Display>, out: &mut String) {

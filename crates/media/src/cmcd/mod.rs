@@ -9,7 +9,7 @@ mod request;
 mod value;
 
 pub use reader::{decoded, read};
-pub use request::{is_said, said};
+pub use request::{is_said, of, said};
 pub use value::{KEYS, Value};
 
 /// A player with less than this in its buffer, or until it needs what it asks for, is about to stand

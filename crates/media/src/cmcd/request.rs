@@ -1,6 +1,6 @@
 //! Where a request says it.
 
-use super::{BYTES_MAX, decoded};
+use super::{BYTES_MAX, Cmcd, decoded, read};
 use freshet_http::fields::Fields;
 use freshet_http::unkeyed;
 
@@ -10,6 +10,16 @@ const PARAMETER: &str = "CMCD=";
 /// Whether a request for `target` with these fields says something: looked at for each. O(its head).
 pub fn is_said(target: &str, fields: &Fields) -> bool {
     parameter(target).is_some() || fields.iter().any(|(name, _)| unkeyed::is_cmcd(name))
+}
+
+/// What follows from all that a request for `target` with these fields says; `None` where it says nothing. O(its head).
+pub fn of<T>(target: &str, fields: &Fields, look: impl FnOnce(&Cmcd<'_>) -> T) -> Option<T> {
+    if !is_said(target, fields) {
+        return None;
+    }
+    let (mut room, mut known) = ([0; BYTES_MAX], Cmcd::default());
+    read(said(target, fields, &mut room)?, &mut known);
+    Some(look(&known))
 }
 
 /// All that a request for `target` says, as one text for [`read`](super::read): its fields one after

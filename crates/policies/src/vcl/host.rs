@@ -254,16 +254,9 @@ impl Host for NodeHost<'_> {
     }
 
     fn player_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {
-        if !cmcd::is_said(&request.target, &request.fields) {
-            return false;
-        }
-        let (mut room, mut read) = ([0; cmcd::BYTES_MAX], Cmcd::default());
-        if let Some(text) = cmcd::said(&request.target, &request.fields, &mut room) {
-            cmcd::read(text, &mut read);
-        }
-        let value = read.value(key);
         // Writing to a Vec cannot fail.
-        value.is_some_and(|value| write!(out, "{value}").is_ok())
+        let show = |said: &Cmcd<'_>| said.value(key).is_some_and(|it| write!(out, "{it}").is_ok());
+        cmcd::of(&request.target, &request.fields, show) == Some(true)
     }
 
     fn manifest_says(&mut self, request: &RequestHead, key: &str, out: &mut Vec<u8>) -> bool {

@@ -45,11 +45,12 @@ fn foresees(site: &SiteRef) -> bool {
 /// The request a player says it sends next: of the same host, with the same fields, and without what it
 /// says of itself. `None` where it says nothing of use.
 fn said(head: &RequestHead) -> Option<RequestHead> {
-    let (mut room, mut said) = ([0; cmcd::BYTES_MAX], Cmcd::default());
-    cmcd::read(cmcd::said(&head.target, &head.fields, &mut room)?, &mut said);
-    // The next part of what is asked for is fetched when that is, as a part of the same.
-    let (target, range) = (resolved(head, said.next?, said.version)?, said.next_range);
-    Some(request(head, target, range.and_then(bytes_of)))
+    let follow = |said: &Cmcd<'_>| {
+        // The next part of what is asked for is fetched when that is, as a part of the same.
+        let (target, range) = (resolved(head, said.next?, said.version)?, said.next_range);
+        Some(request(head, target, range.and_then(bytes_of)))
+    };
+    cmcd::of(&head.target, &head.fields, follow)?
 }
 
 /// What comes next in the film that this is of.
