@@ -1,7 +1,9 @@
 //! Shared by the fuzz targets.
 
-use freshet_media::limits::{LATER_MAX, MADE_BYTES_MAX, REPRESENTATIONS_MAX, RUNS_MAX, WINDOW_MAX};
-use freshet_media::{Format, Standing, read};
+mod bounds;
+
+use bounds::check;
+use freshet_media::Format;
 use std::time::Duration;
 
 /// One target runs this long under `cargo test`; a fuzzer runs as long as it is told.
@@ -17,31 +19,4 @@ pub(crate) fn as_bytes_and_words(format: Format, input: &[u8], words: &[&str]) {
     let text: Vec<u8> = picked.flat_map(|word| word.bytes()).collect();
     check(format, &text);
     check(format, &[words.first().unwrap_or(&"").as_bytes(), &text].concat());
-}
-
-/// What is read is within its bounds, and every name is text of the manifest or made of it.
-fn check(format: Format, bytes: &[u8]) {
-    let Ok(manifest) = read(format, bytes) else { return };
-    assert!(manifest.window <= WINDOW_MAX && manifest.target <= WINDOW_MAX);
-    // However much is inherited and put together, it is no more than there is room for.
-    let made_bytes =
-        manifest.templates.iter().map(String::len).sum::<usize>() + manifest.made.len();
-    assert!(made_bytes <= MADE_BYTES_MAX);
-    let most = bytes.len() + RUNS_MAX + LATER_MAX + 5 * REPRESENTATIONS_MAX;
-    assert!(manifest.names.len() <= most);
-    for name in &manifest.names {
-        let reference = manifest.reference(name, bytes);
-        assert!(!reference.is_empty() || name.reference.is_empty());
-    }
-    for series in &manifest.series {
-        for value in [0, 1, u64::MAX - 1, u64::MAX] {
-            assert!(series.sequel.after(value).is_none_or(|(next, _)| next > value));
-        }
-    }
-    if let Some(progress) = manifest.progress {
-        assert_eq!(progress.after(&progress), Standing::Onward);
-    }
-    if let Some(edge) = manifest.edge() {
-        assert!(!manifest.has(edge.sequence, None) && !manifest.has(u64::MAX, Some(u32::MAX)));
-    }
 }
