@@ -1,4 +1,4 @@
-// A browser plays HLS from `freshet demo`: live and on demand, over HTTPS with HTTP/2.
+// A browser plays HLS from `freshet demo`: live and on demand, over HTTPS with HTTP/2 and HTTP/3.
 //
 // The page comes from the same origin as the media, so that the browser tells the script which
 // protocol each response came over. Playwright answers for the page and for hls.js; all else goes to
@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';
-import { missing, modules, patienceMs, stage } from './stage.mjs';
+import { missing, modules, patienceMs, protocols, stage } from './stage.mjs';
 
 // How much has to be seen of each programme.
 const playedSeconds = 3;
@@ -17,9 +17,10 @@ const page = `<!DOCTYPE html><meta charset="utf-8"><title>player</title>
 <style>body{margin:0;background:#222}video{width:960px;height:540px}</style>
 <video muted autoplay playsinline></video><script src="/player/hls.js"></script>`;
 
-/** Plays a programme; returns what the page and the network saw. */
-async function play(name) {
-  const context = await on.browser.newContext({
+/** Plays a programme over a protocol; returns what the page and the network saw. */
+async function play(name, protocol) {
+  const browser = await on.over(protocol);
+  const context = await browser.newContext({
     ignoreHTTPSErrors: true,
     viewport: { width: 960, height: 540 },
   });
@@ -80,7 +81,7 @@ async function play(name) {
   }
   const result = await watched();
   const media = `${on.base}/${name}/`;
-  const protocols = await tab.evaluate(
+  const resources = await tab.evaluate(
     (prefix) =>
       performance
         .getEntriesByType('resource')
@@ -94,28 +95,31 @@ async function play(name) {
       .map((response) => response.headerValue('cache-status')),
   );
   const pictures = process.env.FRESHET_BROWSER_PICTURES;
-  if (pictures) await tab.screenshot({ path: path.join(pictures, `${name}.png`) });
+  if (pictures) await tab.screenshot({ path: path.join(pictures, `${name}-${protocol}.png`) });
   await context.close();
-  return { ...result, faults, protocols, cacheStatus };
+  return { ...result, faults, resources, cacheStatus };
 }
 
-for (const [name, kind] of [
+const programmes = [
   ['channel-1', 'a live channel'],
   ['vod-1', 'a title on demand'],
-]) {
-  test(`hls.js plays ${kind} over HTTP/2 from the cache`, { skip: missing }, async () => {
-    const first = await play(name);
+];
+for (const [name, kind, protocol] of protocols.flatMap((protocol) =>
+  programmes.map((programme) => [...programme, protocol]),
+)) {
+  test(`hls.js plays ${kind} over ${protocol} from the cache`, { skip: missing }, async () => {
+    const first = await play(name, protocol);
     assert.deepEqual(first.fatal, []);
     assert.deepEqual(first.faults, []);
     assert.ok(first.played >= playedSeconds, `${first.played} s were played`);
     assert.ok(first.width >= 640 && first.frames > 0, JSON.stringify(first));
     assert.ok(first.contrast > 100, `the number stands out by ${first.contrast} of 255`);
-    assert.ok(first.protocols.length > 0);
-    const other = first.protocols.filter(({ nextHopProtocol }) => nextHopProtocol !== 'h2');
+    assert.ok(first.resources.length > 0);
+    const other = first.resources.filter(({ nextHopProtocol }) => nextHopProtocol !== protocol);
     assert.deepEqual(other, []);
     assert.ok(first.cacheStatus.every((value) => value?.startsWith('freshet')));
     // Whoever comes second finds in the cache what the first one brought there.
-    const second = await play(name);
+    const second = await play(name, protocol);
     assert.deepEqual(second.fatal, []);
     assert.ok(
       second.cacheStatus.some((value) => /^freshet; *hit/.test(value)),

@@ -1,19 +1,25 @@
-// A browser plays low-latency HLS from `freshet demo`, part by part, over HTTPS with HTTP/2.
+// A browser plays low-latency HLS from `freshet demo`, part by part, over HTTPS with HTTP/2 and HTTP/3.
 //
 // What hls.js asks for says that it plays low latency: parts, and versions of the playlist that are not
 // there yet. How far behind live it is depends on the machine, and is shown only.
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { test } from 'node:test';
-import { missing, modules, patienceMs, stage } from './stage.mjs';
+import { missing, modules, patienceMs, protocols, stage } from './stage.mjs';
 
 const on = stage('--part', '0.4');
 
 const page = `<!DOCTYPE html><meta charset="utf-8"><title>player</title>
 <video muted autoplay playsinline></video><script src="/player/hls.js"></script>`;
 
-test('hls.js plays parts of a live channel as they come', { skip: missing }, async (t) => {
-  const tab = await on.browser.newPage({ ignoreHTTPSErrors: true });
+for (const protocol of protocols) {
+  test(`hls.js plays parts of a live channel as they come over ${protocol}`, { skip: missing }, (t) =>
+    play(t, protocol),
+  );
+}
+
+async function play(t, protocol) {
+  const tab = await (await on.over(protocol)).newPage({ ignoreHTTPSErrors: true });
   const responses = [];
   tab.on('response', (response) => {
     const { pathname, search } = new URL(response.url());
@@ -60,8 +66,12 @@ test('hls.js plays parts of a live channel as they come', { skip: missing }, asy
     throw new Error(`it does not play: ${JSON.stringify(await seen())}`, { cause: error });
   }
   const { fatal, latency, targetLatency } = await seen();
+  const spoken = await tab.evaluate(() => [
+    ...new Set(performance.getEntriesByType('resource').map(({ nextHopProtocol }) => nextHopProtocol)),
+  ]);
   await tab.context().close();
   assert.deepEqual(fatal, []);
+  assert.ok(spoken.includes(protocol), spoken.join());
   t.diagnostic(`${latency?.toFixed(1)} s behind live, ${targetLatency?.toFixed(1)} s wanted`);
   const of = (wanted) => responses.filter(wanted);
   assert.ok(of(({ pathname }) => /\/\d+\.\d+\.m4s$/.test(pathname)).length > 0, 'parts were asked for');
@@ -70,4 +80,4 @@ test('hls.js plays parts of a live channel as they come', { skip: missing }, asy
   // Only a player that was answered lately leaves out what it knows.
   const updates = reloads.filter(({ search }) => search.includes('_HLS_skip=')).length;
   t.diagnostic(`${reloads.length} reloads, ${updates} of them for what is new only`);
-});
+}

@@ -1,5 +1,6 @@
 // A program and a browser, for the tests of a file.
 import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
@@ -7,6 +8,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { after, before } from 'node:test';
+import { connect } from 'node:tls';
 import { fileURLToPath } from 'node:url';
 
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
@@ -31,8 +33,31 @@ export const missing = [
 // Where everything was installed, what is missing is a failure and not a reason to do nothing.
 if (missing && process.env.FRESHET_IS_SET_UP) throw new Error(missing);
 
+/** What a browser is started with that speaks one protocol with a server. */
+const argumentsFor = {
+  h2: async () => ['--disable-quic'],
+  // It asks over HTTP/3 at once, as it would once the server has said that there is, of a certificate that it knows.
+  h3: async (base) => {
+    const { hostname: host, port } = new URL(base);
+    const key = await new Promise((resolve, reject) => {
+      const socket = connect({ host, port, rejectUnauthorized: false }, () => {
+        resolve(socket.getPeerX509Certificate().publicKey.export({ type: 'spki', format: 'der' }));
+        socket.end();
+      });
+      socket.once('error', reject);
+    });
+    const hash = createHash('sha256').update(key).digest('base64');
+    const forced = `--origin-to-force-quic-on=${host}:${port}`;
+    return ['--enable-quic', forced, `--ignore-certificate-errors-spki-list=${hash}`];
+  },
+};
+
+/** The protocols that media are played over, by the name that pages see. */
+export const protocols = Object.keys(argumentsFor);
+
 /**
- * Sets the stage before the tests of a file: `base` is the demonstration's URL, `browser` a browser.
+ * Sets the stage before the tests of a file: `base` is the demonstration's URL, `browser` a browser, and `over` gives one for each of
+ * the protocols.
  * Further flags of `freshet demo` may follow.
  */
 export function stage(...more) {
@@ -48,7 +73,7 @@ export function stage(...more) {
  * finds in a line that it writes.
  */
 export function stageOf(pattern, flags) {
-  const on = {};
+  const [on, browsers] = [{}, {}];
   let home, program;
   before(async () => {
     if (missing) return;
@@ -66,13 +91,17 @@ export function stageOf(pattern, flags) {
       });
     });
     const { chromium: launcher } = createRequire(path.join(modules, 'x.js'))('playwright-core');
-    on.browser = await launcher.launch({
-      executablePath: chromium,
-      args: ['--no-sandbox', '--disable-quic', '--autoplay-policy=no-user-gesture-required'],
-    });
+    const usual = ['--no-sandbox', '--autoplay-policy=no-user-gesture-required'];
+    const launch = async (protocol) =>
+      launcher.launch({
+        executablePath: chromium,
+        args: [...usual, ...(await argumentsFor[protocol](on.base))],
+      });
+    on.over = (protocol) => (browsers[protocol] ??= launch(protocol));
+    on.browser = await on.over('h2');
   });
   after(async () => {
-    await on.browser?.close();
+    for (const browser of Object.values(browsers)) await (await browser).close();
     if (program && program.exitCode === null) {
       const ended = new Promise((resolve) => program.once('exit', resolve));
       program.kill('SIGINT');
