@@ -1,5 +1,5 @@
 """Attacks over HTTP/3 and QUIC, by clients with keys and by those who are not even there."""
-import asyncio, contextlib, functools, os, struct, time, types
+import asyncio, contextlib, functools, os, pathlib, struct, time, types
 
 import harness, quic
 from harness import HTTP3_PEERS
@@ -299,6 +299,53 @@ def moves(bed):
     bed.end_victim()
     bed.expect(came <= 3 * sent, f"{came} bytes came for {sent}")
     bed.expect_memory(connections=1)
+
+
+@attack(promise="requests that were recorded before a handshake was over (0-RTT) and are sent again do nothing, wherever they come from, and cost a "
+                "handshake at most", where="docs/http3.md, Early data", peers=())
+def replayed_early_data(bed):
+    quic.need()
+    bed.start(more=["--config", early_listener(bed)])
+    asked, spent = "/bytes/10/early-pay", "freshet_requests_early_total"
+
+    async def victim():
+        """Somebody who was here before asks early, and is recorded."""
+        node, tickets = quic.aioquic_client.Node(bed.early_port, bed.server.certificate, 0), []
+        async with node.client(tickets=tickets) as client:
+            await client.get("/bytes/1000/hot-0")
+            await quic.aioquic_client.until(lambda: tickets, "no ticket came")
+        async with node.client(session_ticket=tickets[0], waits=False) as client:
+            client.recorded = []
+            answers = [client.ask("/bytes/1000/hot-0"), client.ask(asked, method="POST", body=b"100 crowns")]
+            recorded = list(client.recorded)
+            for answer in answers:
+                bed.exchanged((await answer.ended).status == b"200")
+            bed.expect(client._quic.tls.early_data_accepted, "early data was not taken")
+        return recorded
+
+    recorded = bed.run(victim())
+    early, paid = bed.server.metrics()[spent], sum(request.target == asked for request in bed.origin.requests)
+    doors = [quic.opened(source, buffer_bytes=4 << 20) for source in ("127.0.0.1", harness.ATTACKER) for _ in range(4)]
+    answers = 0
+    for number in range(bed.scale(4_000, 400)):
+        for datagram in recorded:
+            bed.sent(doors[number % 8].sendto(datagram, ("127.0.0.1", bed.early_port)), connections=1)
+        time.sleep(0.002)
+        answers += sum(1 for _ in quic.arrived(doors[number % 8]))
+    bed.exchanged(answers)
+    time.sleep(1)
+    early, paid_again = bed.server.metrics()[spent] - early, sum(request.target == asked for request in bed.origin.requests)
+    bed.note(f"{len(recorded)} datagrams were recorded; {answers} answers came; {early:.0f} requests were taken early; the origin was asked {paid_again} times")
+    bed.end_victim()
+    bed.expect((early, paid, paid_again) == (0, 1, 1), f"{early:.0f} requests were taken, and {paid_again} reached the origin")
+    bed.expect_memory(connections=HANDSHAKES_UNASKED_MAX)
+
+
+def early_listener(bed):
+    """A file with a listener that takes early data, which the attack goes to."""
+    bed.early_port, file = harness.servers.free_port(), pathlib.Path(bed.base, "early.toml")
+    file.write_text(f'[[listen]]\naddress = "127.0.0.1:{bed.early_port}"\ntls = true\nearly_data = true\n')
+    return file
 
 
 # --- of requests

@@ -198,23 +198,34 @@ http {{ access_log off; sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_re
 
 class NginxNew(Nginx):
     """nginx with its module for HTTP/3, as built from source."""
-    program = os.environ.get("NGINX_NEW", "")
+    program, variable = os.environ.get("NGINX_NEW", ""), "NGINX_NEW"
     has_http3 = True
 
 
-class H2o(Server):
-    """h2o with the same bytes in files in memory, as it keeps no answers of an origin: what it costs is less than a cache's."""
-    name, package = "h2o", "h2o"
-    program = os.environ.get("H2O", "")
+class OfFiles(Server):
+    """A server with the same bytes in files in memory, as it keeps no answers of an origin: what it costs is less than a cache's."""
     objects_max = {"1KB": 1001, "100KB": 1001, "1MB": 201}
 
-    def start(self):
-        self.root = pathlib.Path(f"{self.cache_root}/compare-h2o-{os.getpid()}")
+    def write_objects(self):
+        self.root = pathlib.Path(f"{self.cache_root}/compare-{self.name}-{os.getpid()}")
         shutil.rmtree(self.root, ignore_errors=True)
         for size, count in self.objects_max.items():
             (self.root / size).mkdir(parents=True)
             for number in range(count + 1):
                 (self.root / size / f"object-{number}").write_bytes(os.urandom(SIZES[size]))
+
+    def stop(self):
+        super().stop()
+        shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
+
+
+class H2o(OfFiles):
+    """h2o, as built from source."""
+    name, package = "h2o", "h2o"
+    program, variable = os.environ.get("H2O", ""), "H2O"
+
+    def start(self):
+        self.write_objects()
         tls = f"port: {self.tls_port}, host: 127.0.0.1, ssl: {{ certificate-file: {self.certificate}, key-file: {self.key}, ocsp-update-interval: 0 }}"
         configuration = self.folder / "h2o.conf"
         configuration.write_text(f"""
@@ -235,17 +246,34 @@ hosts:
 """)
         self.spawn([self.program, "-c", configuration], [self.clear_port, self.tls_port])
 
-    def stop(self):
-        super().stop()
-        shutil.rmtree(getattr(self, "root", ""), ignore_errors=True)
+
+class QuinnH3(OfFiles):
+    """quinn under hyperium/h3: the server among h3's examples, which speaks nothing but HTTP/3."""
+    name, package = "quinn-h3", None
+    program, variable = os.environ.get("QUINN_H3", ""), "QUINN_H3"
+
+    def start(self):
+        self.write_objects()
+        key, certificate = self.folder / "key.der", self.folder / "certificate.der"
+        for command in (["pkcs8", "-topk8", "-nocrypt", "-in", self.key, "-outform", "DER", "-out", key],
+                        ["x509", "-in", self.certificate, "-outform", "DER", "-out", certificate]):
+            subprocess.run(["openssl", *command], check=True, capture_output=True)
+        self.spawn(["env", f"TOKIO_WORKER_THREADS={self.workers}", "RUST_LOG=off", self.program, "--dir", self.root,
+                    "--listen", f"127.0.0.1:{self.tls_port}", "--cert", certificate, "--key", key], [])
+        bound = f"0100007F:{self.tls_port:04X}"
+        deadline = time.time() + 20
+        while bound not in pathlib.Path("/proc/net/udp").read_text():
+            if self.processes[-1].poll() is not None or time.time() > deadline:
+                raise RuntimeError(f"{self.name} did not start; see {self.folder}/log")
+            time.sleep(0.05)
 
 
 def without_missing(names):
     """These servers but for those built from source that are not there, which it says."""
-    missing = [server.name for server in (NginxNew, H2o) if not server.program and server.name in names]
-    for name in missing:
-        print(f"{name} is left out: ${'NGINX_NEW' if name == 'nginx' else 'H2O'} is not set", file=sys.stderr)
-    return [name for name in names if name not in missing]
+    missing = [server for server in (NginxNew, H2o, QuinnH3) if not server.program and server.name in names]
+    for server in missing:
+        print(f"{server.name} is left out: ${server.variable} is not set", file=sys.stderr)
+    return [name for name in names if name not in (server.name for server in missing)]
 
 
 class Varnish(Server):

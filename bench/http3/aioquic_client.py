@@ -42,12 +42,19 @@ class Client(QuicConnectionProtocol):
         super().__init__(*args, **kwargs)
         self.http, self.answers, self.resets, self.ended = None, {}, {}, None
         self.lost, self.dice = 0.0, random.Random()
+        # What it has sent, where somebody keeps that.
+        self.recorded = None
 
     # The protocol's side of a socket, with losses.
     def connection_made(self, transport):
         super().connection_made(transport)
-        send = transport.sendto
-        self._transport = Lossy(transport, lambda data, to: self.dice.random() < self.lost or send(data, to))
+        def send(data, to):
+            if self.recorded is not None:
+                self.recorded.append(data)
+            if self.dice.random() >= self.lost:
+                transport.sendto(data, to)
+
+        self._transport = Lossy(transport, send)
 
     def datagram_received(self, data, addr):
         if self.dice.random() >= self.lost:
@@ -62,10 +69,10 @@ class Client(QuicConnectionProtocol):
             for answer in self.answers.values():
                 if not answer.ended.done():
                     answer.ended.set_exception(AssertionError(f"the connection ended: {event.error_code:#x} {event.reason_phrase}"))
-        if isinstance(event, StreamReset) and event.stream_id in self.answers:
+        if isinstance(event, StreamReset):
             self.resets[event.stream_id] = event.error_code
-            answer = self.answers[event.stream_id]
-            if not answer.ended.done():
+            answer = self.answers.get(event.stream_id)
+            if answer is not None and not answer.ended.done():
                 answer.ended.set_exception(AssertionError(f"reset: {event.error_code:#x}"))
         for heard in self.h3().handle_event(event):
             answer = self.answers.get(heard.stream_id)
