@@ -8,6 +8,7 @@ mod support;
 use drill::{Node, Origin};
 use http3_load::Http3Load;
 use rustix::process::Signal;
+use std::time::{Duration, Instant};
 
 #[test]
 fn no_request_fails_while_processes_take_over() {
@@ -29,6 +30,33 @@ fn no_request_fails_while_processes_take_over() {
     fresh.go_on(200);
     assert!(kept.finish().handshakes >= 8, "clients are told to go");
     fresh.finish();
+}
+
+#[test]
+fn clients_of_a_process_that_was_killed_hear_it_from_the_next_one() {
+    let origin = Origin::start();
+    let state = tempfile::tempdir().unwrap();
+    let environment = [("STATE_DIRECTORY", state.path().to_owned())];
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    let configuration = format!("workers = 2\n[[listen]]\naddress = \"{address}\"\ntls = true\n");
+    drop(free);
+    let node = Node::start(&origin, &configuration, &environment);
+    let load = Http3Load::at(address, "/object", 4, None);
+    load.go_on(100);
+    node.signal(Signal::KILL);
+    drop(node);
+    let _node = Node::start(&origin, &configuration, &environment);
+    // They wait for the idle timeout of half a minute and more, were they not told.
+    let began = Instant::now();
+    load.go_on(100);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    let figures = load.figures();
+    // Two requests were under way on each of four connections.
+    assert!((4..=8).contains(&figures.failed), "{figures:?}");
+    let told = |why: &String| why.contains("reset by peer");
+    assert!(figures.failures.iter().all(told), "{:?}", figures.failures);
+    assert!(figures.handshakes > 4, "{}", figures.handshakes);
 }
 
 #[test]

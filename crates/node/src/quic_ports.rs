@@ -91,6 +91,7 @@ pub(crate) fn open(
     }
     let (senders, receivers): (Vec<_>, Vec<_>) = ports.iter().map(|_| channel(PASSED_MAX)).unzip();
     let senders: Arc<[_]> = senders.into();
+    let tokens = Arc::default();
     let mut served = Vec::with_capacity(count);
     for ((index, (udp, elder)), passed) in ports.into_iter().enumerate().zip(receivers) {
         let Some(steering) = Steering::new(index, count) else { break };
@@ -108,6 +109,7 @@ pub(crate) fn open(
             congestion: Algorithm::Cubic,
             steering,
             secrets: Arc::clone(&secrets),
+            tokens: Arc::clone(&tokens),
             passed,
             workers: Arc::clone(&senders),
             elder,

@@ -4,61 +4,111 @@ use super::error::{Error, code};
 use super::id::Id;
 use super::limits::{OWN_IDS_MAX, PEER_IDS_MAX, RETIRED_IDS_MAX};
 
+/// An id of the client's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct PeerId {
+    pub(super) sequence: u64,
+    pub(super) id: Id,
+    /// What a datagram ends with that says that the client knows nothing of it (RFC 9000 §10.3). The first one has none.
+    pub(super) reset_token: Option<[u8; 16]>,
+}
+
+/// Ids of a client that are used for a way: the present one, the one before, and one that is tried.
+const USED_MAX: usize = 3;
+
 /// The client's ids.
 #[derive(Debug)]
 pub(super) struct PeerIds {
-    active: (u64, Id),
+    active: PeerId,
     /// Those that were not used yet, in order, but for the one that a way is tried with.
-    spare: Vec<(u64, Id)>,
+    spare: Vec<PeerId>,
     trying: Option<u64>,
     /// The one of the way before.
-    former: Option<(u64, Id)>,
+    former: Option<PeerId>,
     /// All below are retired.
     retired_before: u64,
     /// Retirements to be told.
     retiring: Vec<u64>,
+    /// Tokens of those in use, as they were told last.
+    told: Vec<[u8; 16]>,
+}
+
+/// How the tokens by which a client can end a connection have changed.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct ResetTokens {
+    /// Those that it can use from now on.
+    pub new: Vec<[u8; 16]>,
+    /// Those that mean nothing any more.
+    pub gone: Vec<[u8; 16]>,
 }
 
 impl PeerIds {
     pub(super) fn new(first: Id) -> Self {
         Self {
-            active: (0, first),
+            active: PeerId { sequence: 0, id: first, reset_token: None },
             spare: Vec::new(),
             trying: None,
             former: None,
             retired_before: 0,
             retiring: Vec::new(),
+            told: Vec::new(),
         }
     }
 
     /// Whom packets are for.
     pub(super) fn active(&self) -> &Id {
-        &self.active.1
+        &self.active.id
+    }
+
+    /// Tokens of ids that packets were for and are not retired: no others end the connection (RFC 9000 §10.3.1).
+    pub(super) fn reset_tokens(&self) -> impl Iterator<Item = [u8; 16]> {
+        let tried = self.tried_at().and_then(|at| self.spare.get(at));
+        let used = [Some(&self.active), self.former.as_ref(), tried];
+        used.into_iter().flatten().filter_map(|used| used.reset_token)
+    }
+
+    /// How these have changed since that was asked last.
+    pub(super) fn take_reset_tokens(&mut self) -> Option<ResetTokens> {
+        if self.reset_tokens().eq(self.told.iter().copied()) {
+            return None;
+        }
+        let mut used = Vec::with_capacity(USED_MAX);
+        used.extend(self.reset_tokens());
+        let told = std::mem::replace(&mut self.told, used);
+        let new = self.told.iter().filter(|token| !told.contains(token)).copied().collect();
+        let gone = told.into_iter().filter(|token| !self.told.contains(token)).collect();
+        Some(ResetTokens { new, gone })
+    }
+
+    /// Those that were told.
+    pub(super) fn told_reset_tokens(&self) -> &[[u8; 16]] {
+        &self.told
     }
 
     /// The client has another id. False when it was known.
     ///
     /// # Errors
     /// CONNECTION_ID_LIMIT_ERROR, PROTOCOL_VIOLATION
-    pub(super) fn add(&mut self, sequence: u64, retire_before: u64, id: Id) -> Result<bool, Error> {
-        if self.active.1.as_bytes().is_empty() {
+    pub(super) fn add(&mut self, retire_before: u64, new: PeerId) -> Result<bool, Error> {
+        if self.active.id.as_bytes().is_empty() {
             return Err(Error::violation("a client without ids has another"));
         }
-        let mixes = |(other, bytes): &(u64, Id)| (*other == sequence) != (*bytes == id);
+        let mixes = |other: &PeerId| (other.sequence == new.sequence) != (other.id == new.id);
         let is_known = {
             let mut all = self.spare.iter().chain([&self.active]).chain(&self.former);
             if all.clone().any(mixes) {
                 return Err(Error::violation("a connection id is used twice"));
             }
-            all.any(|known| known.0 == sequence)
+            all.any(|known| known.sequence == new.sequence)
         };
         // One before the active one was used up, or would never be used.
-        if sequence < self.retired_before || (!is_known && sequence < self.active.0) {
-            return self.retire(sequence).map(|()| true);
+        let is_behind = !is_known && new.sequence < self.active.sequence;
+        if new.sequence < self.retired_before || is_behind {
+            return self.retire(new.sequence).map(|()| true);
         }
         if !is_known {
-            let at = self.spare.partition_point(|spare| spare.0 < sequence);
-            self.spare.insert(at, (sequence, id));
+            let at = self.spare.partition_point(|spare| spare.sequence < new.sequence);
+            self.spare.insert(at, new);
         }
         if retire_before > self.retired_before {
             self.retire_before(retire_before)?;
@@ -72,20 +122,20 @@ impl PeerIds {
 
     fn retire_before(&mut self, sequence: u64) -> Result<(), Error> {
         self.retired_before = sequence;
-        let (gone, kept) = self.spare.iter().partition(|spare| spare.0 < sequence);
+        let (gone, kept) = self.spare.iter().partition(|spare| spare.sequence < sequence);
         self.spare = kept;
-        let gone: Vec<(u64, Id)> = gone;
-        for (sequence, _) in gone {
-            self.retire(sequence)?;
+        let gone: Vec<PeerId> = gone;
+        for gone in gone {
+            self.retire(gone.sequence)?;
         }
-        if let Some(former) = self.former.take_if(|former| former.0 < sequence) {
-            self.retire(former.0)?;
+        if let Some(former) = self.former.take_if(|former| former.sequence < sequence) {
+            self.retire(former.sequence)?;
         }
-        if self.active.0 < sequence {
+        if self.active.sequence < sequence {
             let Some(old) = self.replace_active() else {
                 return Err(Error::violation("all connection ids are retired"));
             };
-            self.retire(old.0)?;
+            self.retire(old.sequence)?;
         }
         Ok(())
     }
@@ -95,7 +145,7 @@ impl PeerIds {
     pub(super) fn change(&mut self, keeps: bool) -> Result<(), Error> {
         let Some(old) = self.replace_active() else { return Ok(()) };
         if !keeps {
-            return self.retire(old.0);
+            return self.retire(old.sequence);
         }
         self.forget_former()?;
         self.former = Some(old);
@@ -106,23 +156,23 @@ impl PeerIds {
     pub(super) fn change_back(&mut self) -> Result<(), Error> {
         let Some(former) = self.former.take() else { return Ok(()) };
         let gone = std::mem::replace(&mut self.active, former);
-        self.retire(gone.0)
+        self.retire(gone.sequence)
     }
 
     /// The way before does not come back.
     pub(super) fn forget_former(&mut self) -> Result<(), Error> {
-        self.former.take().map_or(Ok(()), |former| self.retire(former.0))
+        self.former.take().map_or(Ok(()), |former| self.retire(former.sequence))
     }
 
     /// The id to try a way with; `None` when there is none to spare.
     pub(super) fn for_trying(&mut self) -> Option<Id> {
-        if self.active.1.as_bytes().is_empty() {
-            return Some(self.active.1);
+        if self.active.id.as_bytes().is_empty() {
+            return Some(self.active.id);
         }
         let at = self.tried_at().unwrap_or(0);
-        let (sequence, id) = *self.spare.get(at)?;
-        self.trying = Some(sequence);
-        Some(id)
+        let tried = self.spare.get(at)?;
+        self.trying = Some(tried.sequence);
+        Some(tried.id)
     }
 
     /// The way that was tried is of no use.
@@ -130,16 +180,17 @@ impl PeerIds {
         let at = self.tried_at();
         self.trying = None;
         at.map_or(Ok(()), |at| {
-            let (sequence, _) = self.spare.remove(at);
-            self.retire(sequence)
+            let tried = self.spare.remove(at);
+            self.retire(tried.sequence)
         })
     }
 
     fn tried_at(&self) -> Option<usize> {
-        self.spare.iter().position(|spare| Some(spare.0) == self.trying)
+        let trying = self.trying?;
+        self.spare.iter().position(|spare| spare.sequence == trying)
     }
 
-    fn replace_active(&mut self) -> Option<(u64, Id)> {
+    fn replace_active(&mut self) -> Option<PeerId> {
         let at = self.tried_at().unwrap_or(0);
         self.trying = None;
         (at < self.spare.len()).then(|| std::mem::replace(&mut self.active, self.spare.remove(at)))
@@ -276,20 +327,25 @@ mod tests {
         Id::new(&[number; 8]).unwrap()
     }
 
+    /// An id with a token.
+    fn peer_id(sequence: u64, number: u8) -> PeerId {
+        PeerId { sequence, id: id(number), reset_token: Some([number; 16]) }
+    }
+
     #[test]
     fn a_client_has_so_many_ids_and_no_more() {
         let mut ids = PeerIds::new(id(0));
         for number in 1..4 {
-            assert_eq!(ids.add(u64::from(number), 0, id(number)), Ok(true));
-            assert_eq!(ids.add(u64::from(number), 0, id(number)), Ok(false));
+            assert_eq!(ids.add(0, peer_id(u64::from(number), number)), Ok(true));
+            assert_eq!(ids.add(0, peer_id(u64::from(number), number)), Ok(false));
         }
-        assert!(ids.add(4, 0, id(4)).is_err());
+        assert!(ids.add(0, peer_id(4, 4)).is_err());
         let mut ids = PeerIds::new(id(0));
-        assert!(ids.add(1, 0, id(0)).is_err());
-        assert_eq!(ids.add(1, 1, id(1)), Ok(true));
+        assert!(ids.add(0, peer_id(1, 0)).is_err());
+        assert_eq!(ids.add(1, peer_id(1, 1)), Ok(true));
         assert_eq!((*ids.active(), ids.take_retired()), (id(1), Some(0)));
         // One that was retired before it came is retired at once.
-        assert_eq!(ids.add(0, 0, id(9)), Ok(true));
+        assert_eq!(ids.add(0, peer_id(0, 9)), Ok(true));
         assert_eq!(ids.take_retired(), Some(0));
     }
 
@@ -297,14 +353,14 @@ mod tests {
     fn the_id_of_the_way_before_is_kept_until_that_is_over() {
         let mut ids = PeerIds::new(id(0));
         // In the order of their numbers, whichever came first.
-        assert_eq!((ids.add(3, 0, id(3)), ids.add(1, 0, id(1))), (Ok(true), Ok(true)));
+        assert_eq!((ids.add(0, peer_id(3, 3)), ids.add(0, peer_id(1, 1))), (Ok(true), Ok(true)));
         ids.change(true).unwrap();
         assert_eq!((*ids.active(), ids.take_retired()), (id(1), None));
         ids.change_back().unwrap();
         assert_eq!((*ids.active(), ids.take_retired()), (id(0), Some(1)));
         // What was tried is what is gone on with.
         assert_eq!((ids.for_trying(), ids.for_trying()), (Some(id(3)), Some(id(3))));
-        assert_eq!(ids.add(2, 0, id(2)), Ok(true));
+        assert_eq!(ids.add(0, peer_id(2, 2)), Ok(true));
         ids.change(true).unwrap();
         assert_eq!(*ids.active(), id(3));
         ids.forget_former().unwrap();
@@ -312,8 +368,8 @@ mod tests {
         // One that was used up is not used again when it is told again.
         ids.change(false).unwrap();
         assert_eq!((*ids.active(), ids.take_retired()), (id(2), Some(3)));
-        assert_eq!((ids.for_trying(), ids.add(4, 0, id(4))), (None, Ok(true)));
-        assert_eq!((ids.add(1, 0, id(1)), ids.take_retired()), (Ok(true), Some(1)));
+        assert_eq!((ids.for_trying(), ids.add(0, peer_id(4, 4))), (None, Ok(true)));
+        assert_eq!((ids.add(0, peer_id(1, 1)), ids.take_retired()), (Ok(true), Some(1)));
         // What was tried in vain is not used again either.
         assert_eq!(ids.for_trying(), Some(id(4)));
         ids.end_trying().unwrap();
@@ -324,9 +380,35 @@ mod tests {
     fn a_client_that_only_retires_is_stopped() {
         let mut ids = PeerIds::new(id(0));
         let flood = (1..100_u8).try_for_each(|number| {
-            ids.add(u64::from(number), u64::from(number), id(number)).map(|_| ())
+            ids.add(u64::from(number), peer_id(u64::from(number), number)).map(|_| ())
         });
         assert_eq!(flood.map_err(|error| error.code), Err(code::CONNECTION_ID_LIMIT_ERROR));
+    }
+
+    #[test]
+    fn tokens_count_while_their_ids_are_in_use() {
+        let mut ids = PeerIds::new(id(0));
+        let all = |ids: &PeerIds| ids.reset_tokens().map(|token| token[0]).collect::<Vec<_>>();
+        for number in 1..4 {
+            assert_eq!(ids.add(0, peer_id(u64::from(number), number)), Ok(true));
+        }
+        // None of them was used yet.
+        assert_eq!((all(&ids), ids.take_reset_tokens()), (vec![], None));
+        assert_eq!(ids.for_trying(), Some(id(1)));
+        assert_eq!(all(&ids), [1]);
+        let changes = |new: &[u8], gone: &[u8]| {
+            let tokens = |numbers: &[u8]| numbers.iter().map(|number| [*number; 16]).collect();
+            Some(ResetTokens { new: tokens(new), gone: tokens(gone) })
+        };
+        assert_eq!(ids.take_reset_tokens(), changes(&[1], &[]));
+        ids.change(true).unwrap();
+        assert_eq!((all(&ids), ids.take_reset_tokens()), (vec![1], None));
+        ids.change(true).unwrap();
+        assert_eq!((all(&ids), ids.take_reset_tokens()), (vec![2, 1], changes(&[2], &[])));
+        ids.forget_former().unwrap();
+        assert_eq!((all(&ids), ids.take_reset_tokens()), (vec![2], changes(&[], &[1])));
+        assert_eq!(ids.told_reset_tokens(), [[2; 16]]);
+        assert_eq!(ids.take_reset_tokens(), None);
     }
 
     #[test]

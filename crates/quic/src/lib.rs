@@ -59,6 +59,7 @@ pub use connection::{Accept, Closed, Config, Connection, Marks, Statistics};
 pub use ecn::Ecn;
 pub use error::Error;
 pub use id::{ID_BYTES_MAX, Id};
+pub use ids::ResetTokens;
 pub use refusal::Refused;
 pub use route::Route;
 pub use streams::StreamEvent;

@@ -77,6 +77,10 @@ pub const WINDOW_BYTES_MAX: u64 = 8 << 20;
 /// between two requests, and than most players between two segments.
 pub const REST_AFTER: Duration = Duration::from_secs(5);
 
+/// The least that looks like a packet, and so the least of a datagram that says that nothing is known of its connection
+/// (RFC 9000 §10.3).
+pub const RESET_BYTES_MIN: usize = 21;
+
 /// Frames that bring nothing, at once: PING, PATH_CHALLENGE, empty STREAM frames, frames for streams
 /// that are over, repeated limits.
 pub const IDLE_FRAMES_MAX: u32 = 1024;

@@ -262,6 +262,8 @@ counters! {
     quic_retries,
     /// Clients of QUIC that were told that nothing is known of their connection.
     quic_resets,
+    /// Connections of QUIC whose client said that it knows nothing of them any more.
+    quic_resets_heard,
     /// Clients of QUIC that were told which versions there are.
     quic_versions_told,
     /// Clients of QUIC that were told that there is no connection for them: too many are open, their token is

@@ -6,6 +6,7 @@ use super::support::PATIENCE;
 use freshet_load::TlsOptions;
 use freshet_load::http3::{Figures, Load, run};
 use freshet_load::target::Target;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::{JoinHandle, spawn};
@@ -21,7 +22,11 @@ impl Http3Load {
     /// So many connections that ask for `path`, each of which makes room for another after
     /// `requests`.
     pub fn start(node: &Node, path: &str, connections: usize, requests: Option<u64>) -> Self {
-        let address = node.tls_address.unwrap();
+        Self::at(node.tls_address.unwrap(), path, connections, requests)
+    }
+
+    /// The same at an address.
+    pub fn at(address: SocketAddr, path: &str, connections: usize, requests: Option<u64>) -> Self {
         let load = Load {
             target: Target::parse(&format!("https://{address}"), false).unwrap(),
             tls: TlsOptions::default(),
@@ -55,10 +60,15 @@ impl Http3Load {
         self.stop.store(true, SeqCst);
     }
 
+    /// Ends it, whatever became of requests.
+    pub fn figures(self) -> Figures {
+        self.begin_no_more();
+        self.thread.join().unwrap()
+    }
+
     /// Ends it. No request may have failed.
     pub fn finish(self) -> Figures {
-        self.begin_no_more();
-        let figures = self.thread.join().unwrap();
+        let figures = self.figures();
         assert_eq!(figures.failed, 0, "of {}: {:?}", figures.requests, figures.failures);
         figures
     }

@@ -9,6 +9,7 @@
 mod control;
 pub mod port;
 pub mod relay;
+pub mod resets;
 pub mod secrets;
 pub mod sorting;
 pub mod steering;

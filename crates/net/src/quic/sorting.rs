@@ -1,6 +1,7 @@
 //! Whose a datagram is. What is for no connection is answered here, or dropped.
 
 use super::random;
+use super::resets::{ClientTokens, GivenUp, Resets};
 use super::secrets::Secrets;
 use super::steering::Steering;
 use super::token::TokenKey;
@@ -9,11 +10,11 @@ use crate::limits::{
 };
 use crate::socket::canonical;
 use freshet_quic::error::code;
-use freshet_quic::limits::DATAGRAM_BYTES_MIN;
+use freshet_quic::limits::{DATAGRAM_BYTES_MIN, RESET_BYTES_MIN};
 use freshet_quic::packet::{Invariant, Kind, Protected, write_version_negotiation};
 use freshet_quic::parameters::Names;
 use freshet_quic::retry::write_retry;
-use freshet_quic::{Accept, Id, Refused, Route, Version};
+use freshet_quic::{Accept, Id, Refused, ResetTokens, Route, Version};
 use std::collections::HashSet;
 use std::collections::hash_map::{Entry, HashMap};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -57,6 +58,8 @@ pub struct Sorting<K> {
     secrets: Arc<Secrets>,
     /// Ours, and those of clients' first packets while a handshake is open.
     ids: HashMap<Id, K>,
+    /// What clients say with that know nothing of theirs any more.
+    resets: Resets<K>,
     /// Handshakes that are not over.
     handshakes: usize,
     /// These by the networks of their clients.
@@ -78,12 +81,13 @@ struct Before {
 
 impl<K: Copy> Sorting<K> {
     /// With no connections.
-    pub fn new(steering: Steering, secrets: Arc<Secrets>) -> Self {
+    pub fn new(steering: Steering, secrets: Arc<Secrets>, tokens: Arc<ClientTokens>) -> Self {
         let answers = (RESETS_PER_SECOND_MAX, Duration::ZERO);
         Self {
             steering,
             secrets,
             ids: HashMap::new(),
+            resets: Resets::new(steering.worker, tokens),
             handshakes: 0,
             of_networks: HashMap::new(),
             before: None,
@@ -123,6 +127,11 @@ impl<K: Copy> Sorting<K> {
             && let Some(connection) = self.ids.get(&id)
         {
             return Sorted::Of(*connection);
+        }
+        match self.resets.whose(datagram) {
+            Some(GivenUp::Ours(connection)) => return Sorted::Of(connection),
+            Some(GivenUp::Of(worker)) => return Sorted::Elsewhere(worker),
+            None => {}
         }
         let worker = self.steering.worker_of(invariant.receiver);
         if let Some(before) = &self.before
@@ -221,12 +230,12 @@ impl<K: Copy> Sorting<K> {
 
     /// Tells a client that we know nothing of its connection (RFC 9000 §10.3).
     fn reset(&mut self, receiver: &[u8], datagram_bytes: usize, now: Duration) -> Sorted<K> {
-        /// The least that looks like a packet, and what a reset has at most.
-        const BYTES_MIN: usize = 21;
+        /// What a reset has at most.
         const BYTES_MAX: usize = 42;
         // Shorter than what it answers, so that two who know nothing come to an end.
         let bytes = datagram_bytes.saturating_sub(1).min(BYTES_MAX);
-        let Some(id) = Id::new(receiver).filter(|_| bytes >= BYTES_MIN && self.may_answer(now))
+        let Some(id) =
+            Id::new(receiver).filter(|_| bytes >= RESET_BYTES_MIN && self.may_answer(now))
         else {
             return Sorted::Dropped;
         };
@@ -247,6 +256,16 @@ impl<K: Copy> Sorting<K> {
     /// They are nobody's any more.
     pub fn remove(&mut self, id: &Id) {
         self.ids.remove(id);
+    }
+
+    /// The tokens have changed by which a connection's client can say that it knows nothing of it.
+    pub fn change_tokens(&mut self, tokens: &ResetTokens, connection: K) {
+        self.resets.change(tokens, connection);
+    }
+
+    /// These tokens mean nothing any more.
+    pub fn forget_tokens(&mut self, tokens: &[[u8; 16]]) {
+        self.resets.forget(tokens);
     }
 
     /// Another id for a connection, and its token.
@@ -336,7 +355,7 @@ mod tests {
 
     fn sorting() -> Sorting<u32> {
         let steering = Steering::new(0, 1).unwrap();
-        Sorting::new(steering, Arc::new(Secrets::random()))
+        Sorting::new(steering, Arc::new(Secrets::random()), Arc::default())
     }
 
     fn client() -> Route {
@@ -557,7 +576,8 @@ mod tests {
                 let (mut at, mut ways) = (arrives, 0);
                 loop {
                     let steering = Steering::new(at, 3).unwrap();
-                    let mut sorting = Sorting::<u32>::new(steering, Arc::clone(&secrets));
+                    let mut sorting =
+                        Sorting::<u32>::new(steering, Arc::clone(&secrets), Arc::default());
                     sorting.follow(2);
                     match sorting.sort(client(), &short, true, NOW) {
                         Sorted::Before => break assert_eq!(at, usize::from(first % 2)),
@@ -569,6 +589,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn who_gives_a_connection_up_is_heard_by_the_worker_that_has_it() {
+        let (secrets, tokens) = (Arc::new(Secrets::random()), Arc::default());
+        let mut workers = [0, 1].map(|worker| {
+            let steering = Steering::new(worker, 2).unwrap();
+            Sorting::<u32>::new(steering, Arc::clone(&secrets), Arc::clone(&tokens))
+        });
+        workers[1].change_tokens(&ResetTokens { new: vec![[9; 16]], gone: vec![] }, 5);
+        for first in [0, 1] {
+            let reset = [&[0x40, first][..], &[0; 20], &[9; 16]].concat();
+            let sorted = workers[0].sort(client(), &reset, true, NOW);
+            assert!(matches!(sorted, Sorted::Elsewhere(1)), "{sorted:?}");
+            assert!(matches!(workers[1].sort(client(), &reset, true, NOW), Sorted::Of(5)));
+        }
+        workers[1].forget_tokens(&[[9; 16]]);
+        let reset = [&[0x40, 1][..], &[0; 20], &[9; 16]].concat();
+        assert!(matches!(workers[1].sort(client(), &reset, true, NOW), Sorted::Answer(..)));
     }
 
     #[test]

@@ -473,6 +473,26 @@ fn what_quic_answers_and_ends_by_itself_is_counted() {
 }
 
 #[test]
+fn a_client_that_knows_nothing_of_its_connection_any_more_ends_it() {
+    run(async {
+        let world = world(Origin::serve(|_| fresh(pattern(1, 0..5_000_000))));
+        // What it says so with reaches any worker.
+        for round in 1..=4 {
+            let mut client = world.connect().await;
+            assert_eq!(client.get("/a").await.status, 200);
+            // The node has a token of it from the first id that it uses by the client's wish.
+            client.move_to([127, 0, 0, 2]).await;
+            assert_eq!(client.get("/a").await.status, 200);
+            let stream = client.ask("GET", "/a", &[], None);
+            client.until(|client| client.came(stream) > 0).await;
+            client.forget_and_say_so().await;
+            world.node.counted("quic_resets_heard", round).await;
+            world.node.counted("connections_closed", round).await;
+        }
+    });
+}
+
+#[test]
 fn a_client_that_leaves_leaves_nothing_behind() {
     run(async {
         let world = world(Origin::serve(|_| fresh(pattern(1, 0..5_000_000))));

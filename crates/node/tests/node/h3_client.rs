@@ -7,7 +7,7 @@ use freshet_wire::h3::qpack;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
-    Event, ReadError, Side, StreamId, TransportConfig, VarInt,
+    Event, RandomConnectionIdGenerator, ReadError, Side, StreamId, TransportConfig, VarInt,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,6 +46,7 @@ impl Answer {
 pub(crate) struct H3Client {
     socket: UdpSocket,
     to: SocketAddr,
+    config: Arc<EndpointConfig>,
     endpoint: Endpoint,
     handle: ConnectionHandle,
     pub(crate) connection: Connection,
@@ -131,11 +132,16 @@ impl H3Client {
         let mut transport = TransportConfig::default();
         change(&mut transport);
         config.transport_config(Arc::new(transport));
-        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true, None);
+        // Ids of which one that has forgotten them knows nothing.
+        let mut of_endpoint = EndpointConfig::default();
+        of_endpoint.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(8)));
+        let of_endpoint = Arc::new(of_endpoint);
+        let mut endpoint = Endpoint::new(Arc::clone(&of_endpoint), None, true, None);
         let (handle, connection) = endpoint.connect(Instant::now(), config, to, name).unwrap();
         let client = Self {
             socket: UdpSocket::bind(SocketAddr::from((from, 0))).await.unwrap(),
             to,
+            config: of_endpoint,
             endpoint,
             handle,
             connection,
@@ -262,6 +268,23 @@ impl H3Client {
         self.socket = UdpSocket::bind(SocketAddr::from((from, 0))).await.unwrap();
         self.socket.writable().await.unwrap();
         self.connection.local_address_changed();
+    }
+
+    /// Knows nothing of the connection any more, and says so once to who says something to it.
+    pub(crate) async fn forget_and_say_so(&mut self) {
+        let mut forgetful = Endpoint::new(Arc::clone(&self.config), None, true, None);
+        let mut datagram = vec![0; 65_536];
+        loop {
+            let (count, from) = self.socket.recv_from(&mut datagram).await.unwrap();
+            let (now, bytes) = (Instant::now(), BytesMut::from(&datagram[..count]));
+            let mut out = Vec::new();
+            if let Some(DatagramEvent::Response(sent)) =
+                forgetful.handle(now, from, None, None, bytes, &mut out)
+            {
+                self.socket.send_to(&out[..sent.size], from).await.unwrap();
+                return;
+            }
+        }
     }
 
     /// Sends what there is to send, and listens to nobody.

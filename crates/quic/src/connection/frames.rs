@@ -2,6 +2,7 @@
 
 use super::super::error::{Error, code};
 use super::super::frame::Frame;
+use super::super::ids::PeerId;
 use super::super::limits::ACKS_PER_PACKET_MAX;
 use super::super::packet::{Kind, Protected};
 use super::super::route::Route;
@@ -109,8 +110,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 Ok(!is_both_ways && self.streams.max_own_streams(count))
             }
             Frame::Blocked { stream: Some(stream) } => self.streams.check(stream).map(|()| false),
-            Frame::NewConnectionId { sequence, retire_before, id, .. } => {
-                self.peer_ids.add(sequence, retire_before, id)
+            Frame::NewConnectionId { sequence, retire_before, id, reset_token } => {
+                let reset_token = Some(reset_token);
+                self.peer_ids.add(retire_before, PeerId { sequence, id, reset_token })
             }
             Frame::RetireConnectionId(sequence) => {
                 self.own_ids.retire(sequence, &packet.receiver).map(|_| false)

@@ -22,7 +22,7 @@ use super::congestion::{Algorithm, Congestion};
 use super::ecn::Counts;
 use super::error::Error;
 use super::id::Id;
-use super::ids::{OwnIds, PeerIds};
+use super::ids::{OwnIds, PeerIds, ResetTokens};
 use super::limits::{CLOSED_MAX, IDLE_FRAMES_MAX, IDLE_FRAMES_PER_SECOND, REST_AFTER};
 use super::one_rtt::OneRtt;
 use super::pacer::Pacer;
@@ -89,6 +89,8 @@ pub enum Closed {
     ByError(Error),
     /// We said so in words of the application.
     ByApplication(u64),
+    /// The client said that it knows nothing of it (RFC 9000 §10.3).
+    ByReset,
     /// Nothing was heard, or nothing of what was sent acknowledged, for too long.
     Idle,
 }
@@ -308,6 +310,17 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.own_ids.take_retired()
     }
 
+    /// How the tokens have changed by which the client can say that it knows nothing of the connection, since that was asked
+    /// last. A datagram that ends with one of them is for this connection, whomever it seems to be for.
+    pub fn take_reset_tokens(&mut self) -> Option<ResetTokens> {
+        self.peer_ids.take_reset_tokens()
+    }
+
+    /// The tokens that were told of and not taken back.
+    pub fn told_reset_tokens(&self) -> &[[u8; 16]] {
+        self.peer_ids.told_reset_tokens()
+    }
+
     /// How many more of our ids the client could use.
     pub fn ids_wanted(&self) -> usize {
         if self.is_established && self.phase == Phase::Open { self.own_ids.wanted() } else { 0 }
@@ -388,7 +401,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let end = now + (3 * self.rtt.probe_timeout()).min(CLOSED_MAX);
         match closed {
             Closed::Idle => self.phase = Phase::Over,
-            Closed::ByClient { .. } => self.phase = Phase::Draining(end),
+            Closed::ByClient { .. } | Closed::ByReset => self.phase = Phase::Draining(end),
             Closed::ByError(_) | Closed::ByApplication(_) => {
                 self.phase = Phase::Closing(end);
                 self.is_close_due = true;

@@ -3,12 +3,15 @@
 use super::super::ecn::Ecn;
 use super::super::error::{Error, code};
 use super::super::keys::{self, Opened};
-use super::super::limits::{EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATAGRAM_MAX};
+use super::super::limits::{
+    EARLY_BYTES_MAX, FORGED_PACKETS_MAX, PACKETS_PER_DATAGRAM_MAX, RESET_BYTES_MIN,
+};
 use super::super::packet::{Kind, Protected};
 use super::super::route::Route;
 use super::super::space::{Asks, Level};
 use super::super::version::Version;
 use super::{Closed, Connection, Phase};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
 use rustls::quic::DirectionalKeys;
 use std::ops::Range;
 use std::time::Duration;
@@ -28,6 +31,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             Phase::Draining(_) | Phase::Over => return,
         }
+        if self.is_reset(route, datagram) {
+            return self.close_with(Closed::ByReset, now);
+        }
         if let Some(path) = self.path_of(route) {
             path.received(datagram.len());
         }
@@ -46,6 +52,16 @@ impl<P: AsRef<[u8]>> Connection<P> {
             // What was due, and had no room, goes before what is new (RFC 9002 §A.6).
             self.on_timeout(now);
         }
+    }
+
+    /// Whether the client says with a datagram that it knows nothing of the connection any more, where we would say something to
+    /// it (RFC 9000 §10.3.1).
+    fn is_reset(&mut self, route: Route, datagram: &[u8]) -> bool {
+        let Some(end) = datagram.last_chunk::<16>() else { return false };
+        let is_token = |token: [u8; 16]| verify_slices_are_equal(&token, end).is_ok();
+        datagram.len() >= RESET_BYTES_MIN
+            && self.peer_ids.reset_tokens().any(is_token)
+            && self.path_of(route).is_some()
     }
 
     fn take_datagram(

@@ -14,6 +14,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_net::limits::{ACCEPT_PAUSE, UDP_READ_BYTES_MAX};
 use freshet_net::quic::port::{Received, Refusals, UdpPort};
 use freshet_net::quic::relay::Relay;
+use freshet_net::quic::resets::ClientTokens;
 use freshet_net::quic::secrets::Secrets;
 use freshet_net::quic::sorting::{Answer, Sorted, Sorting};
 use freshet_net::quic::steering::Steering;
@@ -82,6 +83,8 @@ pub struct QuicPort {
     pub steering: Steering,
     /// What all workers' ports share.
     pub secrets: Arc<Secrets>,
+    /// The same of what clients say of connections that they know nothing of.
+    pub tokens: Arc<ClientTokens>,
     /// Datagrams for this worker that came to others.
     pub passed: Receiver<Passed>,
     /// Ways to the others, and to this one.
@@ -119,8 +122,8 @@ struct Port {
 /// Serves a port for as long as the worker runs; new connections as long as it does not drain.
 pub async fn serve_port(worker: Rc<Worker>, port: QuicPort) {
     let QuicPort { name, udp, tls, verifies_clients, steering, secrets, mut passed, .. } = port;
-    let QuicPort { workers, elder, before, heirs, early, congestion, .. } = port;
-    let mut sorting = Sorting::new(steering, secrets);
+    let QuicPort { workers, elder, before, heirs, early, congestion, tokens, .. } = port;
+    let mut sorting = Sorting::new(steering, secrets, tokens);
     if before > 0 {
         sorting.follow(before);
     }
@@ -376,10 +379,11 @@ impl Port {
     }
 
     /// A connection is over.
-    fn forget(&self, number: u64, ids: impl Iterator<Item = Id>) {
+    fn forget(&self, handle: &Handle) {
         let mut sorting = self.sorting.borrow_mut();
-        ids.for_each(|id| sorting.remove(&id));
-        self.connections.borrow_mut().remove(&number);
+        handle.forget(&mut sorting);
+        drop(sorting);
+        self.connections.borrow_mut().remove(&handle.number());
     }
 }
 

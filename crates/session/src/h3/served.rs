@@ -13,6 +13,7 @@ use freshet_config::limits::Limits;
 use freshet_http::message::Method;
 use freshet_limits::Held;
 use freshet_net::limits::SEND_PAUSE;
+use freshet_net::quic::sorting::Sorting;
 use freshet_quic::error::Class;
 use freshet_quic::{self as quic, Batch, Closed, Ecn, Id, Marks, Route};
 use freshet_wire::h3::frame::FRAME_HEAD_BYTES_MAX;
@@ -85,6 +86,18 @@ impl Handle {
         self.ids.into_iter().filter(move |_| is_open)
     }
 
+    /// Its number at the port.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Has nothing lead to it any more.
+    pub(super) fn forget(&self, sorting: &mut Sorting<u64>) {
+        let quic = &self.state.borrow().connection.quic;
+        quic.ids().chain(self.ids).for_each(|id| sorting.remove(&id));
+        sorting.forget_tokens(quic.told_reset_tokens());
+    }
+
     /// Has it wait for room in the socket; whether it did not before.
     pub(super) fn await_room(&self) -> bool {
         !self.is_waiting.replace(true)
@@ -148,8 +161,7 @@ pub(super) async fn serve(port: Rc<Port>, handle: Rc<Handle>) {
         client.presence.end();
     }
     session.end_handshake();
-    let ids: Vec<Id> = session.state.borrow().connection.quic.ids().collect();
-    port.forget(handle.number, ids.into_iter().chain(handle.ids));
+    port.forget(&handle);
 }
 
 struct Session {
@@ -388,6 +400,9 @@ impl Session {
             sorting.remove(&id);
         }
         let quic = &mut state.connection.quic;
+        if let Some(tokens) = quic.take_reset_tokens() {
+            sorting.change_tokens(&tokens, self.handle.number);
+        }
         if quic.is_token_wanted() {
             let token = sorting.token_for(quic.route().remote, self.port.epoch_unix + now);
             quic.give_token(&token);
@@ -457,8 +472,8 @@ impl Session {
             (self.kept, self.held, self.farewell) = (Kept::default(), None, None);
             let stats = &self.port.worker.stats;
             stats.h3_errors.add(u64::from(state.connection.has_failed()));
-            if let Some(Closed::ByError(error)) = state.connection.quic.closed() {
-                match error.class() {
+            match state.connection.quic.closed() {
+                Some(Closed::ByError(error)) => match error.class() {
                     Class::Handshake => stats.quic_errors_handshake.increment(),
                     Class::Frames => stats.quic_errors_frames.increment(),
                     Class::Streams => stats.quic_errors_streams.increment(),
@@ -467,7 +482,9 @@ impl Session {
                     Class::Idle => stats.quic_errors_idle.increment(),
                     Class::Acks => stats.quic_errors_acks.increment(),
                     Class::Rules => stats.quic_errors_rules.increment(),
-                }
+                },
+                Some(Closed::ByReset) => stats.quic_resets_heard.increment(),
+                _ => {}
             }
             if let Some(client) = &self.client {
                 client.note_closed();

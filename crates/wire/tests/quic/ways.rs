@@ -3,8 +3,8 @@
 use crate::errors::numbers;
 use crate::raw::{Odd, Raw};
 use crate::requests::get;
-use freshet_quic::Id;
 use freshet_quic::packet::Kind;
+use freshet_quic::{Closed, Id};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -82,6 +82,35 @@ fn a_client_that_was_not_heard_hears_soon_where_it_is_now() {
     raw.frames(&[1]);
     raw.pass(Duration::from_millis(1200));
     assert_eq!(raw.server.quic.statistics().probes, probes + 1);
+}
+
+#[test]
+fn a_client_that_knows_nothing_of_it_any_more_is_believed_where_it_is_spoken_to() {
+    let mut raw = connected();
+    let reset = |token: u8, bytes: usize| [vec![0x41; bytes], vec![token; 16]].concat();
+    // No packet was for any of these ids yet.
+    for token in 1..4 {
+        raw.bring(&mut reset(token, 25));
+    }
+    assert_eq!((raw.server.quic.closed(), raw.server.quic.take_reset_tokens()), (None, None));
+    let there = address("203.0.113.9:6000");
+    raw.address = there;
+    raw.frames(&[1]);
+    let tokens = raw.server.quic.take_reset_tokens().expect("the id of there has one");
+    assert_eq!((tokens.new, tokens.gone), (vec![[1; 16]], vec![]));
+    raw.address = address("203.0.113.10:6000");
+    raw.bring(&mut reset(1, 25));
+    raw.address = there;
+    raw.bring(&mut reset(2, 25));
+    raw.bring(&mut reset(1, 4));
+    assert_eq!(raw.server.quic.closed(), None);
+    raw.stream(0, 0, &get(), true);
+    raw.heard = Default::default();
+    raw.bring(&mut reset(1, 5));
+    assert_eq!(raw.server.quic.closed(), Some(Closed::ByReset));
+    // It has nobody to say anything to.
+    raw.pass(Duration::from_secs(20));
+    assert_eq!((raw.heard.datagrams, raw.server.quic.is_over()), (0, true));
 }
 
 #[test]
