@@ -27,7 +27,7 @@ const FUNCTIONS: &[Function] = &[
     function("VOID set_backend(STRING key, BACKEND value)", set),
     function("BACKEND get_backend(STRING key)", get_backend),
     function("VOID global_set(STRING key, STRING value)", global_set),
-    function("STRING global_get(STRING key)", global_get),
+    function("STRING global_get(STRING)", global_get),
     function("VOID clear()", clear),
 ];
 

@@ -265,6 +265,11 @@ impl Run<'_> {
         if let Some(set) = answer.filters.clone() {
             return self.stored(&set);
         }
+        // Nothing is done to what is not there.
+        let is_empty = self.field_bytes(Message::Beresp, "content-length") == Some(b"0");
+        if is_empty || matches!(self.status(Message::Beresp), 204 | 304) {
+            return self.list_of_filters(&[]);
+        }
         let mut names = Vec::new();
         let encoded = self.field_bytes(Message::Beresp, "content-encoding");
         let is_gzip = encoded.is_some_and(|value| value.eq_ignore_ascii_case(b"gzip"));

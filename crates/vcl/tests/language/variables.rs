@@ -295,6 +295,20 @@ fn whether_gzip_is_taken_is_what_the_request_says_by_then() {
 }
 
 #[test]
+fn what_has_no_body_goes_through_no_filters() {
+    let gzip = "set beresp.do_gzip = true; set beresp.http.Has = beresp.filters;";
+    for (head, expected) in [
+        ("", "gzip"),
+        ("set beresp.http.Content-Length = \"0\";", ""),
+        ("set beresp.http.Content-Length = \"10\";", "gzip"),
+        ("set beresp.status = 204;", ""),
+    ] {
+        let (_, scene) = after(State::BackendResponse, "", &format!("{head} {gzip}"));
+        assert_eq!(scene.beresp.fields.get_str("has"), Some(expected), "{head}");
+    }
+}
+
+#[test]
 fn storages_tell_their_figures() {
     let expression = "\"\" + storage.s0.free_space + storage.s0.used_space + storage.s0.happy";
     assert_eq!(crate::scene::shown("", expression), "100024true");

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use varnish::{Compiler, Verdict};
 
 const POLICIES_SHORT: u64 = 200;
+/// After how many it is said how far it is: a campaign takes hours, and may be ended before.
+const TOLD_EVERY: u64 = 5000;
 /// Kinds of differences shown whole.
 const SHOWN_MAX: usize = 60;
 
@@ -104,16 +106,17 @@ struct Found {
 }
 
 impl Found {
-    fn judge(&mut self, text: String, varnish: &mut Compiler) {
+    /// Compares one more; how it differs.
+    fn judge(&mut self, text: String, varnish: &mut Compiler) -> Option<String> {
         let theirs = varnish.verdict(&text);
         self.policies += 1;
         self.taken += u64::from(theirs == Verdict::Taken);
         if let Verdict::Refused(_, message) = &theirs {
             *self.refused.entry(kind(message)).or_default() += 1;
         }
-        if let Some(kind) = difference(&theirs, ours(&text).as_deref()) {
-            self.differs(kind, 1, text);
-        }
+        let kind = difference(&theirs, ours(&text).as_deref())?;
+        self.differs(kind.clone(), 1, text);
+        Some(kind)
     }
 
     /// Counts a difference, and keeps the shortest policy that shows it.
@@ -151,7 +154,13 @@ fn differences(count: u64, policy: &(dyn Fn(u64) -> String + Sync)) -> Option<Fo
             if seed >= first + count {
                 return Some(found);
             }
-            found.judge(policy(seed), &mut varnish);
+            if let Some(kind) = found.judge(policy(seed), &mut varnish) {
+                println!("seed {seed}: {kind}");
+            }
+            let done = seed - first + 1;
+            if done.is_multiple_of(TOLD_EVERY) {
+                println!("{done} of {count} policies");
+            }
         }
     };
     let found: Vec<_> = std::thread::scope(|scope| {

@@ -108,6 +108,7 @@ impl Grammar {
             matches!(
                 (module, name),
                 ("std", "rfc_ttl")
+                    | ("saintmode", "denylist")
                     | ("str", "token_intersect")
                     | ("vsthrottle", "blocked" | "remove_bucket")
             )

@@ -35,9 +35,9 @@ impl Grammar {
         }
         let (name, field) = (self.draw.of(&readable).name, self.field(true));
         let whole = match self.draw.below(3) {
-            0 => format!("std.integer(duration={name} + 500ms, fallback=-7)"),
-            1 => format!("std.real2integer(std.real(duration={name} + 0.5s), -7)"),
-            _ => format!("std.duration(integer=std.integer(duration=500ms + {name}))"),
+            0 => format!("std.integer(duration={name} + 250ms, fallback=-7)"),
+            1 => format!("std.real2integer(std.real(duration={name} + 0.25s), -7)"),
+            _ => format!("std.duration(integer=std.integer(duration=250ms + {name}))"),
         };
         self.line(&format!("set {field} = \"\" + {whole};"));
     }

@@ -16,7 +16,7 @@ use crate::{corpus, grammar, run::requests::Ask, support};
 use message::read;
 use server::Server;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -271,7 +271,12 @@ fn seen(server: &mut Server, policy: &str, asks: &[Ask]) -> Result<Seen, String>
                     }
                 }
                 Err(error) => {
-                    answers.push(format!("no answer: {}", error.kind()));
+                    // How a connection ends that bytes of a request are still coming over is chance.
+                    let why = match error.kind() {
+                        ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => "closed",
+                        _ => "none in time",
+                    };
+                    answers.push(format!("no answer: {why}"));
                     break;
                 }
             }
