@@ -42,6 +42,7 @@
 
 mod check;
 mod diagnostic;
+pub mod editor;
 mod explain;
 mod format;
 mod lexer;

@@ -1,8 +1,7 @@
 //! The files an editor has open, and what can be said of them.
 
-use super::scan::is_word;
-use super::{completion, meanings};
 use freshet_node::vcl::Files;
+use freshet_vcl::editor::{Item, completed, is_word, meaning};
 use freshet_vcl::{NoFiles, Report, Severity, Source, Sources, Span};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -39,7 +38,7 @@ impl Documents {
         let Some(text) = self.0.get(uri) else { return Value::Null };
         let Some(at) = byte_at(text, at) else { return Value::Null };
         let end = text[at..].find(|c| !is_word(c)).map_or(text.len(), |behind| at + behind);
-        match meanings::at(text, end) {
+        match meaning(text, end) {
             Some(meaning) => json!({ "contents": { "kind": "markdown", "value": meaning } }),
             None => Value::Null,
         }
@@ -49,7 +48,8 @@ impl Documents {
     pub(super) fn completion(&self, uri: &str, at: (usize, usize)) -> Value {
         let text = self.0.get(uri).map_or("", String::as_str);
         let Some(at) = byte_at(text, at) else { return json!([]) };
-        completion::at(text, at).into_iter().map(completion::Item::shown).collect()
+        let shown = |Item { label, kind, detail }| json!({ "label": label, "kind": kind, "detail": detail });
+        completed(text, at).into_iter().map(shown).collect()
     }
 
     /// The one edit that lays a text out; none where it is or cannot be.

@@ -1,9 +1,6 @@
 //! `freshet vcl`: policies laid out, tested, and served to editors.
 
-mod completion;
 mod documents;
-mod meanings;
-mod scan;
 mod scripts;
 mod server;
 

@@ -10,6 +10,7 @@ mod actions;
 mod bounds;
 mod digests;
 mod directors;
+mod editor;
 mod errors;
 mod examples;
 mod expressions;

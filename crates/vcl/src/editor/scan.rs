@@ -1,7 +1,8 @@
 //! What a text of VCL says around a place, and what it declares, as far as an editor's questions need
 //! it: the text may be half written, which the compiler would only find wrong.
 
-use freshet_vcl::{BACKEND_FIELDS, PROBE_FIELDS, State, States};
+use crate::{BACKEND_FIELDS, PROBE_FIELDS};
+use freshet_policy::types::{State, States};
 
 /// A word or a sign, and where it begins.
 #[derive(Clone, Copy, Debug)]
@@ -10,8 +11,8 @@ struct Token<'t> {
     at: usize,
 }
 
-/// Whether names are made of it, with the dots between them.
-pub(super) fn is_word(c: char) -> bool {
+/// Whether words are made of it: names with the dots between them.
+pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
 

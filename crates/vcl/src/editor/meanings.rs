@@ -2,9 +2,10 @@
 //! tables of the language say of them.
 
 use super::scan::{Declared, Place, Wanted};
-use freshet_vcl::modules::{BUILTIN, Function, MODULES, Module};
-use freshet_vcl::variables::{self, Definition, Versions};
-use freshet_vcl::{Message, Signature, State, States};
+use freshet_policy::Signature;
+use freshet_policy::modules::{BUILTIN, Function, MODULES, Module};
+use freshet_policy::types::{State, States};
+use freshet_policy::variables::{self, Definition, Message, Versions};
 
 /// Words, each with what it means.
 pub(super) type Words = [(&'static str, &'static str)];
@@ -123,7 +124,7 @@ pub(super) const HEADERS: [&str; 24] = [
 
 /// What the word that ends here stands for, in the words of the reference: as what stands there, or
 /// as a name wherever it is.
-pub(super) fn at(text: &str, end: usize) -> Option<String> {
+pub fn meaning(text: &str, end: usize) -> Option<String> {
     let place = Place::at_end(&text[..end]);
     let (word, declared) = (place.begun, Declared::of(text));
     let there = match place.wanted {
