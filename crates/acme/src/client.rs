@@ -8,9 +8,9 @@ use crate::limits::{
 };
 use crate::messages::{Directory, Problem};
 use freshet_base::clock::UnixMillis;
-use freshet_http::date;
 use freshet_http::fields::Fields;
 use freshet_http::message::Method;
+use freshet_http::retry_after;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::PathBuf;
@@ -141,7 +141,7 @@ impl Client {
             self.nonces.truncate(NONCES_MAX - 1);
             self.nonces.push(nonce.to_owned());
         }
-        let retry_after = retry_after(&raw.fields, UnixMillis::now());
+        let retry_after = left_alone_for(&raw.fields, UnixMillis::now());
         if (200..300).contains(&raw.status) {
             let location = raw.fields.get_str("location").map(str::to_owned);
             return Ok(Answer { location, retry_after, body: raw.body });
@@ -182,13 +182,8 @@ impl Answer {
 }
 
 /// How long the authority wants to be left alone (RFC 9110 §10.2.3), within what is believed.
-fn retry_after(fields: &Fields, now: UnixMillis) -> Option<Duration> {
-    let text = fields.get_str("retry-after")?.trim();
-    let time = match text.parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => date::parse(text.as_bytes())?.since(now),
-    };
-    Some(time.min(RETRY_AFTER_MAX))
+fn left_alone_for(fields: &Fields, now: UnixMillis) -> Option<Duration> {
+    Some(retry_after::wait(fields, now)?.min(RETRY_AFTER_MAX))
 }
 
 /// Whether a URL can be that of a directory.
@@ -208,7 +203,7 @@ mod tests {
         let read = |text: &str| {
             let mut fields = Fields::new();
             fields.append("Retry-After", text);
-            retry_after(&fields, UnixMillis(784_111_777_000))
+            left_alone_for(&fields, UnixMillis(784_111_777_000))
         };
         assert_eq!(read("120"), Some(Duration::from_secs(120)));
         assert_eq!(read("Sun, 06 Nov 1994 08:50:37 GMT"), Some(Duration::from_secs(60)));

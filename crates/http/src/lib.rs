@@ -19,6 +19,7 @@
 //! | may the origin's response be stored, and for how long? | [`freshness`], [`cache_control`] |
 //! | what is kept of it, and what does a 304 change? | [`hop_by_hop`], [`update`] |
 //! | how urgent is a response, and which stream sends next? | [`priority`], [`scheduler`] |
+//! | how long does an origin want to be left alone? | [`retry_after`] |
 //! | what does an unsafe request make invalid? | [`method`] |
 //! | how do nodes beside this one hear of that? | [`changed`] |
 //! | how is all that told to people? | [`reason`], [`cache_status`], [`proxy_status`] |
@@ -70,6 +71,7 @@ pub mod priority;
 pub mod proxy_status;
 pub mod range;
 pub mod reason;
+pub mod retry_after;
 pub mod scheduler;
 pub mod status;
 pub mod structured;

@@ -132,6 +132,10 @@ impl Default for PassiveRule {
     }
 }
 
+/// How long an origin is spared that does not say how long it wants to be, and that says so at most.
+const REST_UNSAID: Duration = Duration::from_secs(10);
+const REST_MAX: Duration = Duration::from_mins(5);
+
 /// The health of one origin, shared by all workers. Reads are two or three relaxed loads.
 #[derive(Debug, Default)]
 pub struct HealthCell {
@@ -141,6 +145,7 @@ pub struct HealthCell {
     spoken: AtomicU8,
     failures: AtomicU32,
     suspect_until_ms: AtomicU64,
+    rests_until_ms: AtomicU64,
     changed_ms: AtomicU64,
     changes: AtomicU64,
     /// The last probes, for those who look; most origins have none.
@@ -229,6 +234,17 @@ impl HealthCell {
         if self.failures.load(Relaxed) != 0 && self.clear_failures() > now.0 {
             self.note_change(now);
         }
+    }
+
+    /// Notes that it answered with 429, or with 503 and a time to come again, and what it said of that.
+    pub fn asks_for_rest(&self, wait: Option<Duration>, now: UnixMillis) {
+        let until = now.plus(wait.unwrap_or(REST_UNSAID).min(REST_MAX));
+        self.rests_until_ms.store(until.0, Relaxed);
+    }
+
+    /// Whether it wants to be asked for less: for what somebody waits for, and nothing else.
+    pub fn rests(&self, now: UnixMillis) -> bool {
+        now.0 < self.rests_until_ms.load(Relaxed)
     }
 
     /// The operator's word in force.

@@ -191,8 +191,10 @@ counters! {
     media_late,
     /// Fetches of what a playlist names that nobody had asked for yet.
     media_ahead_fetches,
-    /// Such fetches that were left out because media.ahead or media.ahead_bytes were under way, or their origin was suspect.
+    /// Such fetches that were left out because media.ahead or media.ahead_bytes were under way, or their origin was suspect or wanted rest.
     media_ahead_refused,
+    /// Such fetches whose answers were errors, of which nobody was told.
+    media_ahead_failed,
     /// Requests for news of a playlist answered by the newest stored version of it.
     media_reloads,
     /// Requests for news of a playlist refused as too far ahead.

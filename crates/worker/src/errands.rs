@@ -27,13 +27,14 @@ impl Errand {
         Some(Self { of: Rc::clone(of), bytes: Cell::new(0) })
     }
 
-    /// Whether there is room for so many bytes more, which it has then, where all of its kind may have `most`.
-    pub fn takes(&self, bytes: u64, most: u64) -> bool {
-        let all = self.of.bytes.get().saturating_add(bytes);
-        let has_room = all <= most;
+    /// Whether there is room for so many bytes of this one, which it has then in place of what it had, where all of
+    /// its kind may have `most`.
+    pub fn holds(&self, bytes: u64, most: u64) -> bool {
+        let others = self.of.bytes.get() - self.bytes.get();
+        let has_room = others.saturating_add(bytes) <= most;
         if has_room {
-            self.of.bytes.set(all);
-            self.bytes.set(self.bytes.get() + bytes);
+            self.of.bytes.set(others + bytes);
+            self.bytes.set(bytes);
         }
         has_room
     }
@@ -56,10 +57,12 @@ mod tests {
         let one = Errand::begin(&all, 2).expect("there is room");
         let other = Errand::begin(&all, 2).expect("there is room");
         assert!(Errand::begin(&all, 2).is_none());
-        assert!(one.takes(600, 1000) && !other.takes(500, 1000) && other.takes(400, 1000));
-        assert!(!one.takes(u64::MAX, 1000));
+        assert!(one.holds(600, 1000) && !other.holds(500, 1000) && other.holds(400, 1000));
+        assert!(!one.holds(u64::MAX, 1000) && !one.holds(601, 1000));
+        // What it holds later takes the place of what it held.
+        assert!(one.holds(100, 1000) && other.holds(900, 1000) && !one.holds(101, 1000));
         drop(one);
-        assert!(other.takes(600, 1000) && !other.takes(1, 1000));
+        assert!(other.holds(1000, 1000) && !other.holds(1001, 1000));
         drop(other);
         assert_eq!((all.count.get(), all.bytes.get()), (0, 0));
     }

@@ -256,7 +256,7 @@ fn fill(
         return false;
     }
     let hole = range.start..range.end.min(body.gap(range.start).end);
-    if !errand.takes(hole.end.saturating_sub(hole.start), task.site.settings.media.ahead_bytes) {
+    if !errand.holds(hole.end.saturating_sub(hole.start), task.site.settings.media.ahead_bytes) {
         worker.stats.media_ahead_refused.increment();
         return false;
     }

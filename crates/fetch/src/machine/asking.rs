@@ -10,6 +10,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Failure, Ticket};
 use freshet_http::message::{Method, ResponseHead};
+use freshet_http::retry_after;
 use freshet_origin::health::Health;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
 use freshet_origin::{HttpVersion, Origin, OriginError, OriginId, OriginResponse, exchange_within};
@@ -76,7 +77,8 @@ impl Asked {
             let of = (&*task.site, &task.request, task.goes_to_siblings);
             let chosen = choose(&task.origin, of, key, &tried, task.now);
             let Some(origin) = chosen else { break };
-            let is_well = || origin.health.health(task.now) == Health::Up;
+            let health = &origin.health;
+            let is_well = || health.health(task.now) == Health::Up && !health.rests(task.now);
             if self.plan.is_ahead() && !is_well() {
                 // What it has strength for is what somebody waits for.
                 self.worker.stats.media_ahead_refused.increment();
@@ -92,6 +94,7 @@ impl Asked {
                     note_kept_out(&origin, &response.head);
                 }
                 Ok(response) => {
+                    note_rest(&origin, &response.head);
                     self.answered = Some(origin);
                     return Some(Ok(response));
                 }
@@ -263,6 +266,15 @@ fn is_own_failure(head: &ResponseHead) -> bool {
             !head.fields.contains("via") && says.any(|part| part == b"error=http_request_denied")
         }
         _ => false,
+    }
+}
+
+/// Takes note of an origin that has too much to do.
+fn note_rest(origin: &Origin, head: &ResponseHead) {
+    let now = UnixMillis::now();
+    let wait = retry_after::wait(&head.fields, now);
+    if head.status == 429 || (head.status == 503 && wait.is_some()) {
+        origin.health.asks_for_rest(wait, now);
     }
 }
 

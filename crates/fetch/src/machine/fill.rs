@@ -2,6 +2,7 @@
 
 use super::coded_body::Source;
 use super::failure::Cause;
+use super::plan::Allowance;
 use freshet_cache::Failure;
 use freshet_content::chain::CodingError;
 use freshet_origin::OriginError;
@@ -92,6 +93,8 @@ pub(super) struct Flow {
     end: Option<u64>,
     /// A body that grows over this streams through and is not kept.
     bytes_max: u64,
+    /// What it may come to as long as nobody reads it; what grows over that is given up.
+    allowance: Option<Allowance>,
     /// Where it is written while it passes.
     tee: Option<Box<dyn Passing>>,
 }
@@ -105,13 +108,19 @@ impl Flow {
         end: Option<u64>,
     ) -> Self {
         let worker = Rc::clone(worker);
-        Self { worker, source, writer, end, bytes_max: u64::MAX, tee: None }
+        Self { worker, source, writer, end, bytes_max: u64::MAX, allowance: None, tee: None }
     }
 
     /// The same of a body that is kept if it stays below a length.
     #[must_use]
     pub(super) fn kept_to(self, bytes_max: u64) -> Self {
         Self { bytes_max, ..self }
+    }
+
+    /// The same of a body that is given up where it grows over this and nobody reads it.
+    #[must_use]
+    pub(super) fn within(self, allowance: Option<Allowance>) -> Self {
+        Self { allowance, ..self }
     }
 
     /// The same with somebody who gets a copy of each byte, where they come as they are.
@@ -173,7 +182,7 @@ impl Flow {
     pub(super) async fn run(&mut self) -> Result<(), Broken> {
         let mut begun = self.position();
         while !self.some(true).await? {
-            if self.position() > self.bytes_max {
+            if self.position() > self.bytes_max || self.is_over_allowance() {
                 self.body().enter_transit();
             }
             if self.position() - begun >= READ_BYTES as u64 {
@@ -183,6 +192,19 @@ impl Flow {
         }
         self.take_trailers();
         Ok(())
+    }
+
+    /// Whether it has grown over what it may come to, and nobody reads it.
+    fn is_over_allowance(&mut self) -> bool {
+        let held = self.body().held_bytes();
+        if self.allowance.take_if(|allowance| !allowance.covers(held)).is_none()
+            // Who reads it by now gets it whole.
+            || self.body().readers() > 0
+        {
+            return false;
+        }
+        self.worker.stats.media_ahead_refused.increment();
+        true
     }
 
     /// Moves what nobody is to see before it is all there: up to `bytes_max`, beyond which it has to

@@ -59,6 +59,7 @@ impl Answered {
         writer: BodyWriter,
     ) -> Step {
         let Self { mut asked, mut answer, incoming } = *self;
+        let allowance = asked.plan.allowance();
         let Some(ticket) = asked.plan.ticket.take() else { return Step::Over };
         let memory = Arc::clone(writer.body());
         let sent = SentPart::of(&answer.head, &place);
@@ -76,7 +77,8 @@ impl Answered {
         let end = place.known_end();
         // What says its length was judged by it before.
         let flow = Flow::new(&asked.worker, incoming.source, writer, end);
-        let mut flow = flow.kept_to(end.map_or(bytes_max, |_| u64::MAX));
+        let flow = flow.kept_to(end.map_or(bytes_max, |_| u64::MAX));
+        let mut flow = flow.within(allowance.filter(|_| end.is_none()));
         let hold = memory.reader(..);
         let takes_over = answer.stream
             && end.is_none_or(|end| end <= TAKEN_OVER_BYTES_MAX)

@@ -8,7 +8,7 @@ use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
-use freshet_media::cmcd::{self, Cmcd};
+use freshet_media::cmcd;
 use freshet_site::client_body::RequestBody;
 use freshet_site::interim::Interim;
 use freshet_site::policy::{ClientTask, FetchKind, OriginChoice};
@@ -58,7 +58,7 @@ pub struct Plan {
     #[expect(dead_code, reason = "it is there until the fetch ends")]
     charge: Option<Rc<Charge>>,
     /// What counts it, where nobody has asked for it yet.
-    errand: Option<Errand>,
+    errand: Option<Rc<Errand>>,
     /// The client's request before its policy changed it, where that was kept.
     pub(super) came: Option<Rc<RequestHead>>,
     /// Where interim responses go.
@@ -66,6 +66,19 @@ pub struct Plan {
     pub(super) reason: Reason,
     /// Whether the player that waits for it is about to stand still, as it says.
     pub(super) is_urgent: bool,
+}
+
+/// A share of what may be fetched ahead at a time.
+pub(super) struct Allowance {
+    errand: Rc<Errand>,
+    bytes_max: u64,
+}
+
+impl Allowance {
+    /// Whether it covers a body of so many bytes, which are counted then.
+    pub(super) fn covers(&self, bytes: u64) -> bool {
+        self.errand.holds(bytes, self.bytes_max)
+    }
 }
 
 impl Plan {
@@ -111,7 +124,7 @@ impl Plan {
     /// Counted as fetched ahead.
     #[must_use]
     pub(super) fn on(self, errand: Errand) -> Self {
-        Self { errand: Some(errand), ..self }
+        Self { errand: Some(Rc::new(errand)), ..self }
     }
 
     /// Fields that decide which variant an answer is.
@@ -124,11 +137,11 @@ impl Plan {
         self.errand.is_some()
     }
 
-    /// Whether its budget has room for a body of so many bytes, or somebody has asked for it meanwhile.
-    pub(super) fn has_room_for(&self, bytes: u64) -> bool {
-        let most = self.site.settings.media.ahead_bytes;
-        let is_wanted = || self.ticket.as_ref().is_some_and(|ticket| ticket.waiters() > 0);
-        self.errand.as_ref().is_none_or(|errand| errand.takes(bytes, most) || is_wanted())
+    /// What its body may come to as long as nobody asks for it; `None` where somebody has.
+    pub(super) fn allowance(&self) -> Option<Allowance> {
+        let is_wanted = self.ticket.as_ref().is_some_and(|ticket| ticket.waiters() > 0);
+        let errand = self.errand.clone().filter(|_| !is_wanted)?;
+        Some(Allowance { errand, bytes_max: self.site.settings.media.ahead_bytes })
     }
 
     /// With a body for the origin.
@@ -198,12 +211,5 @@ impl Plan {
 /// Whether the player that sent a request says that it is about to stand still.
 fn is_urgent(task: &ClientTask) -> bool {
     let RequestHead { target, fields, .. } = &task.request;
-    if !task.site.settings.media.read || !cmcd::is_said(target, fields) {
-        return false;
-    }
-    let (mut room, mut read) = ([0; cmcd::BYTES_MAX], Cmcd::default());
-    if let Some(text) = cmcd::said(target, fields, &mut room) {
-        cmcd::read(text, &mut read);
-    }
-    read.is_urgent()
+    task.site.settings.media.read && cmcd::of(target, fields, |said| said.is_urgent()) == Some(true)
 }

@@ -50,7 +50,8 @@ impl Asked {
             self.note_closed(Some(Closing::Body));
             return Step::Over;
         }
-        if !self.plan.has_room_for(body.declared().unwrap_or(0)) {
+        let bytes = body.declared().unwrap_or(0);
+        if self.plan.allowance().is_some_and(|allowance| !allowance.covers(bytes)) {
             self.worker.stats.media_ahead_refused.increment();
             self.note_closed(Some(Closing::Body));
             return Step::Over;
@@ -187,6 +188,15 @@ impl Asked {
             };
         }
         match outcome {
+            BackendResponse::Deliver
+                if answer.head.status >= 400 && self.plan.allowance().is_some() =>
+            {
+                // It may have been asked for too early. Who asks for it asks again.
+                self.worker.stats.media_ahead_failed.increment();
+                body.discard().await;
+                self.note_closed(self.closing);
+                Step::Over
+            }
             BackendResponse::Deliver => {
                 if write::closes(&answer.head.fields) {
                     body.close_after();

@@ -3,10 +3,12 @@
 use super::{HLS, HOUR, low_latency, playlist, send_segment};
 use crate::client::{Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, until};
-use crate::origin::{Origin, Request, response};
+use crate::origin::{Origin, Request, head, response};
 use crate::vcl::governed;
 use freshet_base::clock::UnixMillis;
 use freshet_origin::health::PassiveRule;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 #[test]
 fn what_comes_next_is_there_before_it_is_asked_for() {
@@ -140,6 +142,113 @@ fn no_more_bytes_are_fetched_ahead_than_a_site_allows() {
     });
 }
 
+/// A playlist that leads to its newest segment and to nothing else.
+fn leading_to_a_segment(first: u64) -> String {
+    playlist(first, 5, "").replace("#EXT-X-MAP:URI=\"init.mp4\"\n", "")
+}
+
+#[test]
+fn what_has_no_length_is_counted_as_it_comes() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let bytes = "[media]\nahead_bytes = \"4KiB\"\n";
+        let node = Setup { workers: 1, ..Setup::of(&origin).and(bytes) }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], leading_to_a_segment(10)));
+        client.answer("GET").await;
+        let chunk = [&b"1388\r\n"[..], &pattern(1, 0..5000), b"\r\n"].concat();
+        let begun = [&head("200 OK", &[HOUR, "Transfer-Encoding: chunked"], None)[..], &chunk];
+        // It goes on for as long as it is read.
+        let mut ahead = origin.next().await;
+        ahead.send(begun.concat());
+        node.counted("media_ahead_refused", 1).await;
+        ahead.closed().await;
+        // Who asks for it gets it, and all of it where it is more than that.
+        client.ask("GET", "/c/14.m4s", &[]).await;
+        let asked = origin.next().await;
+        assert_eq!(asked.request.target(), "/c/14.m4s");
+        asked.send([&begun.concat()[..], b"0\r\n\r\n"].concat());
+        assert!(client.answer("GET").await.body == pattern(1, 0..5000));
+        assert_eq!(node.count("media_ahead_refused"), 1);
+    });
+}
+
+#[test]
+fn an_answer_that_is_thrown_away_takes_no_room_from_what_comes_in_its_place() {
+    run(async {
+        let asked = Arc::<AtomicU64>::default();
+        let serve = || {
+            let asked = Arc::clone(&asked);
+            Origin::serve(move |request: &Request| match request.target() {
+                "/c/v.m3u8" => response("200 OK", &[HOUR, HLS], leading_to_a_segment(10)),
+                // The first packager that is asked does not have it yet.
+                _ if asked.fetch_add(1, SeqCst) == 0 => {
+                    response("404 Not Found", &[HOUR], pattern(1, 0..3000))
+                }
+                _ => response("200 OK", &[HOUR], pattern(1, 0..3000)),
+            })
+        };
+        let (first, second) = (serve(), serve());
+        let bytes = "[media]\nahead_bytes = \"4KiB\"\n";
+        let setup = Setup::of(&first).origin(&second.url()).and(bytes);
+        let node = Setup { workers: 1, ..setup }.start();
+        assert_eq!(get(&node, "/c/v.m3u8").await.status, 200);
+        until(|| node.objects() == 2).await;
+        let answer = get(&node, "/c/14.m4s").await;
+        assert!(answer.cache().contains("hit") && answer.body == pattern(1, 0..3000));
+        assert_eq!((asked.load(SeqCst), node.count("media_ahead_refused")), (2, 0));
+    });
+}
+
+#[test]
+fn that_something_was_asked_for_too_early_no_player_hears() {
+    run(async {
+        let mut origin = Origin::scripted();
+        let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/c/v.m3u8", &[]).await;
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], leading_to_a_segment(10)));
+        client.answer("GET").await;
+        let ahead = origin.next().await;
+        ahead.send(response("404 Not Found", &[HOUR], "not yet"));
+        node.counted("media_ahead_failed", 1).await;
+        client.ask("GET", "/c/14.m4s", &[]).await;
+        let asked = origin.next().await;
+        assert_eq!(asked.request.target(), "/c/14.m4s");
+        send_segment(&asked, 100);
+        assert_eq!(client.answer("GET").await.status, 200);
+    });
+}
+
+#[test]
+fn an_origin_that_wants_rest_is_asked_for_nothing_ahead() {
+    run(async {
+        for answer in
+            [("503 Service Unavailable", "Retry-After: 60"), ("429 Too Many Requests", "X: 1")]
+        {
+            let mut origin = Origin::scripted();
+            let node = Setup { workers: 1, ..Setup::of(&origin) }.start();
+            let mut client = Client::to(&node).await;
+            client.ask("GET", "/c/a.m3u8", &[]).await;
+            origin.next().await.send(response("200 OK", &[HOUR, HLS], leading_to_a_segment(10)));
+            client.answer("GET").await;
+            let ahead = origin.next().await;
+            ahead.send(response(answer.0, &[answer.1], "later"));
+            node.counted("media_ahead_failed", 1).await;
+            client.ask("GET", "/c/b.m3u8", &[]).await;
+            origin.next().await.send(response("200 OK", &[HOUR, HLS], leading_to_a_segment(20)));
+            client.answer("GET").await;
+            node.counted("media_ahead_refused", 1).await;
+            // Players are none of what it is spared.
+            client.ask("GET", "/c/24.m4s", &[]).await;
+            send_segment(&origin.next().await, 100);
+            assert_eq!(client.answer("GET").await.status, 200);
+            assert_eq!(origin.count(), 4);
+        }
+    });
+}
+
 #[test]
 fn what_is_awaited_of_what_was_fetched_ahead_is_not_broken_off() {
     run(async {
@@ -148,8 +257,7 @@ fn what_is_awaited_of_what_was_fetched_ahead_is_not_broken_off() {
         let node = Setup { workers: 1, ..Setup::of(&origin).and(bytes) }.start();
         let mut client = Client::to(&node).await;
         client.ask("GET", "/c/v.m3u8", &[]).await;
-        let text = playlist(10, 5, "").replace("#EXT-X-MAP:URI=\"init.mp4\"\n", "");
-        origin.next().await.send(response("200 OK", &[HOUR, HLS], text));
+        origin.next().await.send(response("200 OK", &[HOUR, HLS], leading_to_a_segment(10)));
         client.answer("GET").await;
         let ahead = origin.next().await;
         client.ask("GET", "/c/14.m4s", &[]).await;
