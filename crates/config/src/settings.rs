@@ -15,6 +15,7 @@ use super::stores::{Store, store};
 use super::traces::{Tracing, tracing};
 use super::values::{MEMORY_BYTES_MIN, count, memory, parse_address};
 use crate::bans::BanSettings;
+use crate::storage::Storage;
 use freshet_base::units::format_bytes;
 use freshet_net::address::Address;
 use std::path::{Path, PathBuf};
@@ -277,8 +278,15 @@ impl Settings {
             wrong.push(Mistake::error(self.document.at("lower_memory.class"), message));
         }
         let served = self.served();
-        let rules = served.iter().flat_map(|site| &site.storage_rules);
-        for (class, place) in rules.filter_map(|rule| Some((rule.storage.class()?, rule.place))) {
+        let rules = || served.iter().flat_map(|site| &site.storage_rules);
+        for rule in rules().filter(|rule| rule.media.is_some()) {
+            if rule.storage == Storage::Configured || rule.objective.is_some() {
+                let message = "storage.media goes with a `class` that is not `any`, and without \
+                               `objective`: that is by path only";
+                wrong.push(Mistake::error(rule.place, message));
+            }
+        }
+        for (class, place) in rules().filter_map(|rule| Some((rule.storage.class()?, rule.place))) {
             if !self.store_classes().any(|known| known == class) {
                 let message = format!(
                     "storage.class names `{class}`, which nothing has: give a `[[store]]` \
@@ -315,8 +323,8 @@ fn log_target(document: &Document, wrong: &mut Vec<Mistake>) -> LogTarget {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::storage::Storage;
     use freshet_cache::Objective;
+    use freshet_media::Class;
 
     fn settings(text: &str) -> Result<Settings, Vec<Mistake>> {
         Settings::from_document(&Document::parse(text).expect("the text is well-formed"))
@@ -394,6 +402,18 @@ mod tests {
         assert_eq!(settings.site.storage_of("/api/1"), Storage::Configured);
         assert_eq!(settings.site.objective_of("/api/1"), Some(Objective::Requests));
         assert_eq!(settings.site.objective_of("/vod/1.mp4"), None);
+        let dvr = "[[storage]]\nmedia = \"dvr\"\nclass = \"qlc\"\n";
+        let settings = self::settings(&format!("{base}{rules}{dvr}")).unwrap();
+        let of = |target, class| settings.site.storage_of_media(target, class).cloned();
+        assert_eq!(of("/1.ts", Class::Dvr), Some(Storage::Class("qlc".into())));
+        assert_eq!(of("/1.ts", Class::Live), None);
+        assert_eq!(of("/live/1.ts", Class::Dvr), None, "the first that fits counts");
+        assert_eq!(settings.site.storage_of("/1.ts"), Storage::Configured);
+        for more in ["class = \"any\"", "class = \"qlc\"\nobjective = \"bytes\""] {
+            let rule = format!("{base}[[storage]]\nmedia = \"live\"\n{more}\n");
+            let wrong = self::settings(&rule).unwrap_err();
+            assert!(wrong[0].message.starts_with("storage.media"), "{wrong:?}");
+        }
         let wrong = self::settings(&format!("{base}[[storage]]\nclass = \"nvme\"\n")).unwrap_err();
         assert!(wrong[0].message.contains("`nvme`"), "{wrong:?}");
         let sizes = "object_min = \"2MB\"\nobject_max = \"1MB\"\n";

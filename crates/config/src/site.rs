@@ -28,6 +28,7 @@ use crate::esi::EsiSettings;
 use crate::hosts::HostPattern;
 use crate::storage::Storage;
 use freshet_cache::Objective;
+use freshet_media::Class;
 use freshet_net::tls::client_auth::ClientAuth;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -242,17 +243,31 @@ impl SiteSettings {
     /// Where a response to a request for this target may be kept, by the rules of the
     /// configuration.
     pub fn storage_of(&self, target: &str) -> Storage {
-        self.storage_rule(target).map_or_else(Storage::default, |rule| rule.storage.clone())
+        self.storage_rule(target, None).map_or_else(Storage::default, |rule| rule.storage.clone())
+    }
+
+    /// The same for what is of such a presentation, where a rule says something of these.
+    pub fn storage_of_media(&self, target: &str, class: Class) -> Option<&Storage> {
+        let rule = self.storage_rule(target, Some(class))?;
+        rule.media.map(|_| &rule.storage)
+    }
+
+    /// Whether a rule says something of presentations of some kind.
+    pub fn stores_by_media(&self) -> bool {
+        self.storage_rules.iter().any(|rule| rule.media.is_some())
     }
 
     /// What memory is to have the most of of responses to requests for this target, where a rule
     /// says so.
     pub fn objective_of(&self, target: &str) -> Option<Objective> {
-        self.storage_rule(target).and_then(|rule| rule.objective)
+        self.storage_rule(target, None).and_then(|rule| rule.objective)
     }
 
-    fn storage_rule(&self, target: &str) -> Option<&StorageRule> {
-        self.storage_rules.iter().find(|rule| target.starts_with(&rule.path))
+    fn storage_rule(&self, target: &str, class: Option<Class>) -> Option<&StorageRule> {
+        let fits = |rule: &&StorageRule| {
+            target.starts_with(&rule.path) && (rule.media.is_none() || rule.media == class)
+        };
+        self.storage_rules.iter().find(fits)
     }
 
     /// What one site cannot be without.

@@ -131,6 +131,13 @@ pub(super) const KEYS: &[Key] = &[
          it.",
     ),
     per_site(
+        "storage[].media",
+        Kind::Choice(&["any", "live", "dvr", "vod"]),
+        "any",
+        "What kind of presentation it is of, as the playlist or manifest says that names it: only that then, \
+         and `class` names one. A film's segments are known where its playlist has passed here.",
+    ),
+    per_site(
         "storage[].objective",
         Kind::Choice(&["auto", "bytes", "requests"]),
         "auto",

@@ -7,6 +7,7 @@ use crate::storage::Storage;
 use freshet_cache::Objective;
 use freshet_device::WriteLife;
 use freshet_disk::Discard;
+use freshet_media::Class;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -49,6 +50,8 @@ pub const STORE_CLASS: &str = "disk";
 pub struct StorageRule {
     /// What a request's path begins with.
     pub path: String,
+    /// What kind of presentation it is of; `None` for all there is.
+    pub media: Option<Class>,
     /// Where its response may be kept, unless a policy says otherwise.
     pub storage: Storage,
     /// What memory is to have the most of there; `None` for `cache.objective`.
@@ -119,6 +122,10 @@ pub(super) fn objective(text: &str) -> Option<Objective> {
 pub(super) fn storage_rule(row: &Row<'_>) -> StorageRule {
     StorageRule {
         path: row.value("storage[].path").text(),
+        media: {
+            let name = row.value("storage[].media").text();
+            [Class::Live, Class::Dvr, Class::Vod].into_iter().find(|class| class.name() == name)
+        },
         storage: match row.value("storage[].class").text().as_str() {
             "any" => Storage::Configured,
             class => Storage::named(class),

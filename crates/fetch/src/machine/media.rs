@@ -21,7 +21,7 @@ use freshet_media::limits::MANIFEST_BYTES_MAX;
 use freshet_media::{
     Class, Course, Format, Kind, Manifest, Name, Unreadable, cmsd, mpd, read_given,
 };
-use freshet_site::keys::{id_of, key_of};
+use freshet_site::keys::{facts_of, id_of, key_of};
 use freshet_site::policy::{Answer, FetchKind};
 use freshet_site::upkeep::{Upkeep, upkeep_of};
 use freshet_store::{Body, Next};
@@ -81,6 +81,7 @@ impl Asked {
             return;
         }
         let advice = self.advise_of_channel(answer);
+        self.leave_to_rules(answer);
         if self.plan.site.settings.media.cmsd {
             self.tell(advice.map(|advice| advice.told()).unwrap_or_default(), answer);
         }
@@ -108,7 +109,6 @@ impl Asked {
         if is_content(answer.head.status) && matches!(belongs, Belongs::Named(..)) {
             self.follow(&self.key_of(&self.plan.client.authority, target));
         }
-        self.leave_to_rules(answer);
         self.count(&advice, answer);
         Some(advice)
     }
@@ -446,12 +446,30 @@ impl Asked {
 
     /// What a rule of the configuration says about where it is kept goes before what is found out.
     fn leave_to_rules(&self, answer: &mut Answer) {
-        let rules = &self.plan.site.settings;
-        if answer.storage == Storage::Memory
-            && rules.storage_of(&self.plan.client.target) != Storage::Configured
-        {
-            answer.storage = Storage::Configured;
+        let (rules, target) = (&self.plan.site.settings, &self.plan.client.target);
+        let by_media = self.class_for_rules(answer);
+        match by_media.and_then(|class| rules.storage_of_media(target, class)) {
+            Some(storage) => answer.storage = storage.clone(),
+            None if answer.storage == Storage::Memory
+                && rules.storage_of(target) != Storage::Configured =>
+            {
+                answer.storage = Storage::Configured;
+            }
+            None => {}
         }
+    }
+
+    /// What kind of presentation an answer is of, where a rule goes by that and no policy has said more.
+    fn class_for_rules(&self, answer: &Answer) -> Option<Class> {
+        let may_say = matches!(answer.storage, Storage::Configured | Storage::Memory);
+        if !may_say || !self.plan.site.settings.stores_by_media() {
+            return None;
+        }
+        let shared = &self.worker.shared;
+        let known = (&shared.channels, &shared.films);
+        let (site, client) = (&self.plan.site, &self.plan.client);
+        let facts = || facts_of(known, shared.cache.secret(), site, client, self.task.now);
+        answer.media.and_then(|advice| advice.class).or_else(|| facts()?.class)
     }
 
     fn count(&self, advice: &Advice, answer: &Answer) {

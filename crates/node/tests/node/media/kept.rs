@@ -6,7 +6,10 @@ use crate::harness::{Setup, TestNode, pattern, run, until};
 use crate::origin::{Origin, Request, head, response};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use freshet_base::clock::UnixMillis;
+use freshet_media::mpd::time::instant_text;
 use std::io::Write as _;
+use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
@@ -43,20 +46,17 @@ fn a_site_that_reads_no_manifests_keeps_all_as_its_origin_says() {
     });
 }
 
-/// Objects a node writes to its disk while a channel and a film are watched.
-async fn written(reads: bool, least: u64) -> u64 {
+/// Objects a node writes to its disk while these are watched, of an origin; `least` of them are waited for.
+async fn written(origin: &Origin, media: &str, targets: &[String], least: u64) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let origin = channel();
     let store = format!("[[store]]\npath = \"{}\"\nsize = \"256MiB\"\n", path.display());
-    let node = Setup::of(&origin)
-        .and(&store)
-        .and(&format!("[media]\nahead = 0\nread = {reads}\n"))
-        .start();
-    get(&node, "/c/v.m3u8").await;
+    let media = format!("[media]\n{media}");
+    // That something leaves soon is not to be what keeps it off the disk.
+    let node = Setup::of(origin).and(&store).and("[stores]\nttl_min = \"5s\"").and(&media).start();
     for _ in 0..3 {
-        for number in 10..15 {
-            assert_eq!(get(&node, &format!("/c/{number}.m4s")).await.status, 200);
+        for target in targets {
+            assert_eq!(get(&node, target).await.status, 200);
         }
     }
     // What was before them is on the disk before them.
@@ -68,14 +68,65 @@ async fn written(reads: bool, least: u64) -> u64 {
         volumes.map(|volume| volume.counts().objects_written.value()).sum::<u64>()
     };
     until(|| written() >= least).await;
+    node.drain_disks();
     written()
 }
 
 #[test]
 fn live_segments_are_on_no_disk_and_films_are() {
     run(async {
-        assert_eq!(written(true, 2).await, 2, "the film's playlist and its segment");
-        assert_eq!(written(false, 8).await, 8, "all of it");
+        let segments = (10..15).map(|number| format!("/c/{number}.m4s"));
+        let targets: Vec<_> = iter::once("/c/v.m3u8".to_owned()).chain(segments).collect();
+        let written = async |media: &str, want| {
+            assert_eq!(written(&channel(), media, &targets, want).await, want, "{media}");
+        };
+        // The film's playlist and its segment; all of it.
+        written("ahead = 0\n", 2).await;
+        written("ahead = 0\nread = false\n", 8).await;
+        // Where a rule goes by what it is, that counts: five segments besides, but no playlist that lives for a second.
+        let rule = |class, at| format!("[[storage]]\nmedia = \"{class}\"\nclass = \"{at}\"\n");
+        written(&format!("ahead = 0\n{}", rule("live", "disk")), 7).await;
+        written(&format!("ahead = 0\n{}", rule("dvr", "disk")), 2).await;
+        // A film is one once its playlist has been read.
+        written(&rule("vod", "ram"), 1).await;
+    });
+}
+
+/// A channel of DASH that reaches back this far, whose segments of 100 s are told by the clock, and what a player
+/// takes of it: the MPD, what starts the decoder, and three segments that end so many before the newest.
+fn channel_of_dash(depth: &str, before_newest: u64) -> (Origin, Vec<String>) {
+    let begun = UnixMillis(UnixMillis::now().0 - 86_400_000);
+    let mpd = format!(
+        "<MPD type='dynamic' availabilityStartTime='{}' timeShiftBufferDepth='{depth}' \
+         minimumUpdatePeriod='PT2S' maxSegmentDuration='PT100S'><Period start='PT0S'><AdaptationSet>\
+         <SegmentTemplate initialization='i.mp4' media='v$Number$.m4s' startNumber='0' \
+         duration='100'/><Representation id='v'/></AdaptationSet></Period></MPD>",
+        instant_text(begun)
+    );
+    let origin = Origin::serve(move |asked: &Request| match asked.target() {
+        "/c/live.mpd" => response("200 OK", &[HOUR, "Content-Type: application/dash+xml"], &mpd),
+        "/c/ended.m3u8" => response("200 OK", &[HOUR, HLS], playlist(0, 5, "#EXT-X-ENDLIST\n")),
+        _ => response("200 OK", &[HOUR], pattern(1, 0..20_000)),
+    });
+    let newest = 86_400 / 100 - 1 - before_newest;
+    let segments = (newest - 2..=newest).map(|number| format!("/c/v{number}.m4s"));
+    (origin, ["/c/live.mpd", "/c/i.mp4"].map(str::to_owned).into_iter().chain(segments).collect())
+}
+
+#[test]
+fn of_dash_as_well_what_is_live_is_on_no_disk() {
+    run(async {
+        // Besides a film's playlist and its segment, with what starts a decoder where that is wanted for hours.
+        for (depth, before_newest, media, want) in [
+            ("PT5M", 0, "", 2),
+            ("PT4H", 0, "", 3),
+            ("PT4H", 20, "", 6),
+            ("PT5M", 0, "read = false\n", 7),
+        ] {
+            let (origin, targets) = channel_of_dash(depth, before_newest);
+            let written = written(&origin, &format!("ahead = 0\n{media}"), &targets, want).await;
+            assert_eq!(written, want, "{depth}, {before_newest} behind the newest, {media}");
+        }
     });
 }
 
