@@ -155,14 +155,16 @@ impl Budget {
         (daily_bytes >= 1.0).then(|| Duration::from_secs_f64(days * DAY.as_secs_f64()))
     }
 
-    /// An account some time later. A clock that was set back stands still for it.
+    /// An account some time later. A clock that was set back stands still for it, but for one that was more than a day
+    /// ahead: what it gave away is given, and until it was right again nothing would be.
     fn at(&self, account: Account, now_ms: u64) -> Account {
         let days = now_ms.saturating_sub(account.at_ms) as f64 / DAY_MS;
         let leaked_bytes = self.room_bytes() * (1.0 / BURST_PART - 1.0) * days;
+        let was_ahead = account.at_ms.saturating_sub(now_ms) > DAY.as_millis() as u64;
         Account {
             filled_bytes: (account.filled_bytes - leaked_bytes).max(0.0),
             daily_bytes: account.daily_bytes * (-days).exp(),
-            at_ms: account.at_ms.max(now_ms),
+            at_ms: if was_ahead { now_ms } else { account.at_ms.max(now_ms) },
             ..account
         }
     }
@@ -255,6 +257,16 @@ mod tests {
         budget.note(10 * HOUR_MS, filled, 0);
         budget.note(HOUR_MS, filled, 0);
         assert!(!budget.admits(HOUR_MS, 0, 1000, WANTED));
+        assert!(!budget.admits(10 * HOUR_MS, 0, 1000, WANTED));
+        assert!(budget.admits(11 * HOUR_MS, 0, 1000, WANTED));
+    }
+
+    #[test]
+    fn a_clock_that_was_years_ahead_locks_nobody_out() {
+        let budget = Budget::new(&geometry(), 0.5, Account::default());
+        let filled = geometry().log_bytes() + budget.room_bytes() as u64;
+        budget.note(100_000 * HOUR_MS, filled, 0);
+        budget.note(10 * HOUR_MS, filled, 0);
         assert!(!budget.admits(10 * HOUR_MS, 0, 1000, WANTED));
         assert!(budget.admits(11 * HOUR_MS, 0, 1000, WANTED));
     }
