@@ -15,7 +15,7 @@ const FUNCTIONS: &[Function] = &[
     function("STRING get(HEADER header, REGEX regex)", get),
     function("VOID remove(HEADER header, REGEX regex)", remove),
     function("VOID regsub(HTTP, REGEX regex, STRING sub, BOOL all=0)", regsub),
-    function("HEADER dyn(HTTP, STRING name)", dynamic),
+    function("HEADER dyn(HTTP, STRING)", dynamic),
 ];
 
 /// A header field as functions take it: of which message, and its name.

@@ -26,7 +26,7 @@ const FUNCTIONS: &[Function] = &[
     function("IP get_ip(STRING key)", get_ip),
     function("VOID set_backend(STRING key, BACKEND value)", set),
     function("BACKEND get_backend(STRING key)", get_backend),
-    function("VOID global_set(STRING key, STRING value)", global_set),
+    function("VOID global_set(STRING, STRING)", global_set),
     function("STRING global_get(STRING)", global_get),
     function("VOID clear()", clear),
 ];
