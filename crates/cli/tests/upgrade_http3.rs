@@ -37,7 +37,8 @@ fn clients_of_a_process_that_was_killed_hear_it_from_the_next_one() {
     let origin = Origin::start();
     let state = tempfile::tempdir().unwrap();
     let environment = [("STATE_DIRECTORY", state.path().to_owned())];
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    // No other test's connections are of this address: its port is free for the second process as well.
+    let free = std::net::UdpSocket::bind("127.0.77.1:0").unwrap();
     let address = free.local_addr().unwrap();
     let configuration = format!("workers = 2\n[[listen]]\naddress = \"{address}\"\ntls = true\n");
     drop(free);
