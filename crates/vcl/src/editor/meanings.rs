@@ -251,7 +251,8 @@ fn of_field(word: &str) -> Option<String> {
     let mut parts = word.splitn(3, '.');
     let message = parts.next()?;
     let message = Message::ALL.into_iter().find(|one| one.name().eq_ignore_ascii_case(message))?;
-    let name = parts.next().filter(|http| http.eq_ignore_ascii_case("http")).and(parts.next())?;
+    let name =
+        parts.next().filter(|http| http.eq_ignore_ascii_case("http")).and_then(|_| parts.next())?;
     let mut out = format!("`{}.http.{name}` HEADER", message.name());
     let written = message.write();
     used_in(&mut out, [("read", message.read()), ("set", written), ("unset", written)]);
