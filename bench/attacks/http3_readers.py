@@ -66,8 +66,7 @@ def shut_windows(bed):
 def dripping_windows(bed):
     quic.need()
     window_s = bed.scale(10, 2)
-    # Of many responses to one client that are not kept some wait for a place first (crates/session/src/streams/serve/place.rs).
-    limit_s = 3 * window_s + 15
+    limit_s = 3 * window_s + readers.PLACE_S
     bed.start(settings={"limits.send_timeout": f"{window_s}s"})
     connections = bed.scale(20, 3)
 
