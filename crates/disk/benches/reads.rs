@@ -1,6 +1,8 @@
 //! Processor time of random reads of whole objects through the store, checksums on: `bench/store/processor` runs it
 //! beside fio on the same file. Arguments: a file that is made, the length of objects, reads at once, seconds.
 
+#![allow(clippy::print_stdout, reason = "its figures are what it is for")]
+
 use freshet_device::Device;
 use freshet_device::file::FileDevice;
 use freshet_disk::bench::{BenchOptions, run};

@@ -71,7 +71,8 @@ const PIECES: [&str; 22] = [
 fn manifests_with_mistakes_are_read_within_bounds() {
     let texts = texts();
     let seed = number("FRESHET_SEED");
-    let seeds = seed.map_or(0..number("FRESHET_MUTATIONS").unwrap_or(MUTATIONS), |it| it..it + 1);
+    let all = || 0..number("FRESHET_MUTATIONS").unwrap_or(MUTATIONS);
+    let seeds = seed.map_or_else(all, |it| it..it + 1);
     let (mut read_count, total) = (0_u64, seeds.end - seeds.start);
     for seed in seeds {
         let text = mutated(&texts, seed);
