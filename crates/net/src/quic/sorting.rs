@@ -128,7 +128,9 @@ impl<K: Copy> Sorting<K> {
         {
             return Sorted::Of(*connection);
         }
-        match self.resets.whose(datagram) {
+        // It looks like a packet of a connection that is made, never like a first one.
+        let given_up = invariant.version.is_none().then(|| self.resets.whose(datagram)).flatten();
+        match given_up {
             Some(GivenUp::Ours(connection)) => return Sorted::Of(connection),
             Some(GivenUp::Of(worker)) => return Sorted::Elsewhere(worker),
             None => {}
