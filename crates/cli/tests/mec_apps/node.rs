@@ -17,7 +17,7 @@ const FRESHET: &str = env!("CARGO_BIN_EXE_freshet");
 /// The origin's address, as `freshet router demo` has it.
 pub(crate) const ORIGIN: &str = "203.0.113.10";
 /// A request takes as long on no machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(15);
 /// A machine with other work may take an app for dead that is not, or a client for one that has left: then it
 /// is done again.
 const TRIALS: u32 = 5;

@@ -32,6 +32,11 @@ impl Settling {
         self.until_ns = now_ns + SETTLING_MS * 1_000_000;
         [self.since_ns, self.until_ns]
     }
+
+    /// For how long rules settle yet; 0 is that they do not.
+    fn left_ns(&self, now_ns: u64) -> u64 {
+        self.until_ns.saturating_sub(now_ns)
+    }
 }
 
 impl Programs {
@@ -47,6 +52,14 @@ impl Programs {
         until_ns: u64,
     ) -> Result<(), KernelError> {
         self.set_table(BEFORE, before)?;
+        self.set_settling([since_ns, until_ns])
+    }
+
+    /// Says since when and until when rules settle.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    fn set_settling(&mut self, [since_ns, until_ns]: [u64; 2]) -> Result<(), KernelError> {
         let value = layout::settling(since_ns, until_ns);
         let mut settling = self.array::<{ layout::SETTLING_BYTES }>("settling")?;
         settling.set(0, value, 0).map_err(map_error("settling"))
@@ -111,6 +124,26 @@ impl Control {
         self.set_checked(set, None, generation)
     }
 
+    /// An app is dead. What begins at the core meanwhile, where rules lead to the app, stays there for some time
+    /// after it lives again: an app resets connections that it has never heard of.
+    ///
+    /// # Errors
+    /// What the kernel refused.
+    pub(super) fn settle_beside(&mut self, dead: u8) -> Result<(), KernelError> {
+        let (now_ns, most_ns) = (now_ns(), SETTLING_MS * 1_000_000);
+        let leads = |rule: &Rule| rule.is_active && rule.app == Some(dead);
+        let left_ns = self.settling.left_ns(now_ns);
+        if left_ns > most_ns / 2 || !self.rules.iter().any(leads) {
+            return Ok(());
+        }
+        let times = self.settling.begin(now_ns);
+        if left_ns == 0 {
+            let now = self.table(&self.rules).expect("they were taken before");
+            self.programs.set_before(&now)?;
+        }
+        self.programs.set_settling(times)
+    }
+
     /// Nothing that began with an app stays with it: it goes.
     ///
     /// # Errors
@@ -149,6 +182,8 @@ mod tests {
         let [first, until] = settling.begin(100 * SECOND_NS);
         assert_eq!(until - 100 * SECOND_NS, SETTLING_MS * 1_000_000);
         assert_eq!(settling.begin(until - 1)[0], first);
+        assert_eq!(settling.left_ns(until), SETTLING_MS * 1_000_000 - 1);
+        assert_eq!(settling.left_ns(300 * SECOND_NS), 0);
         let [second, _] = settling.begin(300 * SECOND_NS);
         assert!(second > until, "what began before is over");
     }

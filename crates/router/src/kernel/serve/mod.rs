@@ -259,8 +259,14 @@ impl Running {
             let sign = watched.sign.last_ns();
             let until = if sign == 0 { 0 } else { sign + ALIVE_MS * 1_000_000 };
             let control = &mut self.attached.control;
-            control.programs.set_alive(*number, until)?;
+            // Before its first sign it is what a router before this one said.
+            if sign > 0 {
+                control.programs.set_alive(*number, until)?;
+            }
             let is_alive = until > now;
+            if !is_alive {
+                control.settle_beside(*number)?;
+            }
             if watched.is_alive != is_alive {
                 watched.is_alive = is_alive;
                 let name = control.apps.get(*number).map(|app| app.name.clone());
