@@ -200,15 +200,19 @@ pub(super) fn parse(bytes: &[u8], device: Uuid, geometry: &Geometry) -> Option<H
         erasure: None,
     };
     let (summed, rest) = bytes.split_at_checked(if has_notes { 124 } else { 120 })?;
-    header.account = parse_account(rest.get(4..)?, &header.written);
-    header.erasure = parse_erasure(rest.get(4 + ACCOUNT_BYTES + 4..)?);
     let fits = from.u32()? == crc32c::crc32c(summed)
         && header.journal <= JOURNAL_NUMBER_MAX
         && header.written.all().into_iter().all(|bytes| bytes <= NUMBER_MAX)
         && u64::from(header.marks) * MARK_BYTES + u64::from(header.notes_bytes)
             <= geometry.marks_bytes()
         && u64::from(header.parts) == data_bytes(geometry, &header).div_ceil(PART as u64);
-    fits.then_some(header)
+    if !fits {
+        return None;
+    }
+    // What follows from its numbers does so where they are some.
+    header.account = parse_account(rest.get(4..)?, &header.written);
+    header.erasure = parse_erasure(rest.get(4 + ACCOUNT_BYTES + 4..)?);
+    Some(header)
 }
 
 fn data_bytes(geometry: &Geometry, header: &Header) -> u64 {
