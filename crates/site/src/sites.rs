@@ -6,8 +6,8 @@ use freshet_cache::{Key, KeyBuilder, Secret, tag};
 use freshet_config::hosts::{HOST_BYTES_MAX, HostPattern};
 use freshet_http::target;
 use freshet_origin::Origin;
+use hashbrown::HashMap;
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -63,7 +63,8 @@ impl SiteName {
     }
 }
 
-/// All sites of a node, found by host.
+/// All sites of a node, found by host. What is looked up by strangers' words was put in by the operator alone, so a hash
+/// that is quick is enough.
 #[derive(Default)]
 pub struct Sites {
     all: Vec<Arc<Site>>,
