@@ -59,6 +59,7 @@ mod query;
 mod scope;
 mod server;
 mod settings;
+mod sites;
 mod stats;
 mod stores;
 pub mod token;

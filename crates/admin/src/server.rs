@@ -11,7 +11,7 @@ use crate::scope::SiteTokens;
 use crate::token::Token;
 use crate::{
     bans, blocks, certificates, control, curve, erase, explain, health, log, maintenance, metrics,
-    objects, origins, players, purge, settings, stats, stores,
+    objects, origins, players, purge, settings, sites, stats, stores,
 };
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -189,6 +189,7 @@ fn router(context: Arc<Context>) -> Router {
         .routes(routes!(purge::purge_all))
         .routes(routes!(bans::bans))
         .routes(routes!(bans::add_ban))
+        .routes(routes!(sites::sites))
         .routes(routes!(maintenance::maintenance))
         .routes(routes!(maintenance::set_maintenance))
         .routes(routes!(blocks::blocks))

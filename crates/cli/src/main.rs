@@ -35,6 +35,7 @@ mod runtime;
 mod self_signed;
 mod serve;
 mod settings;
+mod sites;
 mod stop;
 mod store;
 mod tail;
@@ -93,6 +94,8 @@ enum Command {
     Log(tail::Arguments),
     /// Make a fleet of nodes, list it, and purge all of it.
     Fleet(fleet::Arguments),
+    /// List sites, what they were asked for and what they keep.
+    Sites(sites::Arguments),
     /// List origins, or take one out and put it in.
     Origins(control::OriginsArguments),
     #[cfg(feature = "lab")]
@@ -148,6 +151,7 @@ fn main() -> ExitCode {
         Command::Top(arguments) => top::run(arguments),
         Command::Stat(arguments) => control::stat(arguments),
         Command::Log(arguments) => tail::run(arguments),
+        Command::Sites(arguments) => sites::run(&arguments),
         Command::Origins(arguments) => control::origins(arguments),
         #[cfg(feature = "lab")]
         Command::Plan(arguments) => plan::run(arguments),

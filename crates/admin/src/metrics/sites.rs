@@ -2,6 +2,7 @@
 
 use super::received::{RECEIVED_COUNTERS, RECEIVED_MEANS};
 use super::writer::{Row, Writer};
+use crate::sites::{Share, disk_share, memory_share};
 use freshet_base::clock::UnixMillis;
 use freshet_node::channels::Quality;
 use freshet_node::node::Node;
@@ -64,31 +65,24 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
 /// What those with a bound have of the memory, and may have.
 fn memory(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let help = "Memory of what a site with a bound keeps, whole bodies for those on their way.";
-    bounds(node, out, ("memory", help), |site| {
-        let bytes_max = site.settings.memory_bytes_max?;
-        Some((node.shared.cache.share_bytes(site.name.tag_of_all()?)?, bytes_max))
-    })
+    bounds(node, out, ("memory", help), memory_share)
 }
 
 /// The same of the disks.
 fn disks(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let help = "What a site with a bound has of the log of all disks.";
-    bounds(node, out, ("disk", help), |site| {
-        let bytes_max = site.settings.disk_bytes_max?;
-        let disks = node.shared.disks.as_ref()?;
-        Some((disks.share_bytes(site.name.tag_of_all()?)?, bytes_max))
-    })
+    bounds(node, out, ("disk", help), disk_share)
 }
 
 fn bounds(
     node: &Node,
     out: &mut Writer<'_>,
     (of, help): (&str, &str),
-    share: impl Fn(&Site) -> Option<(u64, u64)>,
+    share: impl Fn(&Node, &Site) -> Option<Share>,
 ) -> fmt::Result {
     let snapshot = node.snapshot();
     let shares = snapshot.sites.all().iter().filter_map(|site| {
-        let (bytes, bytes_max) = share(site)?;
+        let Share { bytes, bytes_max } = share(node, site)?;
         Some((site.name.as_str(), bytes, bytes_max))
     });
     let shares: Vec<_> = shares.take(SITES_MAX).collect();

@@ -112,6 +112,7 @@ fn facts_are_json_where_that_is_asked_for() {
         &["log"],
         &["block"],
         &["maintenance"],
+        &["sites"],
         &["certificate", "list"],
         &["store", "list"],
         &["purge", &url],

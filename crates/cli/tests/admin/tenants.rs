@@ -11,11 +11,12 @@ use std::path::Path;
 
 const SITES: [&str; 2] = ["one", "two"];
 /// What sites have for themselves; everything else is the node's.
-const OF_SITES: [&str; 10] = [
+const OF_SITES: [&str; 11] = [
     "/v1/purge",
     "/v1/purge/tag",
     "/v1/purge/all",
     "/v1/bans",
+    "/v1/sites",
     "/v1/maintenance",
     "/v1/blocks",
     "/v1/blocks/remove",
@@ -181,12 +182,17 @@ fn a_token_of_a_site_sees_that_site_and_no_other() {
     }
     let no_block = json!({"network": "192.0.2.2"});
     assert_eq!(tenants.admin("one", "POST /v1/blocks/remove", &no_block).0, 404);
-    for path in ["/v1/bans", "/v1/maintenance", "/v1/blocks", "/v1/log", "/v1/origins"] {
+    for path in ["/v1/bans", "/v1/sites", "/v1/maintenance", "/v1/blocks", "/v1/log", "/v1/origins"]
+    {
         let (status, said) = tenants.admin("one", &format!("GET {path}"), &json!(null));
         assert_eq!(status, 200, "{path}: {said}");
         let said = said.to_string();
         assert!(!said.contains("two") && !said.contains("192.0.2"), "{path}: {said}");
     }
+    let (_, said) = tenants.admin("one", "GET /v1/sites", &json!(null));
+    let own = &said[0];
+    assert_eq!((&own["site"], &own["hosts"]), (&json!("one"), &json!(["one.test"])), "{said}");
+    assert!(own["served"]["requests"].as_u64() > Some(0), "{said}");
     let (status, said) =
         tenants.admin("one", "GET /v1/explain?url=http://one.test/news/1", &json!(null));
     assert_eq!((status, &said["stored"]), (200, &json!(true)), "{said}");
