@@ -100,6 +100,14 @@ pub(super) const TARGETS_OF_PARTS: u32 = 6;
 /// (draft-pantos-hls-rfc8216bis §6.2.5.2), and what is later than that is of no use to players.
 pub(super) const TARGETS_OF_WAIT: u32 = 3;
 
+/// Parts, or target durations where there are none, for which one origin of several that says nothing is waited for
+/// before another one is asked for the same: an answer that is held back comes with the next part
+/// (draft-pantos-hls-rfc8216bis §6.2.5.2), and players of low latency have three parts ahead (§4.4.3.8, PART-HOLD-BACK).
+pub(super) const PARTS_OF_SILENCE: u32 = 3;
+
+/// What that is at least, so that an origin far away is not taken for one that is gone.
+pub(super) const SILENCE_MIN: Duration = Duration::from_secs(1);
+
 /// Target durations of an old playlist that a player that begins with it plays before it stands still: so
 /// far behind the newest segment it begins (draft-pantos-hls-rfc8216bis §4.4.3.8, HOLD-BACK).
 pub(super) const TARGETS_OF_START: u32 = 3;

@@ -482,6 +482,8 @@ fn a_reload_is_answered_by_what_is_further() {
         panic!("it is a channel's")
     };
     assert_eq!(about.late_max(), Some(Duration::from_secs(6)));
+    let silences = [false, true].map(|segment| about.silence_max(segment));
+    assert_eq!(silences, [1500, 3500].map(|ms| Some(Duration::from_millis(ms))));
     // What leaves out segments is no answer to who may be without date ranges, nor the other way round.
     let shortened = "/c/v.m3u8?_HLS_msn=15&_HLS_part=1&_HLS_skip=v2";
     note(&channels, shortened, &version(2), Format::Hls, after(20));

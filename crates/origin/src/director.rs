@@ -217,14 +217,31 @@ impl Director {
 
     /// Whether an origin is one of this director's.
     pub fn has(&self, origin: OriginId) -> bool {
+        self.any(&|one| one == origin)
+    }
+
+    /// Whether one that is well is left beside those in `tried`, other nodes of this place aside: they are asked first
+    /// or not at all. Nobody's turn is over for it.
+    pub fn has_another(&self, tried: &[OriginId], view: &impl View) -> bool {
+        let is_left = |one: OriginId| !tried.contains(&one) && view.health(one) == Health::Up;
         match self {
-            Self::RoundRobin(robin) => robin.members.iter().any(|one| one.origin == origin),
-            Self::Hash(ring) => ring.members.iter().any(|(one, _)| one.origin == origin),
-            Self::Fallback(members) => members.iter().any(|one| one.origin == origin),
-            Self::Siblings(siblings) => {
-                siblings.members.iter().any(|(one, _)| one.origin == origin)
-            }
-            Self::Groups(groups) => groups.iter().any(|group| group.has(origin)),
+            Self::Siblings(_) => false,
+            Self::Groups(groups) => groups
+                .iter()
+                .filter(|group| group.tried_len(tried) < TRIED_OF_GROUP_MAX)
+                .any(|group| group.has_another(tried, view)),
+            Self::RoundRobin(_) | Self::Hash(_) | Self::Fallback(_) => self.any(&is_left),
+        }
+    }
+
+    /// Whether this holds for an origin of this director's.
+    fn any(&self, holds: &impl Fn(OriginId) -> bool) -> bool {
+        match self {
+            Self::RoundRobin(robin) => robin.members.iter().any(|one| holds(one.origin)),
+            Self::Hash(ring) => ring.members.iter().any(|(one, _)| holds(one.origin)),
+            Self::Fallback(members) => members.iter().any(|one| holds(one.origin)),
+            Self::Siblings(siblings) => siblings.members.iter().any(|(one, _)| holds(one.origin)),
+            Self::Groups(groups) => groups.iter().any(|group| group.any(holds)),
         }
     }
 }

@@ -392,10 +392,20 @@ impl Upstreams {
                 wanted.copies = self.hot_copies;
             }
         }
-        let is_for = |(path, _): &&(String, Director)| target.starts_with(path.as_str());
-        let (_, director) = self.directors.iter().find(is_for)?;
+        let director = self.director_for(target)?;
         let id = director.choose(wanted, tried, &self.board.at(now))?;
         self.board.origin(id)
+    }
+
+    /// Whether [`Self::choose`] has one that is well beside those in `tried`, other nodes of this place aside.
+    pub fn has_another(&self, request: &RequestHead, tried: &[OriginId], now: UnixMillis) -> bool {
+        let director = self.director_for(request.target.as_str());
+        director.is_some_and(|director| director.has_another(tried, &self.board.at(now)))
+    }
+
+    fn director_for(&self, target: &str) -> Option<&Director> {
+        let mut directors = self.directors.iter();
+        directors.find(|(path, _)| target.starts_with(path.as_str())).map(|(_, director)| director)
     }
 
     /// Whether an origin is a cache: a parent or a sibling.

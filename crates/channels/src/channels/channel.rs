@@ -2,7 +2,9 @@
 
 use crate::directives::{Known, Skip};
 use crate::doubts::Doubts;
-use crate::limits::{TARGETS_OF_BEHIND, TARGETS_OF_EDGE, TARGETS_OF_WAIT};
+use crate::limits::{
+    PARTS_OF_SILENCE, SILENCE_MIN, TARGETS_OF_BEHIND, TARGETS_OF_EDGE, TARGETS_OF_WAIT,
+};
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::reason::Reason;
@@ -249,6 +251,15 @@ impl About {
     /// How late an answer may be and still be of use; `None` where that is not known.
     pub fn late_max(&self) -> Option<Duration> {
         Some(self.target * TARGETS_OF_WAIT).filter(|late| !late.is_zero())
+    }
+
+    /// How long one origin of several that says nothing is waited for, before another is asked for the same.
+    /// `waits_for_segment`: an answer may be held back until the next segment is whole.
+    pub fn silence_max(&self, waits_for_segment: bool) -> Option<Duration> {
+        let parts = self.part_target.map(|part| part * PARTS_OF_SILENCE);
+        let segment = if waits_for_segment { self.target } else { Duration::ZERO };
+        let most = parts.map_or(self.target, |parts| segment + parts);
+        Some(most.max(SILENCE_MIN)).filter(|_| !self.target.is_zero())
     }
 
     /// Its kilobits a second, where they are known.

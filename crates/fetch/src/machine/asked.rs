@@ -20,6 +20,7 @@ use freshet_wire::h1::Framing;
 use freshet_worker::worker::Worker;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// A fetch that has no answer yet, or has to ask again.
@@ -39,6 +40,8 @@ pub(super) struct Asked {
     /// where another is asked now, and whether one was.
     pub(super) late: Option<Late>,
     pub(super) was_late: bool,
+    /// How long an origin of a live channel that says nothing is waited for, where another one can be asked.
+    pub(super) silence_max: Option<Duration>,
     /// Whether the last origin had no connection for the network of the client that began this.
     pub(super) is_crowded: bool,
     /// Whether the policy was asked for a page since the last try.
@@ -132,6 +135,7 @@ impl Asked {
             body_error: None,
             late: None,
             was_late: false,
+            silence_max: None,
             is_crowded: false,
             was_paged: false,
             body_sent: false,

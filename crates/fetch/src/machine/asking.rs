@@ -13,7 +13,9 @@ use freshet_http::message::{Method, ResponseHead};
 use freshet_http::retry_after;
 use freshet_origin::health::Health;
 use freshet_origin::request_body::{BodyFailure, BodyProvider};
-use freshet_origin::{HttpVersion, Origin, OriginError, OriginId, OriginResponse, exchange_within};
+use freshet_origin::{
+    HttpVersion, Origin, OriginError, OriginId, OriginResponse, Terms, Waits, exchange_within,
+};
 use freshet_site::client_body::{ClientBodyError, Pace, RequestBody};
 use freshet_site::policy::{FetchKind, OriginChoice};
 use freshet_telemetry::answer_bodies::AnswerBody;
@@ -88,7 +90,8 @@ impl Asked {
             self.origin = Some(origin.settings.name.as_str().into());
             self.task.transcript.asks(origin.scheme());
             self.request_time = UnixMillis::now();
-            match self.ask_one(&origin).await? {
+            let waits = self.waits_for(&origin, &tried);
+            match self.ask_one(&origin, waits).await? {
                 // A parent that cannot help itself is one of several.
                 Ok(response) if self.may_ask_another(&origin, &response, &tried) => {
                     note_kept_out(&origin, &response.head);
@@ -118,6 +121,29 @@ impl Asked {
         }))
     }
 
+    /// How long this origin is waited for. What players of a live channel need in a moment is asked of another that is
+    /// well, if there is one, before it is too late for them; where an answer has begun they do that themselves.
+    fn waits_for(&self, origin: &Origin, tried: &[OriginId]) -> Waits {
+        let task = &self.task;
+        let (waits, upstreams) = (task.waits, &task.site.upstreams);
+        let Some(silence) = self.silence_max else { return waits };
+        let may_ask_another = matches!(task.origin, OriginChoice::Director)
+            && matches!(task.request.method, Method::Get | Method::Head)
+            && !self.body_sent
+            && self.plan.body.is_none()
+            && tried.len() < upstreams.tried_max
+            && upstreams.has_another(&task.request, tried, task.now);
+        if !may_ask_another {
+            return waits;
+        }
+        let usual = &origin.settings.timeouts;
+        Waits {
+            first_byte: Some(waits.first_byte.unwrap_or(usual.first_byte).min(silence)),
+            between_bytes: Some(waits.between_bytes.unwrap_or(usual.between_bytes).min(silence)),
+            ..waits
+        }
+    }
+
     /// Whether another origin can be sent the same.
     fn goes_to_next(&self, error: &OriginError) -> bool {
         let of = (&self.task.origin, &self.task.request);
@@ -133,6 +159,7 @@ impl Asked {
     async fn ask_one(
         &mut self,
         origin: &Arc<Origin>,
+        waits: Waits,
     ) -> Option<Result<OriginResponse, OriginError>> {
         let pool = self.worker.pool.clone();
         let interim = self.plan.interim.clone();
@@ -161,7 +188,7 @@ impl Asked {
         }
         let is_sibling = self.task.site.upstreams.is_sibling(origin.id);
         let own_target = is_sibling.then(|| super::prepare::ask_as_sent(&mut self.task)).flatten();
-        let (request, terms) = (&self.task.request, self.task.terms());
+        let (request, terms) = (&self.task.request, Terms { waits, ..self.task.terms() });
         let asking = exchange_within(&pool, origin, request, body, &mut on_interim, terms);
         let result = match (&mut self.reply, self.plan.kind) {
             // A pass is for one client: when that is gone, so is the request.

@@ -55,12 +55,16 @@ impl Asked {
         }
         let target = &self.plan.client.target;
         let own = &self.plan.site.settings.origin_timeouts;
-        let wait = match self.belongs(target, self.task.now) {
-            Some(Belongs::Manifest(about)) => about.late_max(),
-            Some(Belongs::Named(about, ..)) if about.class == Class::Live => about.late_max(),
+        let about = match self.belongs(target, self.task.now) {
+            Some(Belongs::Manifest(about)) => Some(about),
+            Some(Belongs::Named(about, ..)) if about.class == Class::Live => Some(about),
             _ => None,
         };
-        let is_held = Directives::of(target).sequence.is_some();
+        let wait = about.and_then(|about| about.late_max());
+        let directives = Directives::of(target);
+        let is_held = directives.sequence.is_some();
+        let waits_for_segment = is_held && directives.part.is_none();
+        self.silence_max = about.and_then(|about| about.silence_max(waits_for_segment));
         let waits = &mut self.task.waits;
         waits.first_byte = wait
             .filter(|wait| if is_held { *wait > own.first_byte } else { *wait < own.first_byte });

@@ -326,3 +326,20 @@ fn one_sibling_is_asked_once_and_then_the_next_group() {
     let both = scene.with(2, Health::Down).with(3, Health::Down);
     assert!(keys().all(|key| director.choose(key, &[], &both) == Some(OriginId(9))));
 }
+
+#[test]
+fn whether_another_is_well_is_known_without_a_turn() {
+    let (_, siblings) = place(&[1, 2, 3]).swap_remove(0);
+    let director = Director::groups([siblings, Director::round_robin(members([8, 9]))]);
+    let scene = Scene::default();
+    let [eight, nine] = [8, 9].map(OriginId);
+    let wanted = Wanted { skips_siblings: true, ..0.into() };
+    for turn in [eight, nine, eight] {
+        assert_eq!(director.choose(wanted, &[], &scene), Some(turn));
+        assert!(director.has_another(&[turn], &scene));
+    }
+    assert!(!director.has_another(&[eight, nine], &scene), "siblings are not asked behind them");
+    for health in [Health::Down, Health::Suspect] {
+        assert!(!director.has_another(&[eight], &Scene::default().with(9, health)));
+    }
+}

@@ -162,6 +162,36 @@ fn what_a_packager_held_back_is_not_old_when_it_comes() {
 }
 
 #[test]
+fn where_a_packager_stops_the_other_is_asked_before_players_stand_still() {
+    run(async {
+        let (mut first, mut second) = (Origin::scripted(), Origin::scripted());
+        let rest = "[media]\nahead = 0\n[origins]\ndirector = \"fallback\"\n";
+        let node = Setup::of(&first).origin(&second.url()).and(rest).start();
+        let mut client = Client::to(&node).await;
+        let mut stopped = Vec::new();
+        for part in 0..6 {
+            let target = format!("/c/v.m3u8?_HLS_msn=15&_HLS_part={part}");
+            client.ask("GET", &target, &[]).await;
+            let asked_at = std::time::Instant::now();
+            // It answers once, says nothing three times, and is asked last then.
+            if (1..4).contains(&part) {
+                stopped.push(held(&mut first, &target).await);
+            }
+            let asked = match part {
+                0 => held(&mut first, &target).await,
+                _ => held(&mut second, &target).await,
+            };
+            let waited_ms = asked_at.elapsed().as_millis();
+            assert!(matches!(part, 0 | 4 | 5) || waited_ms >= 900, "{waited_ms} ms");
+            assert!(waited_ms < 4000, "{waited_ms} ms, before three target durations");
+            asked.send(response("200 OK", &[HOUR, HLS], low_latency(10, 5, part + 1)));
+            assert_eq!(client.answer("GET").await.text(), low_latency(10, 5, part + 1));
+        }
+        assert_eq!((first.count(), second.count()), (4, 5));
+    });
+}
+
+#[test]
 fn news_under_a_policy_are_shared_by_its_own_keys() {
     run(async {
         let mut origin = Origin::scripted();
