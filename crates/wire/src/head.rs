@@ -3,6 +3,7 @@
 
 use crate::h1::Limits;
 use crate::h1::line::imitates;
+use crate::h1::request::METHOD_BYTES_MAX;
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme, Version};
 use freshet_http::priority::Priority;
@@ -111,9 +112,20 @@ impl<'a> HeadBuilder<'a> {
             b"method" if self.method.is_none() => {
                 let is_token = !value.is_empty() && value.iter().all(|byte| is_token(*byte));
                 let name = std::str::from_utf8(value).ok().filter(|_| is_token)?;
+                if name.len() > METHOD_BYTES_MAX && self.is_strict() {
+                    self.status = Some(501);
+                }
                 self.method = Some(Method::from_name(name));
             }
-            b"scheme" if !self.has_scheme => self.has_scheme = true,
+            b"scheme" if !self.has_scheme => {
+                self.has_scheme = true;
+                // Those in front of a node say either, whichever way they come. Of another it has nothing.
+                let is_known =
+                    [&b"http"[..], b"https"].iter().any(|one| value.eq_ignore_ascii_case(one));
+                if !is_known && self.is_strict() {
+                    self.status = Some(421);
+                }
+            }
             b"authority" if self.authority.is_none() => self.authority = Some(value.to_vec()),
             b"path" if self.path.is_none() => {
                 if value.len() > self.limits.target_bytes_max {
@@ -334,6 +346,18 @@ mod tests {
         assert_eq!(path("/a\\..\\b"), Err(Wrong::Status(400)));
         for malformed in ["/a b", "/a#b", "/a\tb", "/\u{fc}\u{7f}"] {
             assert_eq!(path(malformed), Err(Wrong::Malformed), "{malformed}");
+        }
+    }
+
+    #[test]
+    fn methods_and_schemes_are_bounded_as_over_http_1() {
+        let with = |method: &str, scheme: &str| {
+            strict(&[(":method", method), (":scheme", scheme), GET[2], GET[3]]).map(|_| ())
+        };
+        assert_eq!(with(&"A".repeat(METHOD_BYTES_MAX), "HTTP"), Ok(()));
+        assert_eq!(with(&"A".repeat(METHOD_BYTES_MAX + 1), "http"), Err(Wrong::Status(501)));
+        for other in ["ftp", "", "httpss"] {
+            assert_eq!(with("GET", other), Err(Wrong::Status(421)), "{other}");
         }
     }
 

@@ -9,7 +9,7 @@ use freshet_http::target;
 use std::borrow::Cow;
 
 /// Bytes of a method. The longest registered one has 17.
-const METHOD_BYTES_MAX: usize = 32;
+pub(crate) const METHOD_BYTES_MAX: usize = 32;
 
 /// Most options of `Connection`. Each is compared with all fields wherever they are passed on, and clients send
 /// one to three.
