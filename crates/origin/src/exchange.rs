@@ -13,6 +13,7 @@ use crate::response_body::OriginBody;
 use crate::stats::Held;
 use crate::upload::{Stopped, Upload, WaitsFor, framing};
 use freshet_base::clock::UnixMillis;
+use freshet_http::fields::Fields;
 use freshet_http::message::{RequestHead, ResponseHead};
 use freshet_net::address::PeerAddress;
 use freshet_wire::h1::response::{self, Response};
@@ -276,7 +277,7 @@ fn deliver(
 ) -> Result<OriginResponse, OriginError> {
     let Response { head, framing, keep_alive, .. } = response;
     if head.status == 101 {
-        if !request.fields.contains("upgrade") {
+        if !is_asked_upgrade(request, &head.fields) {
             return Err(OriginError::OriginUnaskedUpgrade);
         }
         let body = OriginBody::empty(&connection.origin);
@@ -289,6 +290,14 @@ fn deliver(
         && connection.origin.settings.proxy_header == 0;
     let body = OriginBody::new(pool, connection, framing, keep_alive, in_flight);
     Ok(OriginResponse { head, framing, body, facts, upgraded: None })
+}
+
+/// Whether a request has asked for the protocol that an origin changes to, as far as that names one: to what nobody has
+/// asked for it may not (RFC 9110 §7.8).
+fn is_asked_upgrade(request: &RequestHead, answer: &Fields) -> bool {
+    let mut named = answer.tokens("upgrade").peekable();
+    request.fields.contains("upgrade")
+        && (named.peek().is_none() || named.any(|name| request.fields.has_token("upgrade", name)))
 }
 
 /// An attempt that failed.

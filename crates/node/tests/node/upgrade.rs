@@ -134,5 +134,12 @@ fn a_switch_nobody_asked_for_is_a_502() {
         client.ask("GET", "/a", &[]).await;
         origin.next().await.send(head("101 Switching Protocols", &["Upgrade: x"], None));
         assert_eq!(client.answer("GET").await.status, 502);
+        // Nor to another protocol than was asked for.
+        let mut client = Client::to(&node).await;
+        client.ask("GET", "/a", WISH).await;
+        let other = ["Connection: upgrade", "Upgrade: echo"];
+        origin.next().await.send(head("101 Switching Protocols", &other, None));
+        assert_eq!(client.answer("GET").await.status, 502);
+        assert_eq!(node.count("pipes"), 0);
     });
 }
