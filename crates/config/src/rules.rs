@@ -164,10 +164,15 @@ impl Cors {
             Some((scheme, domain)) => {
                 let host = asked.strip_prefix(scheme).unwrap_or_default();
                 let below = host.strip_suffix(domain).and_then(|host| host.strip_suffix('.'));
-                below.is_some_and(|below| !below.is_empty())
+                below.is_some_and(|below| !below.is_empty() && below.bytes().all(is_of_host))
             }
         })
     }
+}
+
+/// Whether the name of a host may have it.
+fn is_of_host(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')
 }
 
 /// What the `[[cache_rule]]` of a site have a request do.
@@ -253,6 +258,18 @@ const FRAMING: [&str; 9] = [
     "content-encoding",
 ];
 
+/// Fields of a request by which an origin answers otherwise than the client has asked: with a part, with a 304 about what
+/// the client does not have, or with a 100 first.
+const ASKING: [&str; 7] = [
+    "expect",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "range",
+];
+
 /// Whether it can be the value of a field (RFC 9110 §5.5), without spaces around it.
 fn is_value(text: &str) -> bool {
     text.trim() == text && text.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7f))
@@ -295,7 +312,15 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
         wrong.push(Mistake::error(row.at("header[].value"), message));
         return None;
     }
-    let action = match text("header[].action").as_str() {
+    let action = text("header[].action");
+    if is_request && action != "remove" && ASKING.contains(&name.to_ascii_lowercase().as_str()) {
+        let message = format!(
+            "header.name `{name}` would have the origin answer what no client has asked for; leave it out"
+        );
+        wrong.push(Mistake::error(row.at("header[].name"), message));
+        return None;
+    }
+    let action = match action.as_str() {
         "add" => FieldAction::Add(template),
         "remove" if value.is_empty() => FieldAction::Remove,
         "remove" => {
@@ -393,8 +418,9 @@ fn unknown_word(to: &str) -> Option<&str> {
 
 fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
     let (prefix, replace) = (row.value("path[].prefix").text(), row.value("path[].replace").text());
+    let is_of_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#');
     for (key, value) in [("prefix", &prefix), ("replace", &replace)] {
-        if !value.starts_with('/') || value.bytes().any(|byte| !byte.is_ascii_graphic()) {
+        if !value.starts_with('/') || !value.bytes().all(is_of_path) {
             let message =
                 format!("path.{key} is the beginning of a path, as `/live/`, not `{value}`");
             wrong.push(Mistake::error(row.at(&format!("path[].{key}")), message));
@@ -475,6 +501,10 @@ mod tests {
             ("[[header]]\nname = \"X A\"\n", "name of a field"),
             ("[[header]]\nname = \"\"\n", "name of a field"),
             ("[[header]]\nname = \"Content-Length\"\nvalue = \"1\"\n", "the node itself sets"),
+            (
+                "[[header]]\non = \"request\"\nname = \"If-None-Match\"\nvalue = \"a\"\n",
+                "no client has asked for",
+            ),
             ("[[header]]\nname = \"X\"\nvalue = \"a\\r\\nSet-Cookie: b\"\n", "bytes that no field"),
             ("[[header]]\nname = \"X\"\naction = \"remove\"\nvalue = \"a\"\n", "means nothing"),
             ("[[header]]\nname = \"X\"\nvalue = \"{clinet}\"\n", "did you mean `{client}`"),

@@ -9,8 +9,9 @@ use freshet_http::path::{self, Readings};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_site::policy::{ClientTask, FetchKind, FetchTask};
+use std::borrow::Cow;
 
-/// Longest `Location` a redirect makes; what is longer is not redirected.
+/// Longest `Location` a redirect makes.
 const LOCATION_BYTES_MAX: usize = 8 << 10;
 
 /// Fields in which players say how they are doing (CTA-5004 §2.1).
@@ -47,8 +48,7 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
         && request.fields.contains("origin")
         && request.fields.contains("access-control-request-method");
     let (status, local) = match location {
-        // Only clients of HTTP/1.0 may leave it out, and a place without one is none.
-        Some(Led::NeedsHost) => (Some(400), None),
+        Some(Led::Nowhere(status)) => (Some(status), None),
         Some(Led::To(status, to)) => (Some(status), Some(Local::Redirect(to))),
         None if rules.cors.is_some() && is_preflight => (Some(204), Some(Local::Preflight)),
         None => (None, None),
@@ -74,15 +74,23 @@ pub(super) fn receive(task: &mut ClientTask) -> Option<u16> {
 enum Led {
     /// Sends it there, with this status.
     To(u16, String),
-    /// Names the host the request came to, which it does not say.
-    NeedsHost,
+    /// Would send it to a place that is none: it is refused with this status, as whatever else is done with it is
+    /// not what the rule is there for.
+    Nowhere(u16),
 }
 
 fn redirect(rules: &Rules, request: &RequestHead) -> Option<Led> {
     rules.redirects.iter().find_map(|rule| {
         let to = location(rule, request.scheme, &request.authority, &request.target)?;
-        let is_nowhere = request.authority.is_empty() && rule.to.contains("{host}");
-        Some(if is_nowhere { Led::NeedsHost } else { Led::To(rule.status, to) })
+        // Only clients of HTTP/1.0 may leave it out, and a place without one is none.
+        let is_without_host = request.authority.is_empty() && rule.to.contains("{host}");
+        // `//host` would be another host's.
+        let is_place = !to.starts_with("//") && to.bytes().all(|byte| byte.is_ascii_graphic());
+        Some(match to.len() {
+            _ if is_without_host || !is_place => Led::Nowhere(400),
+            ..=LOCATION_BYTES_MAX => Led::To(rule.status, to),
+            _ => Led::Nowhere(414),
+        })
     })
 }
 
@@ -130,11 +138,22 @@ pub(super) fn begin_fetch(task: &ClientTask, kind: FetchKind) -> Option<Sent> {
     }
     let sent = ruled(task).and_then(|ruled| ruled.sent_target.as_deref());
     let target = sent.unwrap_or(&task.request.target).to_owned();
-    let moment = Moment::Fetch { is_for_one: kind == FetchKind::Pass };
-    let value = |rule: &FieldRule| values::of(rule.action.template()?, task, &target, moment);
+    let is_for_one = kind == FetchKind::Pass;
+    let (moment, shown) = (Moment::Fetch { is_for_one }, shown_target(task, &target, is_for_one));
+    let value = |rule: &FieldRule| values::of(rule.action.template()?, task, &shown, moment);
     let values = rules.iter().map(value).collect();
     let was_ruled = task.site.is_asked_by_sibling(&task.client, &task.request.fields);
     Some(Sent { target, values, was_ruled })
+}
+
+/// The target that values are made of: as the client sent it where the response is for it alone. Where it is for
+/// all, as the key and the origin have it, or one client's words would be in what all others get.
+fn shown_target<'a>(task: &'a ClientTask, sent: &'a str, is_for_one: bool) -> Cow<'a, str> {
+    if is_for_one {
+        return sent.into();
+    }
+    let asked = task.request.target.as_str();
+    if task.site.settings.media.cmcd_forward { asked.into() } else { target::key_target(asked) }
 }
 
 /// Brings the fields of a request to an origin in line.
@@ -270,14 +289,12 @@ fn location(rule: &Redirect, scheme: Scheme, authority: &str, target: &str) -> O
         return None;
     }
     let (host, _) = target::split_authority(authority);
-    let mut to = rule.to.replace("{host}", host).replace("{rest}", rest);
-    if let Some(query) = query {
-        to.push(if to.contains('?') { '&' } else { '?' });
-        to.push_str(query);
-    }
-    // `//host` would be another host's.
-    let is_safe = !to.starts_with("//") && to.bytes().all(|byte| byte.is_ascii_graphic());
-    (is_safe && to.len() <= LOCATION_BYTES_MAX).then_some(to)
+    let to = rule.to.replace("{host}", host).replace("{rest}", rest);
+    let Some(query) = query.filter(|query| !query.is_empty()) else { return Some(to) };
+    // It goes before a fragment (RFC 3986 §3).
+    let (place, fragment) = to.split_at(to.find('#').unwrap_or(to.len()));
+    let joint = if place.contains('?') { '&' } else { '?' };
+    Some(format!("{place}{joint}{query}{fragment}"))
 }
 
 /// What a page of another origin may do with the response (Fetch Standard §3.3).
@@ -356,14 +373,24 @@ mod tests {
         let moved = redirect("/old", None, "/new?from=old");
         assert_eq!(to(&moved, "/old?x").as_deref(), Some("/new?from=old&x"));
         assert_eq!(to(&moved, "/older"), None);
+        assert_eq!(to(&moved, "/old?").as_deref(), Some("/new?from=old"));
+        let part = redirect("/part", None, "/new#top");
+        assert_eq!(to(&part, "/part?z=1").as_deref(), Some("/new?z=1#top"));
     }
 
     #[test]
-    fn a_redirect_never_leaves_to_a_host_the_client_chose() {
-        let below = redirect("/old/*", None, "/{rest}");
-        assert_eq!(to(&below, "/old/a").as_deref(), Some("/a"));
-        assert_eq!(to(&below, "/old//evil.example"), None);
-        assert_eq!(to(&below, &format!("/old/{}", "a".repeat(LOCATION_BYTES_MAX))), None);
+    fn what_a_redirect_cannot_lead_goes_nowhere_else() {
+        let rules =
+            Rules { redirects: vec![redirect("/old/*", None, "/{rest}")], ..Rules::default() };
+        let led = |target: &str| {
+            let request = RequestHead { target: target.into(), ..RequestHead::default() };
+            super::redirect(&rules, &request)
+        };
+        assert!(matches!(led("/old/a"), Some(Led::To(301, to)) if to == "/a"));
+        assert!(matches!(led("/old//evil.example"), Some(Led::Nowhere(400))));
+        let long = "a".repeat(LOCATION_BYTES_MAX);
+        assert!(matches!(led(&format!("/old/{long}")), Some(Led::Nowhere(414))));
+        assert!(led("/new").is_none());
     }
 
     fn allowed(cors: &Cors, request: &[(&str, &str)], is_preflight: bool) -> Fields {

@@ -1,7 +1,7 @@
 //! What a request has for the names in braces of a rule's value.
 
 use freshet_config::template::{Piece, Template, Value};
-use freshet_http::message::Scheme;
+use freshet_http::message::{Method, Scheme};
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::cmcd;
@@ -25,7 +25,8 @@ pub(super) enum Moment {
 }
 
 /// The value, where the request has something for one name of it at least, nothing in it could end a
-/// field, and whoever gets it may know it. `target` is as the client sent it.
+/// field, and whoever gets it may know it. `target` is as the client sent it, or as an origin is asked by it
+/// whose response is for all.
 pub(super) fn of(
     template: &Template,
     task: &ClientTask,
@@ -77,6 +78,10 @@ fn append(value: Value, (task, target): (&ClientTask, &str), moment: Moment, out
             Scheme::Http => "http",
             Scheme::Https => "https",
         }),
+        // What is for all is asked for by GET, whoever was first.
+        Value::Method if moment == (Moment::Fetch { is_for_one: false }) => {
+            out.push_str(Method::Get.as_str());
+        }
         Value::Method => out.push_str(task.request.method.as_str()),
         Value::Path => out.push_str(split().0),
         Value::Query => out.push_str(split().1),

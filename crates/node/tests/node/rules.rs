@@ -39,6 +39,52 @@ fn fields_are_set_added_and_removed_on_both_sides() {
 }
 
 #[test]
+fn an_origin_that_answers_for_all_is_told_what_the_key_has() {
+    run(async {
+        let origin = Origin::serve(|asked| {
+            let told = asked.field("x-original-uri").unwrap_or("-").to_owned();
+            response("200 OK", &["Cache-Control: max-age=60"], told)
+        });
+        let node = Setup::of(&origin)
+            .and(
+                "[[cache_rule]]\nquery_drop = [\"utm_*\"]\n\
+                 [[path]]\nprefix = \"/p1/\"\nreplace = \"/p/\"\n\
+                 [[header]]\non = \"request\"\nname = \"X-Original-URI\"\n\
+                 value = \"{method} {path}?{query}\"\n",
+            )
+            .start();
+        for (sent, told) in [
+            ("/a?utm_x=%22evil&b=1", "GET /a?b=1"),
+            ("/c?CMCD=sid%3D%22alice%22", "GET /c?"),
+            ("/p1/d", "GET /p/d?"),
+        ] {
+            assert_eq!(get(&node, sent).await.text(), told);
+        }
+        // Whoever was first.
+        let mut client = Client::to(&node).await;
+        client.ask("HEAD", "/e", &[]).await;
+        client.answer("HEAD").await;
+        assert_eq!(get(&node, "/e").await.text(), "GET /e?");
+        // One client alone gets the answer to what it has sent.
+        client.ask("POST", "/p1/a?utm_x=1", &["Content-Length: 0"]).await;
+        assert_eq!(client.answer("POST").await.text(), "POST /p1/a?utm_x=1");
+    });
+}
+
+#[test]
+fn a_redirect_that_does_not_fit_is_refused_and_not_left_out() {
+    run(async {
+        let origin = echo();
+        let rule = "[[redirect]]\nfrom = \"/s/*\"\nto = \"https://{host}/s/{rest}\"\n";
+        let node = Setup::of(&origin).and(rule).start();
+        let of = |bytes: usize| format!("/s/?{}", "x".repeat(bytes - 4));
+        assert_eq!(get(&node, &of(8000)).await.status, 301);
+        assert_eq!(get(&node, &of(8190)).await.status, 414);
+        assert_eq!(origin.count(), 0);
+    });
+}
+
+#[test]
 fn paths_are_rewritten_in_the_key_and_at_the_origin() {
     run(async {
         let origin = echo();
@@ -150,9 +196,9 @@ fn a_site_may_do_nothing_but_lead_elsewhere() {
             (answer.status, answer.field("location")),
             (301, Some("https://www.example/a?b"))
         );
-        // What is too long to be led anywhere finds nobody, and ends nothing.
+        // What is too long to be led anywhere is refused, and ends nothing.
         let long = format!("/{}", "a".repeat(8180));
-        assert_eq!(get(&node, &long).await.status, 503);
+        assert_eq!(get(&node, &long).await.status, 414);
         assert_eq!(get(&node, "/").await.status, 301);
     });
 }
