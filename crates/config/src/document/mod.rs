@@ -382,6 +382,7 @@ mod tests {
     fn a_name_in_the_wrong_form_is_told_its_form() {
         for (text, says) in [
             ("[[origins]]\nurl = \"http://a\"\n", "did you mean `[[origin]]`?"),
+            ("[admin]\naddress = \"127.0.0.1:1\"\n", "`admin` has listen, "),
             ("origin = \"http://a\"\n", "write `[[origin]]` and its keys below"),
             ("cache = 1\n", "write `[cache]` and its keys below"),
         ] {

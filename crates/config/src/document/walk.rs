@@ -131,11 +131,12 @@ fn unknown(
         let message = format!("`{path}` holds for the whole node");
         return mistake(name.span(), message, Some("write it above the first `[[site]]`".into()));
     }
-    let level = scope
+    let level: Vec<&str> = scope
         .paths()
         .filter_map(|known| known.strip_prefix(prefix))
-        .map(|rest| rest.split(['.', '[']).next().expect("split gives at least one part"));
-    let help = match keys::nearest(name.get_ref(), level) {
+        .map(|rest| rest.split(['.', '[']).next().expect("split gives at least one part"))
+        .collect();
+    let help = match keys::nearest(name.get_ref(), level.iter().copied()) {
         Some(near) if near == name.get_ref() => {
             let lists =
                 scope.paths().filter_map(|known| known.strip_prefix(prefix)?.split_once("[]"));
@@ -148,9 +149,25 @@ fn unknown(
             }
         }
         Some(near) => format!("did you mean `{near}`?"),
-        None => scope.keys().listed_by.to_owned(),
+        None => known(prefix, level, scope.keys().listed_by),
     };
     mistake(name.span(), format!("there is no key `{path}`"), Some(help))
+}
+
+/// Keys of a table that are named where none is like the one that is not there.
+const KNOWN_MAX: usize = 8;
+
+/// What keys there are where one is not, which may be another word for the same.
+fn known(prefix: &str, mut names: Vec<&str>, listed_by: &str) -> String {
+    names.dedup();
+    // At the top there are too many to be of help.
+    if prefix.is_empty() || names.is_empty() {
+        return listed_by.to_owned();
+    }
+    let more = if names.len() > KNOWN_MAX { " …" } else { "" };
+    names.truncate(KNOWN_MAX);
+    let table = prefix.trim_end_matches('.').trim_end_matches("[]");
+    format!("`{table}` has {}{more}; {listed_by}", names.join(", "))
 }
 
 pub(super) fn mistake(span: Range<usize>, message: String, help: Option<String>) -> Mistake {
