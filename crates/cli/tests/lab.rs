@@ -244,6 +244,84 @@ fn other_scenarios_run_to_their_end() {
 }
 
 #[test]
+fn a_scenario_over_http3_has_all_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = free_address();
+    let (_node, url) = node(&at, folder.path(), "https://");
+    let words = ["vod", &url, "--name", "node", "--with-origin", &at, "--http3", "--streams", "4"];
+    let output = run(lab(folder.path(), &words)
+        .args(["--objects", "5", "--object", "300KB", "--connections", "2,12", "--runs", "1"])
+        .args(["--check", "1", "--threads", "2"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
+    let found = result(folder.path(), "vod-node");
+    assert_eq!(found["settings"][0][1], "HTTP/3, 4 streams", "{found}");
+    assert_eq!(kpi(&found, "wrong bytes")["verdict"], "pass", "{found}");
+    let number = |value: &Value| value.as_u64().unwrap();
+    for (step, connections) in found["steps"].as_array().unwrap().iter().zip([2, 12]) {
+        let measured = &step["measured"];
+        assert_eq!(measured["protocol"], "HTTP/3");
+        assert_eq!(number(&measured["connections_peak"]), connections, "{measured}");
+        let requests = number(&measured["requests"]);
+        assert!(requests > 20 && number(&measured["checked"]) >= requests, "{measured}");
+        assert_eq!(measured["statuses"][1], requests);
+        assert_eq!(number(&measured["classes"][0]["body_bytes"]), requests * 300_000);
+        assert_eq!(
+            (&measured["hit_source"], &measured["byte_hit_ratio"]),
+            (&"origin".into(), &1.0.into())
+        );
+        assert_eq!(number(&measured["last_byte"]["count"]), requests);
+        assert!(number(&measured["head_bytes"]) > requests, "{measured}");
+        // Of 300,000 bytes none fit a datagram of more than 1,500, and each has a head.
+        let datagrams = number(&measured["quic"]["datagrams_received"]);
+        assert!(datagrams >= requests * 200, "{measured}");
+        let wire = measured["throughput_bps"].as_f64().unwrap();
+        assert!(wire > measured["goodput_bps"].as_f64().unwrap(), "{measured}");
+    }
+    let page = std::fs::read_to_string(folder.path().join("vod-node.html")).unwrap();
+    assert!(page.contains("HTTP/3"), "{page}");
+}
+
+#[test]
+fn a_scenario_of_ones_own_has_each_protocol_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = free_address();
+    let (_node, url) = node(&at, folder.path(), "https://");
+    let file = folder.path().join("protocols.toml");
+    let step = |protocol: &str, streams: u32, more: &str| {
+        format!(
+            "[[steps]]\nconnections = 4\nprotocol = \"{protocol}\"\nstreams = {streams}\n{more}\n"
+        )
+    };
+    let own = [
+        "[[requests]]\nclass = \"a\"\npath = \"/download/30KB/{1-9}\"\n".to_owned(),
+        step("http1", 1, ""),
+        step("http2", 3, ""),
+        step("http3", 3, ""),
+        // By the clock, and a connection for each request.
+        step("http3", 1, "rate = 60\nclose = true\nname = \"each its own\""),
+        "[[kpi]]\nfigure = \"errors\"\nat_most = 0\n".to_owned(),
+    ];
+    std::fs::write(&file, own.concat()).unwrap();
+    let words = ["run", file.to_str().unwrap(), &url, "--name", "node", "--with-origin", &at];
+    let output = run(lab(folder.path(), &words).args(["--check", "1"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stdout));
+    let found = result(folder.path(), "run-node");
+    let steps = found["steps"].as_array().unwrap();
+    let spoken: Vec<_> = steps.iter().map(|step| &step["measured"]["protocol"]).collect();
+    assert_eq!(spoken, ["HTTP/1.1", "HTTP/2", "HTTP/3", "HTTP/3"]);
+    assert_eq!(steps[2]["name"], "4 connections of HTTP/3");
+    for step in steps {
+        assert!(step["measured"]["checked"].as_u64().unwrap() > 10, "{step}");
+    }
+    let last = &steps[3]["measured"];
+    let (made, asked) = (last["connections_made"].as_u64(), last["requests"].as_u64());
+    assert!(made.unwrap() + 4 >= asked.unwrap() && made.unwrap() > 10, "{last}");
+    assert!(last["connecting"]["mean_us"].as_f64().unwrap() > 0.0, "{last}");
+}
+
+#[test]
 fn redis_servers_are_started_and_gone_afterwards() {
     if program("redis-server").is_none() {
         return;
@@ -343,7 +421,12 @@ fn mistakes_are_told_with_what_to_do() {
     .unwrap();
     let file = file.to_str().unwrap();
     let nobody = nobody.as_str();
-    let cases: [(&[&str], &str); 13] = [
+    let secure = &nobody.replace("http://", "https://");
+    let cases: [(&[&str], &str); 17] = [
+        (&["vod", secure, "--http3", "--connections", "1"], "over UDP"),
+        (&["vod", nobody, "--http3"], "HTTP/3 is always over TLS"),
+        (&["vod", secure, "--http3", "--tls", "1.2"], "1.3 for HTTP/3"),
+        (&["players", secure, "--http3"], "which players speak"),
         (&["vod", nobody, "--connections", "1"], "Does the server run"),
         (&["vod", "http://192.0.2.7", "--runs", "1"], "--i-own-this-target"),
         (&["vod", "127.0.0.1:8000"], "http://"),

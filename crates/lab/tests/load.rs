@@ -8,7 +8,7 @@ use freshet_load::measurement::{HitSource, Measurement};
 use freshet_load::observe::Observer;
 use freshet_load::target::Target;
 use freshet_load::workload::{Draw, Workload};
-use freshet_load::{Load, Pace, Progress, run};
+use freshet_load::{Load, Pace, Progress, Protocol, run};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -147,7 +147,7 @@ fn http2_takes_as_many_requests_at_a_time_as_it_is_told() {
         .session(1.0, false, &[("large", "/300000")])
         .unwrap();
     let mut load = load(address, workload);
-    (load.http2, load.streams, load.connections) = (true, 8, 2);
+    (load.protocol, load.streams, load.connections) = (Protocol::Http2, 8, 2);
     load.requests_max = Some(500);
     load.check_one_in = 5;
     let measured = measure(load, &mut Observer::default());
@@ -157,6 +157,17 @@ fn http2_takes_as_many_requests_at_a_time_as_it_is_told() {
     assert_eq!(measured.body_bytes, expected);
     assert_eq!(measured.byte_hit_ratio, Some(1.0));
     assert_eq!(measured.connections_made, 2);
+}
+
+#[test]
+fn sessions_close_their_connections_over_http2_too() {
+    let workload = Workload::default().session(1.0, true, &[("a", "/10"), ("b", "/20")]).unwrap();
+    let mut load = load(http2_server(), workload);
+    (load.protocol, load.connections) = (Protocol::Http2, 1);
+    load.requests_max = Some(20);
+    let measured = measure(load, &mut Observer::default());
+    assert_eq!((measured.requests, measured.errors.total()), (20, 0), "{:?}", measured.errors);
+    assert_eq!(measured.connections_made, 10);
 }
 
 /// An HTTP/2 server on hyper that answers `/N` with N bytes.

@@ -1,11 +1,15 @@
 //! One connection of a load: socket, TLS, protocol, and making it again when it has gone.
+//!
+//! HTTP/1.1 and HTTP/2 are over TCP, which is here; [`Http3`] has QUIC and its datagrams. When a connection is made,
+//! what waits for it, what is counted as lost and what is asked again is the same for all.
 
 use super::Fault;
 use super::h1::{Close, Http1};
 use super::h2::Http2;
-use super::lane::{Context, Next, Place};
+use super::h3::{Http3, Quic};
+use super::lane::{Context, Lane, Next, Place};
 use super::tls::Tls;
-use super::{Pace, READ_BYTES, SKIP_BYTES};
+use super::{Load, Pace, READ_BYTES, SKIP_BYTES};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -43,6 +47,7 @@ enum Phase {
 enum Protocol {
     Http1(Http1),
     Http2(Http2),
+    Http3(Box<Http3>),
 }
 
 /// What the connections of a thread use in turn.
@@ -54,6 +59,7 @@ pub(super) struct Workbench {
     /// Room for what is not looked at: never touched, so it costs no memory.
     pub(super) skipped: Box<[u8]>,
     pub(super) tls: Option<Arc<ClientConfig>>,
+    pub(super) quic: Option<Quic>,
     /// Connections with more to read.
     pub(super) again: Vec<u32>,
     /// Connections with something to send. Sending waits until all that has come is read: a server
@@ -63,6 +69,8 @@ pub(super) struct Workbench {
     pub(super) connecting: usize,
     /// Connections that wait until fewer are being made.
     pub(super) waiting: VecDeque<u32>,
+    /// When time matters to connections of QUIC.
+    pub(super) alarms: BinaryHeap<Reverse<(u64, u32)>>,
     /// Connections that are tried again, and when.
     pub(super) retries: BinaryHeap<Reverse<(u64, u32)>>,
 }
@@ -94,10 +102,11 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(number: u32, lanes: usize, is_http2: bool) -> Self {
-        let protocol = match is_http2 {
-            true => Protocol::Http2(Http2::new(number, lanes)),
-            false => Protocol::Http1(Http1::new(number)),
+    pub(super) fn new(number: u32, load: &Load) -> Self {
+        let protocol = match load.protocol {
+            super::Protocol::Http1 => Protocol::Http1(Http1::new(number)),
+            super::Protocol::Http2 => Protocol::Http2(Http2::new(number, load.lanes())),
+            super::Protocol::Http3 => Protocol::Http3(Box::new(Http3::new(number, load.lanes()))),
         };
         Self {
             number,
@@ -149,6 +158,9 @@ impl Connection {
         }
         self.wants_open = false;
         self.opened_at = context.now;
+        if matches!(self.protocol, Protocol::Http3(_)) {
+            return self.begin_quic(context, bench);
+        }
         match self.connect(context.load.target.address, &bench.epoll) {
             Ok(socket) => {
                 self.socket = Some(socket);
@@ -159,12 +171,36 @@ impl Connection {
         }
     }
 
+    fn begin_quic(&mut self, context: &mut Context, bench: &mut Workbench) {
+        let (Protocol::Http3(http), Some(quic)) = (&mut self.protocol, &bench.quic) else { return };
+        let Some(name) = &context.load.target.tls else { return };
+        let to = (context.load.target.address, name);
+        (self.phase, bench.connecting) = (Phase::Handshaking, bench.connecting + 1);
+        match http.open(to, quic, context.instant(), &bench.epoll) {
+            Ok(()) => self.queue(bench),
+            Err(fault) => self.lose(fault, context, bench),
+        }
+    }
+
+    fn lanes(&self) -> &[Lane] {
+        match &self.protocol {
+            Protocol::Http1(http) => std::slice::from_ref(&http.lane),
+            Protocol::Http2(http) => &http.lanes,
+            Protocol::Http3(http) => &http.lanes,
+        }
+    }
+
+    fn lanes_mut(&mut self) -> &mut [Lane] {
+        match &mut self.protocol {
+            Protocol::Http1(http) => std::slice::from_mut(&mut http.lane),
+            Protocol::Http2(http) => &mut http.lanes,
+            Protocol::Http3(http) => &mut http.lanes,
+        }
+    }
+
     /// Whether a response is under way.
     pub(super) fn is_busy(&self) -> bool {
-        match &self.protocol {
-            Protocol::Http1(http) => http.lane.exchange.is_some(),
-            Protocol::Http2(http) => http.lanes.iter().any(|lane| lane.exchange.is_some()),
-        }
+        self.lanes().iter().any(|lane| lane.exchange.is_some())
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -178,6 +214,9 @@ impl Connection {
         context: &mut Context,
         bench: &mut Workbench,
     ) {
+        if matches!(self.protocol, Protocol::Http3(_)) {
+            return self.read_datagrams(context, bench);
+        }
         if self.phase == Phase::Connecting {
             context.tick();
             let Some(socket) = &self.socket else { return };
@@ -204,8 +243,50 @@ impl Connection {
         }
     }
 
+    /// Takes datagrams that are there.
+    fn read_datagrams(&mut self, context: &mut Context, bench: &mut Workbench) {
+        let Protocol::Http3(http) = &mut self.protocol else { return };
+        context.tick();
+        match http.receive(context, &mut bench.received) {
+            Ok(true) => bench.again.push(self.number),
+            Ok(false) => {}
+            Err(_) if self.phase == Phase::Open => return self.lose(Fault::Closed, context, bench),
+            Err(fault) => return self.lose(fault, context, bench),
+        }
+        self.serve(context, bench);
+    }
+
+    /// Has what came, or the time, lead to what it leads to.
+    fn serve(&mut self, context: &mut Context, bench: &mut Workbench) {
+        let Protocol::Http3(http) = &mut self.protocol else { return };
+        let served = match http.serve(context) {
+            Ok(served) => served,
+            Err(fault) => return self.lose(fault, context, bench),
+        };
+        self.has_answered |= served.has_answered;
+        if served.is_connected {
+            self.opened(context, bench);
+        }
+        match served.close {
+            Close::No => self.queue(bench),
+            close => self.close(close, context, bench),
+        }
+    }
+
+    /// It is the time that an alarm was set for.
+    pub(super) fn alarm(&mut self, at: u64, context: &mut Context, bench: &mut Workbench) {
+        if let Protocol::Http3(http) = &mut self.protocol
+            && http.alarm(at, context)
+        {
+            self.serve(context, bench);
+        }
+    }
+
     /// Reads until there is no more for now, or for as long as one turn lasts.
     pub(super) fn read(&mut self, to_the_end: bool, context: &mut Context, bench: &mut Workbench) {
+        if matches!(self.protocol, Protocol::Http3(_)) {
+            return self.read_datagrams(context, bench);
+        }
         for _ in 0..TURN_READS {
             let Some(socket) = &self.socket else { return };
             let skippable = match &self.protocol {
@@ -276,6 +357,10 @@ impl Connection {
                 Protocol::Http2(http) => {
                     let out = if self.tls.is_some() { &mut self.plain } else { &mut self.out };
                     http.time_out(limit, context, out);
+                    self.queue(bench);
+                }
+                Protocol::Http3(http) => {
+                    http.time_out(limit, context);
                     self.queue(bench);
                 }
             },
@@ -352,6 +437,7 @@ impl Connection {
                 http.start(due, context, out);
             }
             Protocol::Http2(http) => http.start(lane, due, context, out),
+            Protocol::Http3(http) => http.start(lane, due, context),
         }
     }
 
@@ -368,6 +454,7 @@ impl Connection {
             return match &mut self.protocol {
                 Protocol::Http1(http) => http.receive(bytes, context, &mut self.out),
                 Protocol::Http2(http) => http.receive(bytes, context, &mut self.out),
+                Protocol::Http3(_) => Ok(Close::No),
             };
         };
         let pending = tls.pending.len();
@@ -381,6 +468,7 @@ impl Connection {
             let next = match protocol {
                 Protocol::Http1(http) => http.receive(content, context, plain)?,
                 Protocol::Http2(http) => http.receive(content, context, plain)?,
+                Protocol::Http3(_) => Close::No,
             };
             if next != Close::No {
                 close = next;
@@ -398,7 +486,7 @@ impl Connection {
         if progress.is_closed && close == Close::No {
             return match &mut self.protocol {
                 Protocol::Http1(http) => http.end(context, &mut self.plain),
-                Protocol::Http2(_) => Err(Fault::Closed),
+                Protocol::Http2(_) | Protocol::Http3(_) => Err(Fault::Closed),
             };
         }
         Ok(close)
@@ -408,7 +496,7 @@ impl Connection {
     fn end(&mut self, context: &mut Context, bench: &mut Workbench) {
         let ended = match &mut self.protocol {
             Protocol::Http1(http) => http.end(context, &mut self.out),
-            Protocol::Http2(_) => Err(Fault::Closed),
+            Protocol::Http2(_) | Protocol::Http3(_) => Err(Fault::Closed),
         };
         match ended {
             Ok(close) => self.close(close, context, bench),
@@ -439,25 +527,20 @@ impl Connection {
             fault => fault,
         };
         self.drop_socket();
-        let lanes = match &mut self.protocol {
-            Protocol::Http1(http) => std::slice::from_mut(&mut http.lane),
-            Protocol::Http2(http) => http.lanes.as_mut_slice(),
-        };
         let mut failed = 0;
-        let mut free = Vec::new();
-        for lane in lanes {
+        let (mut free, mut again) = (Vec::new(), Vec::new());
+        for lane in self.lanes_mut() {
             let Some(exchange) = &lane.exchange else { continue };
             // A server may close a connection while a request is on its way: it is sent once more.
             if has_answered && !exchange.has_begun() && fault == Fault::Closed {
-                if let Some(due) = lane.rewind() {
-                    self.deferred.push((lane.place.lane, due));
-                }
+                again.extend(lane.rewind().map(|due| (lane.place.lane, due)));
                 continue;
             }
             lane.abandon();
             failed += 1;
             free.push(lane.place);
         }
+        self.deferred.append(&mut again);
         count(fault, failed, context);
         if was_open {
             self.retry_at = context.now;
@@ -475,11 +558,7 @@ impl Connection {
 
     /// Has a lane whose exchange was given up begin its next, once the connection is there again.
     fn go_on(&mut self, place: Place, context: &mut Context) {
-        let lane = match &self.protocol {
-            Protocol::Http1(http) => Some(&http.lane),
-            Protocol::Http2(http) => http.lanes.get(place.lane as usize),
-        };
-        if let Some(lane) = lane
+        if let Some(lane) = self.lanes().get(place.lane as usize)
             && let Next::Request(due) = context.next(lane)
         {
             self.deferred.push((place.lane, due));
@@ -498,12 +577,14 @@ impl Connection {
         match &mut self.protocol {
             Protocol::Http1(http) => http.reset(),
             Protocol::Http2(http) => http.reset(&mut self.deferred),
+            Protocol::Http3(http) => http.reset(&mut self.deferred),
         }
     }
 
     /// Has it send what there is when its turn comes.
     fn queue(&mut self, bench: &mut Workbench) {
-        if !self.is_queued && (!self.plain.is_empty() || !self.out.is_empty()) {
+        let is_quic = matches!(self.protocol, Protocol::Http3(_));
+        if !self.is_queued && (is_quic || !self.plain.is_empty() || !self.out.is_empty()) {
             self.is_queued = true;
             bench.to_send.push(self.number);
         }
@@ -512,6 +593,10 @@ impl Connection {
     /// Sends what there is to send, as far as the socket takes it.
     pub(super) fn flush(&mut self, context: &mut Context, bench: &mut Workbench) {
         self.is_queued = false;
+        if let Protocol::Http3(http) = &mut self.protocol {
+            http.lanes.iter_mut().for_each(|lane| lane.leave(context));
+            return http.transmit(context, bench);
+        }
         if let Some(tls) = &mut self.tls
             && !self.plain.is_empty()
         {
@@ -521,13 +606,10 @@ impl Connection {
                 return self.lose(fault, context, bench);
             }
         }
-        let Some(socket) = &self.socket else { return };
-        if !self.out.is_empty() {
-            match &mut self.protocol {
-                Protocol::Http1(http) => http.lane.leave(context),
-                Protocol::Http2(http) => http.lanes.iter_mut().for_each(|lane| lane.leave(context)),
-            }
+        if !self.out.is_empty() && self.socket.is_some() {
+            self.lanes_mut().iter_mut().for_each(|lane| lane.leave(context));
         }
+        let Some(socket) = &self.socket else { return };
         while let Some(rest) = self.out.get(self.sent..).filter(|rest| !rest.is_empty()) {
             match net::send(socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(count) => self.sent += count,

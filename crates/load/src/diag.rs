@@ -30,6 +30,9 @@ const ANSWERS_MAX: usize = 20_000;
 /// (38), IPv4 (20), TCP with timestamps (32).
 pub(super) const SEGMENT_OVERHEAD_BYTES: u64 = 90;
 
+/// The same of a datagram: Ethernet (38), IPv4 (20), UDP (8).
+pub(super) const DATAGRAM_OVERHEAD_BYTES: u64 = 66;
+
 /// Asks the kernel about all connections with `server`; `None` where it does not say.
 pub(super) fn read(server: SocketAddr) -> Option<TcpFigures> {
     match ask(server) {

@@ -76,7 +76,7 @@ pub(super) struct Http2 {
     /// The stream of the block of fields that is not complete, and its first frame's flags.
     block: Option<(u32, u8)>,
     received: u32,
-    /// The peer takes no more streams.
+    /// The peer takes no more streams, or a session is over that closes its connection.
     closing: bool,
     /// The peer's table has our host name and user agent.
     is_primed: bool,
@@ -387,6 +387,7 @@ impl Http2 {
         self.free(index);
         if let Some(lane) = self.lanes.get_mut(index) {
             context.complete(lane);
+            self.closing |= context.wants_close(lane);
         }
         self.go_on(index, context, out);
     }

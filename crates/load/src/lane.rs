@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Arrivals that wait for a free connection, per thread; beyond that they are dropped and counted.
 /// A second of a million requests: whoever is further behind is not measured but buried.
@@ -207,6 +207,11 @@ impl Context {
     /// Reads the clock.
     pub(super) fn tick(&mut self) {
         self.now = nanoseconds_since(self.shared.begun);
+    }
+
+    /// The time of the clock that was read.
+    pub(super) fn instant(&self) -> Instant {
+        self.shared.begun + Duration::from_nanos(self.now)
     }
 
     /// Puts the path of the lane's next request into `path`; false when there are no more.

@@ -3,10 +3,11 @@
 //! Each thread has its own epoll, connections and counts; nothing is shared on the way of a request.
 //! Requests come in a closed loop (each connection asks again when it has its answer, perhaps after a
 //! pause) or in an open one (requests are due by the clock, whether or not the server keeps up, and
-//! latency counts from when a request was due). HTTP/1.1 and HTTP/2, in the clear and under TLS. Bodies
-//! in the clear are thrown away in the kernel unread; under TLS they are decrypted from large reads.
+//! latency counts from when a request was due). HTTP/1.1 and HTTP/2, in the clear and under TLS, and HTTP/3
+//! ([`Protocol`]). Bodies in the clear are thrown away in the kernel unread; under TLS they are decrypted from
+//! large reads.
 //!
-//! Beside it: [`http3`], a load over HTTP/3; [`redis`], in-memory databases and a load for them; [`observe`],
+//! Beside it: [`http3`], what is only to be had over HTTP/3; [`redis`], in-memory databases and a load for them; [`observe`],
 //! what can be known about a server while it is asked; and [`content`], bytes that whoever serves them and
 //! whoever checks them make alike.
 //!
@@ -31,6 +32,7 @@ mod diag;
 pub mod error;
 mod h1;
 mod h2;
+mod h3;
 mod head;
 mod hpack;
 pub mod http3;
@@ -88,6 +90,46 @@ pub enum Pace {
     },
 }
 
+/// What clients speak.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Protocol {
+    /// HTTP/1.1, one request at a time.
+    #[default]
+    Http1,
+    /// HTTP/2; in the clear the server has to know (RFC 9113 §3.3).
+    Http2,
+    /// HTTP/3, each connection from a port of its own.
+    Http3,
+}
+
+impl Protocol {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Http1, Self::Http2, Self::Http3];
+
+    /// Its name as a word of a file.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Http1 => "http1",
+            Self::Http2 => "http2",
+            Self::Http3 => "http3",
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+            Self::Http3 => "HTTP/3",
+        }
+    }
+
+    /// Whether a connection has several requests at a time.
+    pub fn is_multiplexed(self) -> bool {
+        self != Self::Http1
+    }
+}
+
 /// A load: whom to ask, for what, how often and for how long.
 #[derive(Clone)]
 pub struct Load {
@@ -97,9 +139,9 @@ pub struct Load {
     pub workload: Workload,
     /// Connections over all threads.
     pub connections: usize,
-    /// HTTP/2 instead of HTTP/1.1; in the clear the server has to know (RFC 9113 §3.3).
-    pub http2: bool,
-    /// Requests at a time on a connection of HTTP/2.
+    /// What its clients speak.
+    pub protocol: Protocol,
+    /// Requests at a time on a connection of HTTP/2 or HTTP/3.
     pub streams: usize,
     /// TLS, for targets that speak it.
     pub tls: TlsOptions,
@@ -156,7 +198,7 @@ impl Load {
             target,
             workload,
             connections: 100,
-            http2: false,
+            protocol: Protocol::Http1,
             streams: 1,
             tls: TlsOptions::default(),
             threads: 1,
@@ -208,10 +250,20 @@ impl Load {
             let got = format!("{shortest:?} to {longest:?}");
             require(fine, "think", got, "a shorter and a longer pause, at most an hour")?;
         }
-        let many = self.http2 && self.streams > 1;
+        let is_http3 = self.protocol == Protocol::Http3;
+        let fine = !is_http3 || self.target.is_tls();
+        require(fine, "protocol", "HTTP/3", "another for http://, as HTTP/3 is always over TLS")?;
+        let fine = !is_http3 || self.tls.version != Version::Tls12;
+        require(fine, "TLS", "1.2", "1.3 for HTTP/3")?;
+        let many = self.lanes() > 1;
         let fine = !(many && self.workload.session_requests_max() > 1 && self.workload.closes());
         require(fine, "streams", streams, "1 where sessions close their connection")?;
         require(!self.workload.classes().is_empty(), "workload", "empty", "at least one request")
+    }
+
+    /// Requests at a time on a connection.
+    fn lanes(&self) -> usize {
+        if self.protocol.is_multiplexed() { self.streams } else { 1 }
     }
 
     /// How many of the connections are thread `number`'s.

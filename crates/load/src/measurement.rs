@@ -176,6 +176,15 @@ pub struct Series {
     pub watts: Vec<Option<f64>>,
 }
 
+/// Datagrams of a load over HTTP/3: how often a client acknowledges costs a server more than all else.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct QuicFigures {
+    /// Those that came.
+    pub datagrams_received: u64,
+    /// Those that the clients sent.
+    pub datagrams_sent: u64,
+}
+
 /// How byte hits were told from misses.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -192,6 +201,9 @@ pub enum HitSource {
 /// All figures of one load.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Measurement {
+    /// What the clients spoke; empty where they did not say.
+    #[serde(default)]
+    pub protocol: String,
     /// How long was measured.
     pub seconds: f64,
     /// Complete responses.
@@ -203,7 +215,7 @@ pub struct Measurement {
     /// Bits of bodies per second: what viewers get.
     pub goodput_bps: f64,
     /// Bits per second on the wire: heads, TLS, TCP, IP, Ethernet and repetitions included, as far as
-    /// the kernel can be asked.
+    /// the kernel can be asked; of QUIC what arrived.
     pub throughput_bps: Option<f64>,
     /// Bytes of response heads.
     pub head_bytes: u64,
@@ -237,6 +249,8 @@ pub struct Measurement {
     pub late_arrivals: u64,
     /// TCP.
     pub tcp: Option<TcpFigures>,
+    /// QUIC.
+    pub quic: Option<QuicFigures>,
     /// The generator.
     pub client: ClientFigures,
     /// The server.

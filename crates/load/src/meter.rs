@@ -152,6 +152,10 @@ pub(super) struct Meter {
     pub(super) received_bytes: u64,
     /// Bytes of heads.
     pub(super) head_bytes: u64,
+    /// Datagrams that came and their bytes, and how many were sent.
+    pub(super) datagrams: u64,
+    pub(super) datagram_bytes: u64,
+    pub(super) datagrams_sent: u64,
     /// Connections made.
     pub(super) connections: u64,
     /// From the first packet to the end of the handshake.
@@ -171,6 +175,9 @@ impl Meter {
             statuses: [0; 6],
             received_bytes: 0,
             head_bytes: 0,
+            datagrams: 0,
+            datagram_bytes: 0,
+            datagrams_sent: 0,
             connections: 0,
             connecting: histogram(INTERVAL_DIGITS),
             checked: 0,
@@ -248,6 +255,9 @@ impl Meter {
         }
         self.received_bytes += other.received_bytes;
         self.head_bytes += other.head_bytes;
+        self.datagrams += other.datagrams;
+        self.datagram_bytes += other.datagram_bytes;
+        self.datagrams_sent += other.datagrams_sent;
         self.connections += other.connections;
         let _ = self.connecting.add(&other.connecting);
         self.checked += other.checked;

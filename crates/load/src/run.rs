@@ -1,17 +1,20 @@
 //! Running a load: starts the threads, watches them and the server, and puts the figures together.
 
+use super::h3::Quic;
+use super::http3::quic_config;
 use super::limits::{CONNECT_MAX, SILENCE_MAX, SPARE_DESCRIPTORS};
 use super::measurement::{
     ClassFigures, ClientFigures, GENERATOR_BUSY_MAX, HitSource, Latency, Measurement,
-    OriginFigures, PowerFigures, Series, ServerFigures,
+    OriginFigures, PowerFigures, QuicFigures, Series, ServerFigures,
 };
 use super::meter::{Interval, Meter, histogram};
 use super::thread::{Beat, Report, Thread, clock};
-use super::{Load, Shared, diag, tls};
+use super::{Load, Protocol, Shared, diag, tls};
 use crate::error::LabError;
 use crate::observe::{Observer, Reading};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::net::TcpStream;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -23,6 +26,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// How long a server may take to accept the first connection.
 const FIRST_CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// How often a server of HTTP/3 is knocked at: datagrams may be lost.
+const KNOCKS: u32 = 5;
+
+/// Bytes of a knock: what servers answer to (RFC 9000 §14.1).
+const KNOCK_BYTES: usize = 1200;
 
 /// What goes on, for whoever shows it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -57,11 +66,10 @@ pub fn run(
 ) -> Result<Measurement, LabError> {
     load.validate()?;
     raise_descriptors(load.connections)?;
-    let config = match load.target.is_tls() {
-        true => {
-            Some(tls::client_config(&super::TlsOptions { http2: load.http2, ..load.tls.clone() })?)
-        }
-        false => None,
+    let config = match (load.protocol, load.target.is_tls()) {
+        (Protocol::Http3, _) => (None, Some(Quic::new(quic_config(&load.tls, None)?))),
+        (_, true) => (Some(tls::client_config(&load.tls, load.protocol)?), None),
+        (_, false) => (None, None),
     };
     knock(&load)?;
     let load = Arc::new(load);
@@ -120,15 +128,41 @@ fn raise_descriptors(connections: usize) -> Result<(), LabError> {
 
 /// Looks whether anybody is there at all, to say so in plain words.
 fn knock(load: &Load) -> Result<(), LabError> {
-    TcpStream::connect_timeout(&load.target.address, FIRST_CONNECT_MAX).map(drop).map_err(|error| {
-        LabError::TargetSilent {
-            url: load.target.url(),
-            why: format!(
-                "{error}. Does the server run, and does it listen on {}?",
-                load.target.address
-            ),
-        }
+    let address = load.target.address;
+    let (heard, over) = match load.protocol {
+        Protocol::Http3 => (knock_by_datagrams(address), ", over UDP"),
+        _ => (TcpStream::connect_timeout(&address, FIRST_CONNECT_MAX).map(drop), ""),
+    };
+    heard.map_err(|error| LabError::TargetSilent {
+        url: load.target.url(),
+        why: format!("{error}. Does the server run, and does it listen on {address}{over}?"),
     })
+}
+
+/// Asks for a version of QUIC that there is not, which servers answer with those they know (RFC 9000 §6) and
+/// remember nothing of.
+fn knock_by_datagrams(address: SocketAddr) -> io::Result<()> {
+    let any = match address {
+        SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+        SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(FIRST_CONNECT_MAX / KNOCKS))?;
+    let mut datagram = [0; KNOCK_BYTES];
+    // A long header, a version of those that are kept free (§15), and two ids of eight bytes.
+    datagram[..6].copy_from_slice(&[0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8]);
+    datagram[14] = 8;
+    let mut answer = [0; KNOCK_BYTES];
+    for _ in 0..KNOCKS {
+        socket.send(&datagram)?;
+        match socket.recv(&mut answer) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// An interval that some threads have reported.
@@ -396,7 +430,7 @@ impl<'a> Watch<'a> {
         let goodput_bps = meter.received_bytes as f64 * 8.0 / seconds;
         // The kernel's counts are over the lives of the connections: their ratio to what was
         // received of bodies is applied to the measured time.
-        let throughput_bps = tcp.as_ref().filter(|tcp| tcp.received_bytes > 0).map(|tcp| {
+        let over_tcp = tcp.as_ref().filter(|tcp| tcp.received_bytes > 0).map(|tcp| {
             let sent = tcp.server_sent_bytes.unwrap_or(tcp.received_bytes).max(tcp.received_bytes);
             let wire = sent + tcp.segments * diag::SEGMENT_OVERHEAD_BYTES;
             let heads_and_bodies = meter.received_bytes + meter.head_bytes;
@@ -404,6 +438,18 @@ impl<'a> Watch<'a> {
             let records = if self.load.target.is_tls() { 1.0 + 22.0 / 16_384.0 } else { 1.0 };
             heads_and_bodies as f64 * records * overhead * 8.0 / seconds
         });
+        // Datagrams are counted as they arrive.
+        let quic = (self.load.protocol == Protocol::Http3).then_some(QuicFigures {
+            datagrams_received: meter.datagrams,
+            datagrams_sent: meter.datagrams_sent,
+        });
+        let throughput_bps = match &quic {
+            Some(quic) => {
+                let overhead = quic.datagrams_received * diag::DATAGRAM_OVERHEAD_BYTES;
+                Some((meter.datagram_bytes + overhead) as f64 * 8.0 / seconds)
+            }
+            None => over_tcp,
+        };
         let server = observer.server.as_ref().and_then(|server| {
             let cpu_seconds = (end.cpu_seconds? - begin.cpu_seconds?).max(0.0);
             let memory = self.rows.iter().filter_map(|row| row.reading?.memory_bytes);
@@ -428,6 +474,7 @@ impl<'a> Watch<'a> {
         let mut errors = meter.errors;
         errors.content += tail.errors.content;
         Measurement {
+            protocol: self.load.protocol.name().to_owned(),
             seconds,
             requests,
             requests_per_second: requests as f64 / seconds,
@@ -450,6 +497,7 @@ impl<'a> Watch<'a> {
             checked: meter.checked + tail.checked,
             late_arrivals: meter.late_arrivals,
             tcp,
+            quic,
             client,
             server,
             power,

@@ -1,6 +1,7 @@
 //! One thread of a load: its events, timers and arrivals, and the bookkeeping of its processor time.
 
 use super::connection::{Connection, Workbench};
+use super::h3::Quic;
 use super::lane::{Context, nanoseconds_since};
 use super::meter::{Interval, Meter};
 use super::random::Random;
@@ -124,7 +125,7 @@ impl Thread {
         load: &Arc<Load>,
         shared: &Arc<Shared>,
         number: usize,
-        tls: Option<Arc<ClientConfig>>,
+        (tls, quic): (Option<Arc<ClientConfig>>, Option<Quic>),
         sender: Sender<Beat>,
     ) -> Result<Self, LabError> {
         let no_thread = |error: rustix::io::Errno| LabError::LocalThread(error.kind());
@@ -134,16 +135,16 @@ impl Thread {
             received: vec![0; READ_BYTES].into(),
             skipped: vec![0; SKIP_BYTES].into(),
             tls,
+            quic,
             again: Vec::new(),
             to_send: Vec::new(),
             connecting: 0,
             waiting: VecDeque::new(),
+            alarms: BinaryHeap::new(),
             retries: BinaryHeap::new(),
         };
         let count = load.connections_of(number);
-        let lanes = if load.http2 { load.streams } else { 1 };
-        let connections =
-            (0..count as u32).map(|n| Connection::new(n, lanes, load.http2)).collect();
+        let connections = (0..count as u32).map(|n| Connection::new(n, load)).collect();
         let arrivals = match load.pace {
             Pace::Closed { .. } => None,
             Pace::Open { per_second, is_random } => {
@@ -239,7 +240,7 @@ impl Thread {
         self.context.tick();
         let (lanes, closes) = {
             let load = &self.context.load;
-            (if load.http2 { load.streams } else { 1 } as u32, load.workload.closes())
+            (load.lanes() as u32, load.workload.closes())
         };
         let is_open_loop = self.arrivals.is_some();
         for number in 0..self.connections.len() {
@@ -271,6 +272,9 @@ impl Thread {
         if let Some(Reverse((at, _))) = self.bench.retries.peek() {
             until = until.min(*at);
         }
+        if let Some(Reverse((at, _))) = self.bench.alarms.peek() {
+            until = until.min(*at);
+        }
         if let Some(arrivals) = self.arrivals.as_ref().filter(|_| self.context.issuing) {
             until = until.min(arrivals.next_ns as u64);
         }
@@ -280,6 +284,7 @@ impl Thread {
 
     /// Does what is due: connections with more to read, to open, lanes that thought, arrivals.
     fn go_on(&mut self) {
+        self.look_at_alarms();
         let (context, bench) = (&mut self.context, &mut self.bench);
         for number in std::mem::take(&mut bench.again) {
             if let Some(connection) = self.connections.get_mut(number as usize) {
@@ -319,6 +324,18 @@ impl Thread {
                         connection.wake(place.lane, due, context, bench);
                     }
                 }
+            }
+        }
+    }
+
+    /// Has connections act for which it is time.
+    fn look_at_alarms(&mut self) {
+        while let Some(Reverse((at, number))) = self.bench.alarms.peek().copied()
+            && at <= self.context.now
+        {
+            self.bench.alarms.pop();
+            if let Some(connection) = self.connections.get_mut(number as usize) {
+                connection.alarm(at, &mut self.context, &mut self.bench);
             }
         }
     }
@@ -409,9 +426,13 @@ impl Thread {
         let drain_until = until_ns + self.context.load.drain.as_nanos() as u64;
         while self.is_busy() && self.context.now < drain_until && !self.context.shared.is_stopped()
         {
-            if wait(&self.bench.epoll, events, TICK_NS).is_err() {
+            let next_alarm = self.bench.alarms.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
+            let left_ns = next_alarm.saturating_sub(self.context.now).min(TICK_NS);
+            if wait(&self.bench.epoll, events, left_ns).is_err() {
                 break;
             }
+            self.context.tick();
+            self.look_at_alarms();
             for event in events.iter() {
                 let (number, flags) = (event.data.u64() as usize, event.flags);
                 if let Some(connection) = self.connections.get_mut(number) {

@@ -1,6 +1,6 @@
 //! TLS for the load: rustls without buffers of its own, over large reads.
 
-use super::Fault;
+use super::{Fault, Protocol};
 use crate::error::LabError;
 use freshet_net::tls::client::AcceptAny;
 use rustls::client::danger::ServerCertVerifier;
@@ -41,15 +41,16 @@ pub struct TlsOptions {
     pub version: Version,
     /// Whether later connections resume sessions of earlier ones, as a returning viewer's would.
     pub resume: bool,
-    /// Whether HTTP/2 is asked for, and nothing else.
-    pub http2: bool,
 }
 
-/// Makes the configuration of all connections of a load.
+/// Makes the configuration of all connections of a load, which ask for `protocol` and nothing else.
 ///
 /// # Errors
 /// [`LabError::ConfigFile`] when the authority cannot be read, [`LabError::LocalTls`] otherwise.
-pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, LabError> {
+pub(crate) fn client_config(
+    options: &TlsOptions,
+    protocol: Protocol,
+) -> Result<Arc<ClientConfig>, LabError> {
     let local = |error: &dyn std::fmt::Display| LabError::LocalTls(error.to_string());
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let versions: &[_] = match options.version {
@@ -72,7 +73,12 @@ pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, L
         .dangerous()
         .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
-    config.alpn_protocols = vec![if options.http2 { b"h2".to_vec() } else { b"http/1.1".to_vec() }];
+    let name: &[u8] = match protocol {
+        Protocol::Http1 => b"http/1.1",
+        Protocol::Http2 => b"h2",
+        Protocol::Http3 => b"h3",
+    };
+    config.alpn_protocols = vec![name.to_vec()];
     if !options.resume {
         config.resumption = Resumption::disabled();
     }

@@ -7,7 +7,7 @@ use freshet_base::units::{parse_bytes, parse_duration};
 use freshet_lab::scenario::{Outcome, Setup, report};
 use freshet_load::observe::PowerSource;
 use freshet_load::target::Target;
-use freshet_load::{TlsOptions, Version};
+use freshet_load::{Protocol, TlsOptions, Version};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,7 +39,10 @@ pub(super) struct Common {
     /// Speak HTTP/2.
     #[arg(long, help_heading = "Connections")]
     http2: bool,
-    /// Requests at a time on a connection of HTTP/2.
+    /// Speak HTTP/3, each connection from a UDP port of its own.
+    #[arg(long, conflicts_with = "http2", help_heading = "Connections")]
+    http3: bool,
+    /// Requests at a time on a connection of HTTP/2 or HTTP/3.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Connections")]
     streams: usize,
     /// Version of TLS.
@@ -113,10 +116,14 @@ impl Common {
         if let Some(name) = &self.name {
             setup.server_name.clone_from(name);
         }
-        if self.streams > 1 && !self.http2 {
-            bail!("--streams takes --http2: HTTP/1.1 has one request at a time");
+        setup.protocol = match (self.http2, self.http3) {
+            (_, true) => Protocol::Http3,
+            (true, _) => Protocol::Http2,
+            _ => Protocol::Http1,
+        };
+        if self.streams > 1 && !setup.protocol.is_multiplexed() {
+            bail!("--streams takes --http2 or --http3: HTTP/1.1 has one request at a time");
         }
-        setup.http2 = self.http2;
         setup.streams = self.streams;
         setup.tls = TlsOptions {
             ca: self.ca.clone(),
@@ -126,7 +133,6 @@ impl Common {
                 TlsVersion::Tls13 => Version::Tls13,
             },
             resume: self.resume,
-            http2: self.http2,
         };
         setup.threads = self.threads;
         setup.cpus.clone_from(&self.cpus);

@@ -6,9 +6,10 @@ use crate::form::FormArguments;
 use anyhow::{Result, bail};
 use clap::Args;
 use freshet_base::units;
-use freshet_load::http3::{self, Figures, Load};
+use freshet_load::http3::{self, Figures, Load, Moves};
 use freshet_load::target::Target;
 use freshet_load::{TlsOptions, Version};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +18,16 @@ use std::time::Duration;
 /// Exit code where a request failed, or the load was cut short.
 const FAILED: u8 = 2;
 
+/// Clients that stayed for less would do nothing but move.
+const STAY_MIN: Duration = Duration::from_millis(1);
+
 /// `freshet lab http3`
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     freshet lab http3 https://127.0.0.1:8443 --path /1k --connections 64\n  \
     freshet lab http3 https://127.0.0.1:8443 --path /1k --requests 1 --resume\n  \
-    freshet lab http3 https://127.0.0.1:8443 --path /1k --connections 1000 --idle")]
+    freshet lab http3 https://127.0.0.1:8443 --path /1k --connections 1000 --idle\n  \
+    freshet lab http3 https://127.0.0.1:8443 --path /1m --move-every 300ms --from 127.0.0.2,127.0.0.3")]
 pub(super) struct Http3 {
     /// The server, as https://127.0.0.1:8443; it must be yours.
     #[arg(value_name = "URL")]
@@ -54,6 +59,16 @@ pub(super) struct Http3 {
     /// Open connections that ask once and then only stay.
     #[arg(long)]
     idle: bool,
+    /// Have all clients go to another port every so often, while responses are under way; of several times each
+    /// in turn.
+    #[arg(long, value_name = "TIME,TIME...", value_delimiter = ',', value_parser = span)]
+    move_every: Vec<Duration>,
+    /// Addresses that they are at, in turn.
+    #[arg(long, value_name = "IP,IP...", value_delimiter = ',', requires = "move_every")]
+    from: Vec<IpAddr>,
+    /// Have them not know of it, as behind a network that gives them another port.
+    #[arg(long, requires = "move_every")]
+    unnoticed: bool,
     /// Resume sessions of TLS, as returning clients do.
     #[arg(long)]
     resume: bool,
@@ -74,12 +89,7 @@ impl Http3 {
         }
         let load = Load {
             target: Target::parse(&self.url, self.i_own_this_target)?,
-            tls: TlsOptions {
-                ca: self.ca,
-                version: Version::Tls13,
-                resume: self.resume,
-                http2: false,
-            },
+            tls: TlsOptions { ca: self.ca, version: Version::Tls13, resume: self.resume },
             path: self.path,
             objects: self.objects,
             connections: self.connections,
@@ -89,6 +99,11 @@ impl Http3 {
             ack_every: self.ack_every,
             duration: self.duration,
             is_idle: self.idle,
+            moves: (!self.move_every.is_empty()).then(|| Moves {
+                stays: self.move_every.iter().map(|stay| (*stay).max(STAY_MIN)).collect(),
+                from: self.from,
+                is_unnoticed: self.unnoticed,
+            }),
         };
         let stop = stop_at_signals()?;
         let (connections, duration) = (load.connections, units::span(load.duration));
@@ -112,6 +127,7 @@ fn json(figures: &Figures, is_whole: bool) -> String {
         "asked_again": figures.again,
         "body_bytes": figures.body_bytes,
         "handshakes": figures.handshakes,
+        "moves": figures.moves,
         "datagrams_received": figures.datagrams.0,
         "datagrams_sent": figures.datagrams.1,
         "seconds": figures.elapsed.as_secs_f64(),
@@ -145,6 +161,9 @@ fn text(figures: &Figures, is_whole: bool) -> String {
         at(0.5),
         at(0.99),
     );
+    if figures.moves > 0 {
+        out.push_str(&format!("moves       {}\n", figures.moves));
+    }
     figures.failures.iter().for_each(|why| out.push_str(&format!("failed      {why}\n")));
     if !is_whole {
         out.push_str("not complete: it was interrupted\n");

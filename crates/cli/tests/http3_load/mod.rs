@@ -1,10 +1,15 @@
 //! Clients of HTTP/3 that ask on and on, and count every request that fails.
-#![allow(clippy::unwrap_used, unreachable_pub, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    dead_code,
+    unreachable_pub,
+    reason = "tests, of which each uses a part of this"
+)]
 
 use super::drill::Node;
 use super::support::PATIENCE;
 use freshet_load::TlsOptions;
-use freshet_load::http3::{Figures, Load, run};
+use freshet_load::http3::{Figures, Load, Moves, run};
 use freshet_load::target::Target;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +32,17 @@ impl Http3Load {
 
     /// The same at an address.
     pub fn at(address: SocketAddr, path: &str, connections: usize, requests: Option<u64>) -> Self {
+        Self::moving(address, path, connections, requests, None)
+    }
+
+    /// The same, whose clients go elsewhere.
+    pub fn moving(
+        address: SocketAddr,
+        path: &str,
+        connections: usize,
+        requests: Option<u64>,
+        moves: Option<Moves>,
+    ) -> Self {
         let load = Load {
             target: Target::parse(&format!("https://{address}"), false).unwrap(),
             tls: TlsOptions::default(),
@@ -39,6 +55,7 @@ impl Http3Load {
             ack_every: None,
             duration: Duration::MAX / 4,
             is_idle: false,
+            moves,
         };
         let (answered, stop) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let (count, end) = (Arc::clone(&answered), Arc::clone(&stop));

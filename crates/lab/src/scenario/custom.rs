@@ -18,6 +18,7 @@
 //! [[steps]]
 //! connections = 100                         # closed loop; with rate = 500 sessions come by the clock
 //! duration = "20s"
+//! protocol = "http3"                        # else what the command says; streams = 4 at a time
 //!
 //! [[kpi]]
 //! figure = "p99_ms"
@@ -29,7 +30,7 @@ use freshet_base::units::parse_duration;
 use freshet_load::LabError;
 use freshet_load::measurement::Measurement;
 use freshet_load::workload::{Draw, Workload};
-use freshet_load::{Load, Pace};
+use freshet_load::{Load, Pace, Protocol};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -106,6 +107,8 @@ struct StepSettings {
     warmup: Option<String>,
     runs: Option<u32>,
     close: Option<bool>,
+    protocol: Option<String>,
+    streams: Option<usize>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -171,6 +174,7 @@ impl Custom {
         for (index, step) in custom.file.steps.iter().enumerate() {
             let in_step = |why: String| format!("[[steps]] number {}: {why}", index + 1);
             step.spans().map_err(in_step)?;
+            step.protocol().map_err(in_step)?;
         }
         Ok(custom)
     }
@@ -185,17 +189,26 @@ impl Custom {
         let runs: u32 = self.file.steps.iter().map(|step| step.runs.unwrap_or(1)).sum();
         let by_rate = self.file.steps.iter().all(|step| step.rate.is_some());
         bench.plan(runs as usize, if by_rate { "sessions per second" } else { "connections" });
+        // What cannot begin is said before anything else is measured.
+        for step in &self.file.steps {
+            self.load(step, &bench)?.validate()?;
+        }
         for step in &self.file.steps {
             for _ in 0..step.runs.unwrap_or(1) {
                 if bench.is_over() {
                     break;
                 }
-                let workload = self.workload[usize::from(step.close.unwrap_or(false))].clone();
-                let load = step.apply(bench.load(workload))?;
+                let load = self.load(step, &bench)?;
                 let x = step.rate.filter(|_| by_rate).unwrap_or(load.connections as f64);
+                let spoken = step
+                    .protocol
+                    .as_ref()
+                    .map_or_else(String::new, |_| format!(" of {}", load.protocol.name()));
                 let name = step.name.clone().unwrap_or_else(|| match step.rate {
-                    Some(rate) => format!("{rate} per second on {} connections", load.connections),
-                    None => format!("{} connections", load.connections),
+                    Some(rate) => {
+                        format!("{rate} per second on {} connections{spoken}", load.connections)
+                    }
+                    None => format!("{} connections{spoken}", load.connections),
                 });
                 bench.measure(&name, x, load)?;
             }
@@ -204,6 +217,12 @@ impl Custom {
             judge(&mut bench, wanted);
         }
         Ok(bench.finish())
+    }
+
+    /// The load of a step.
+    fn load(&self, step: &StepSettings, bench: &Bench<'_>) -> Result<Load, LabError> {
+        let workload = self.workload[usize::from(step.close.unwrap_or(false))].clone();
+        step.apply(bench.load(workload))
     }
 }
 
@@ -249,13 +268,21 @@ impl StepSettings {
         ])
     }
 
+    fn protocol(&self) -> Result<Option<Protocol>, String> {
+        let Some(word) = &self.protocol else { return Ok(None) };
+        let found = Protocol::ALL.into_iter().find(|protocol| protocol.word() == word);
+        let words = Protocol::ALL.map(Protocol::word).join(", ");
+        Ok(Some(found.ok_or_else(|| format!("protocol = \"{word}\": there are {words}"))?))
+    }
+
     fn apply(&self, mut load: Load) -> Result<Load, LabError> {
+        let refuse =
+            |expected| move |got| LabError::ConfigSetting { setting: "steps", got, expected };
         let [duration, warmup, shortest, longest] =
-            self.spans().map_err(|why| LabError::ConfigSetting {
-                setting: "steps",
-                got: why,
-                expected: "times with units, as 30s",
-            })?;
+            self.spans().map_err(refuse("times with units, as 30s"))?;
+        let protocol = self.protocol().map_err(refuse("a protocol that there is"))?;
+        load.protocol = protocol.unwrap_or(load.protocol);
+        load.streams = self.streams.unwrap_or(load.streams);
         load.connections = self.connections.unwrap_or(load.connections);
         load.threads = load.threads.min(load.connections.max(1));
         load.duration = duration.unwrap_or(load.duration);
@@ -314,6 +341,8 @@ mod tests {
         think = ["10ms", "20ms"]
         [[steps]]
         rate = 100
+        protocol = "http3"
+        streams = 4
         [[kpi]]
         figure = "p99_ms"
         at_most = 50
@@ -331,6 +360,7 @@ mod tests {
         for (from, to, why) in [
             ("title = \"x\"", "titel = \"x\"", "titel"),
             ("\"2s\"", "\"2 parsecs\"", "[[steps]] number 1: duration = \"2 parsecs\""),
+            ("\"http3\"", "\"spdy\"", "[[steps]] number 2: protocol = \"spdy\": there are http1"),
             ("{t}", "{nobody}", "nobody"),
             ("p99_ms", "p77_ms", "There are: goodput_gbps"),
             ("at_most = 50", "", "needs at_least or at_most"),

@@ -27,7 +27,7 @@ use freshet_load::measurement::{ClientFigures, Measurement};
 use freshet_load::observe::{Observer, Power, PowerSource, Server};
 use freshet_load::target::Target;
 use freshet_load::workload::{Draw, Workload};
-use freshet_load::{Load, Progress, TlsOptions, Version, run};
+use freshet_load::{Load, Progress, Protocol, TlsOptions, Version, run};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,9 +65,9 @@ pub struct Setup {
     pub target: Target,
     /// What its user calls it, for reports.
     pub server_name: String,
-    /// HTTP/2 instead of HTTP/1.1.
-    pub http2: bool,
-    /// Requests at a time on a connection of HTTP/2.
+    /// What clients speak.
+    pub protocol: Protocol,
+    /// Requests at a time on a connection of HTTP/2 or HTTP/3.
     pub streams: usize,
     /// TLS, for targets that speak it.
     pub tls: TlsOptions,
@@ -109,7 +109,7 @@ impl Setup {
         Self {
             server_name: target.url(),
             target,
-            http2: false,
+            protocol: Protocol::default(),
             streams: 1,
             tls: TlsOptions::default(),
             threads: 1,
@@ -147,7 +147,7 @@ impl Setup {
 
     /// Makes a load go by these settings.
     fn apply(&self, load: &mut Load) {
-        load.http2 = self.http2;
+        load.protocol = self.protocol;
         load.streams = self.streams;
         load.tls = self.tls.clone();
         load.threads = self.threads;
@@ -483,11 +483,12 @@ fn settings_of(setup: &Setup) -> Vec<(String, String)> {
     let mut note = |name: &str, value: String| settings.push((name.to_owned(), value));
     note(
         "protocol",
-        match (setup.http2, setup.target.is_tls()) {
-            (true, true) => format!("HTTP/2 over TLS, {} streams", setup.streams),
-            (true, false) => format!("HTTP/2 in the clear, {} streams", setup.streams),
-            (false, true) => "HTTP/1.1 over TLS".to_owned(),
-            (false, false) => "HTTP/1.1 in the clear".to_owned(),
+        match (setup.protocol, setup.target.is_tls()) {
+            (Protocol::Http3, _) => format!("HTTP/3, {} streams", setup.streams),
+            (Protocol::Http2, true) => format!("HTTP/2 over TLS, {} streams", setup.streams),
+            (Protocol::Http2, false) => format!("HTTP/2 in the clear, {} streams", setup.streams),
+            (Protocol::Http1, true) => "HTTP/1.1 over TLS".to_owned(),
+            (Protocol::Http1, false) => "HTTP/1.1 in the clear".to_owned(),
         },
     );
     if setup.target.is_tls() {

@@ -11,7 +11,7 @@ use freshet_load::measurement::{
     ServerFigures,
 };
 use freshet_load::observe::Reading;
-use freshet_load::{Errors, Progress};
+use freshet_load::{Errors, Progress, Protocol};
 use freshet_net::address::Address;
 use freshet_net::tls::client::{ClientOptions, client_config};
 use std::time::{Duration, Instant};
@@ -53,6 +53,9 @@ pub fn run(
     options: &Options,
     show: &mut dyn FnMut(&Moment),
 ) -> Result<Outcome, LabError> {
+    let spoken = setup.protocol;
+    let expected = "HTTP/1.1, which players speak";
+    require(spoken == Protocol::Http1, "protocol", spoken.name(), expected)?;
     require(!options.players.is_empty(), "players", "none", "at least one number")?;
     let mut bench = Bench::new(
         "players",

@@ -256,6 +256,7 @@ fn times(latency: &Latency) -> [String; 2] {
 fn loads(outcome: &Outcome) -> Section {
     let mut table = Table::new([
         Column::text("load"),
+        Column::text("protocol"),
         Column::number("Gbit/s"),
         Column::number("requests/s"),
         Column::number("first byte, ms"),
@@ -271,6 +272,7 @@ fn loads(outcome: &Outcome) -> Section {
         let ([first, _], [last, slow]) = (times(&m.first_byte), times(&m.last_byte));
         table.push([
             label(step, outcome),
+            protocol(step),
             number(m.goodput_bps / 1e9),
             number(m.requests_per_second),
             first,
@@ -338,6 +340,14 @@ fn picked(outcome: &Outcome) -> Vec<&Step> {
     }
     let last = first.len() - 1;
     (0..LINES_MAX).filter_map(|n| first.get(n * last / (LINES_MAX - 1)).copied()).collect()
+}
+
+/// What clients spoke; who played or idled did not say.
+fn protocol(step: &Step) -> String {
+    match step.measured.protocol.as_str() {
+        "" => "–".to_owned(),
+        spoken => spoken.to_owned(),
+    }
 }
 
 fn label(step: &Step, outcome: &Outcome) -> String {
@@ -414,9 +424,10 @@ fn costs(outcome: &Outcome) -> Section {
         Column::number("generator, busy %"),
         Column::number("sent twice, MB"),
         Column::number("out of order"),
+        Column::number("datagrams, in for one out"),
     ])
     .caption("Processor time of the server includes its kernel's part. What the server sent twice is known \
-              where it runs on the generator's machine.");
+              where it runs on the generator's machine; how many datagrams came for each that was sent, over HTTP/3.");
     for step in &outcome.steps {
         let m = &step.measured;
         let server = m.server.as_ref();
@@ -432,6 +443,9 @@ fn costs(outcome: &Outcome) -> Section {
             tcp.and_then(|tcp| tcp.server_repeated_bytes)
                 .map_or_else(dash, |bytes| number(bytes as f64 / 1e6)),
             tcp.map_or_else(dash, |tcp| tcp.out_of_order.to_string()),
+            m.quic.filter(|quic| quic.datagrams_sent > 0).map_or_else(dash, |quic| {
+                number(quic.datagrams_received as f64 / quic.datagrams_sent as f64)
+            }),
         ]);
     }
     let mut section = Section::new("What it cost").with(table);

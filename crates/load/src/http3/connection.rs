@@ -1,30 +1,33 @@
 //! One connection of a load.
 
-use super::response::Response;
+use super::response::{Part, Response};
 use freshet_quic::varint::{Reader, VARINT_MAX};
 use freshet_wire::h3::frame::{Head, kind, write_head};
 use freshet_wire::h3::qpack;
-use quinn_proto::{Connection, Dir, Event, ReadError, Side, StreamId, VarInt};
+use quinn_proto::{Connection, ConnectionError, Dir, Event, ReadError, Side, StreamId, VarInt};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Instant;
 
 /// H3_NO_ERROR and H3_REQUEST_REJECTED.
 const NO_ERROR: u32 = 0x100;
 const REQUEST_REJECTED: u64 = 0x10b;
+/// H3_REQUEST_CANCELLED.
+const REQUEST_CANCELLED: u32 = 0x10c;
 
 /// A connection and its requests.
-pub(super) struct Client {
-    pub(super) quic: Connection,
+pub(crate) struct Client {
+    pub(crate) quic: Connection,
     requests: BTreeMap<StreamId, Request>,
     /// The server's streams one way, of which one is that of control.
     one_way: BTreeMap<StreamId, Vec<u8>>,
     /// Requests from this one on are not looked at.
     goaway: u64,
     asked: u64,
-    pub(super) is_connected: bool,
-    pub(super) is_over: bool,
+    pub(crate) is_connected: bool,
+    pub(crate) is_over: bool,
     /// Datagrams that came since the last were sent.
-    pub(super) unanswered: usize,
+    pub(crate) unanswered: usize,
 }
 
 struct Request {
@@ -37,19 +40,46 @@ struct Request {
 }
 
 /// What became of something.
-pub(super) enum News {
+pub(crate) enum News<'a> {
     /// The handshake is over.
     Connected,
+    /// A part of the response to this request came.
+    Part(u64, Part<'a>),
     /// The whole response came.
-    Answered { began: Instant, body_bytes: u64 },
+    Answered { number: u64, status: u16, began: Instant, body_bytes: u64 },
     /// The server did not look at it: it is to be asked again.
     Again(u64),
-    /// It failed.
-    Failed(String),
+    /// A request failed, or the connection.
+    Failed(Failure),
+}
+
+/// Why something failed.
+pub(crate) enum Failure {
+    /// The connection was not made.
+    Handshake(ConnectionError),
+    /// The connection was lost.
+    Connection(ConnectionError),
+    /// A request was under way on a connection that was lost.
+    Request(ConnectionError),
+    /// The server gave the response up, with this code.
+    Reset { number: u64, code: u64 },
+    /// The server broke a rule.
+    Rule(&'static str),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Handshake(reason) => write!(f, "handshake: {reason}"),
+            Self::Connection(reason) | Self::Request(reason) => write!(f, "connection: {reason}"),
+            Self::Reset { code, .. } => write!(f, "reset with {code:#x}"),
+            Self::Rule(why) => f.write_str(why),
+        }
+    }
 }
 
 impl Client {
-    pub(super) fn new(quic: Connection) -> Self {
+    pub(crate) fn new(quic: Connection) -> Self {
         Self {
             quic,
             requests: BTreeMap::new(),
@@ -63,28 +93,46 @@ impl Client {
     }
 
     /// Whether requests are under way.
-    pub(super) fn asking(&self) -> usize {
+    pub(crate) fn asking(&self) -> usize {
         self.requests.len()
     }
 
     /// Requests that were begun.
-    pub(super) fn asked(&self) -> u64 {
+    pub(crate) fn asked(&self) -> u64 {
         self.asked
     }
 
     /// Whether new requests may begin.
-    pub(super) fn may_ask(&self) -> bool {
+    pub(crate) fn may_ask(&self) -> bool {
         self.is_connected && !self.is_over && self.goaway == VARINT_MAX
     }
 
     /// Whether the server has told it to go.
-    pub(super) fn is_told_to_go(&self) -> bool {
+    pub(crate) fn is_told_to_go(&self) -> bool {
         self.goaway != VARINT_MAX
     }
 
     /// Asks for a path; false when the server allows no more streams now.
-    pub(super) fn ask(&mut self, number: u64, authority: &str, path: &str, now: Instant) -> bool {
-        let Some(stream) = self.quic.streams().open(Dir::Bi) else { return false };
+    pub(crate) fn ask(&mut self, number: u64, authority: &str, path: &str, now: Instant) -> bool {
+        let Some(stream) = self.open() else { return false };
+        self.ask_on(stream, number, authority, path, now);
+        true
+    }
+
+    /// A stream for a request, where the server allows another.
+    pub(crate) fn open(&mut self) -> Option<StreamId> {
+        self.quic.streams().open(Dir::Bi)
+    }
+
+    /// Asks for a path on a stream that was opened.
+    pub(crate) fn ask_on(
+        &mut self,
+        stream: StreamId,
+        number: u64,
+        authority: &str,
+        path: &str,
+        now: Instant,
+    ) {
         let fields = [
             (":method", "GET"),
             (":scheme", "https"),
@@ -104,17 +152,30 @@ impl Client {
         request.write(&mut self.quic, stream);
         self.requests.insert(stream, request);
         self.asked += 1;
-        true
+    }
+
+    /// Gives up a request.
+    pub(crate) fn cancel(&mut self, number: u64) {
+        let Some(stream) =
+            self.requests.iter().find(|(_, request)| request.number == number).map(|(id, _)| *id)
+        else {
+            return;
+        };
+        self.requests.remove(&stream);
+        let code = VarInt::from_u32(REQUEST_CANCELLED);
+        // What has ended already needs no words.
+        let _ = self.quic.recv_stream(stream).stop(code);
+        let _ = self.quic.send_stream(stream).reset(code);
     }
 
     /// Closes it.
-    pub(super) fn close(&mut self, now: Instant) {
+    pub(crate) fn close(&mut self, now: Instant) {
         self.quic.close(now, VarInt::from_u32(NO_ERROR), bytes::Bytes::new());
         self.is_over = true;
     }
 
     /// Takes what came.
-    pub(super) fn poll(&mut self, mut each: impl FnMut(News)) {
+    pub(crate) fn poll(&mut self, mut each: impl FnMut(News<'_>)) {
         // What the server said before it closed tells what became of requests.
         while let Some(stream) = self.quic.streams().accept(Dir::Uni) {
             self.one_way.insert(stream, Vec::new());
@@ -132,22 +193,23 @@ impl Client {
                 }
                 Event::ConnectionLost { reason } => {
                     self.is_over = true;
-                    if !self.is_connected {
-                        each(News::Failed(format!("handshake: {reason}")));
-                    }
                     for (stream, request) in std::mem::take(&mut self.requests) {
                         each(match u64::from(VarInt::from(stream)) < self.goaway {
-                            true => News::Failed(format!("connection: {reason}")),
+                            true => News::Failed(Failure::Request(reason.clone())),
                             false => News::Again(request.number),
                         });
                     }
+                    each(News::Failed(match self.is_connected {
+                        true => Failure::Connection(reason),
+                        false => Failure::Handshake(reason),
+                    }));
                 }
                 _ => {}
             }
         }
         let numbers: Vec<StreamId> = self.requests.keys().copied().collect();
         for stream in numbers {
-            if let Some(news) = self.read(stream) {
+            if let Some(news) = self.read(stream, &mut each) {
                 self.requests.remove(&stream);
                 each(news);
             }
@@ -182,35 +244,39 @@ impl Client {
     }
 
     /// Reads a response; something when it is over.
-    fn read(&mut self, stream: StreamId) -> Option<News> {
+    fn read(&mut self, stream: StreamId, each: &mut impl FnMut(News<'_>)) -> Option<News<'static>> {
         let request = self.requests.get_mut(&stream)?;
         request.write(&mut self.quic, stream);
         debug_assert_eq!(stream.initiator(), Side::Client);
+        let number = request.number;
         let mut half = self.quic.recv_stream(stream);
         let Ok(mut chunks) = half.read(true) else {
-            return Some(News::Failed("the stream is gone".to_owned()));
+            return Some(News::Failed(Failure::Rule("the stream is gone")));
         };
         let over = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
-                    if let Err(why) = request.response.receive(&chunk.bytes) {
-                        break Some(News::Failed(why.to_owned()));
+                    let mut part = |part: Part<'_>| each(News::Part(number, part));
+                    if let Err(why) = request.response.receive(&chunk.bytes, &mut part) {
+                        break Some(News::Failed(Failure::Rule(why)));
                     }
                 }
                 Ok(None) => {
-                    break Some(match request.response.check() {
-                        Ok(()) => News::Answered {
+                    break Some(match request.response.end() {
+                        Ok(status) => News::Answered {
+                            number,
+                            status,
                             began: request.began,
                             body_bytes: request.response.body_bytes,
                         },
-                        Err(why) => News::Failed(why),
+                        Err(why) => News::Failed(Failure::Rule(why)),
                     });
                 }
                 Err(ReadError::Blocked) => break None,
                 Err(ReadError::Reset(code)) => {
                     break Some(match code.into_inner() {
-                        REQUEST_REJECTED => News::Again(request.number),
-                        code => News::Failed(format!("reset with {code:#x}")),
+                        REQUEST_REJECTED => News::Again(number),
+                        code => News::Failed(Failure::Reset { number, code }),
                     });
                 }
             }

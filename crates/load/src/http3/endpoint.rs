@@ -1,21 +1,19 @@
 //! All connections of a load, on one socket.
 
-use super::connection::{Client, News};
+use super::connection::{Client, Failure, News};
 use super::{Figures, Load};
+use super::{SPEAKS_EVERY, quic_config};
 use crate::error::LabError;
-use crate::tls::client_config;
 use bytes::BytesMut;
 use freshet_net::limits::UDP_READ_BYTES_MAX;
 use freshet_net::quic::port::UdpPort;
 use freshet_quic::{Ecn, Route};
-use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
-    ClientConfig, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig,
-    IdleTimeout, Transmit, TransportConfig, VarInt,
+    ClientConfig, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, EndpointConfig, Transmit,
 };
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::future::poll_fn;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
@@ -29,10 +27,6 @@ const DATAGRAMS_MAX: usize = 10;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long requests under way are waited for.
 const END_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection may be quiet.
-const IDLE_MS: u32 = 600_000;
-/// Bytes that a server may send ahead: more than a round trip of any network here.
-const WINDOW_BYTES: u32 = 16 << 20;
 
 /// Runs a load until its time is over or `stop` is set; `answered` counts as it goes on.
 ///
@@ -65,25 +59,18 @@ struct World<'a> {
     out: Vec<u8>,
     /// Whether no new requests begin.
     is_ending: bool,
+    /// When clients go elsewhere next.
+    moves_at: Option<Instant>,
 }
 
 impl<'a> World<'a> {
     fn new(load: &'a Load, answered: &'a AtomicU64) -> Result<Self, LabError> {
         let local = |error: &dyn std::fmt::Display| LabError::LocalTls(error.to_string());
-        let mut tls = (*client_config(&load.tls)?).clone();
-        tls.alpn_protocols = vec![b"h3".to_vec()];
-        let tls = QuicClientConfig::try_from(tls).map_err(|error| local(&error))?;
-        let mut config = ClientConfig::new(Arc::new(tls));
-        let mut transport = TransportConfig::default();
-        transport.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_MS))));
-        transport.stream_receive_window(VarInt::from_u32(WINDOW_BYTES));
-        transport.receive_window(VarInt::from_u32(WINDOW_BYTES));
-        config.transport_config(Arc::new(transport));
-        let any: SocketAddr = match load.target.address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let socket = UdpPort::bind(any).map_err(|error| local(&error))?;
+        let moves = load.moves.as_ref();
+        let speaks_every = moves.filter(|moves| moves.is_unnoticed).map(|_| SPEAKS_EVERY);
+        let config = quic_config(&load.tls, speaks_every)?;
+        let from = moves.and_then(|moves| moves.from.first()).copied();
+        let socket = UdpPort::connect(from, load.target.address).map_err(|error| local(&error))?;
         let name = match &load.target.tls {
             Some(name) => name.to_str().into_owned(),
             None => return Err(local(&"HTTP/3 is over TLS: the URL begins with https://")),
@@ -104,6 +91,7 @@ impl<'a> World<'a> {
             figures: Figures::new(),
             out: Vec::new(),
             is_ending: false,
+            moves_at: moves.and_then(|moves| Some(Instant::now() + *moves.stays.first()?)),
         })
     }
 
@@ -122,9 +110,13 @@ impl<'a> World<'a> {
             }
             self.serve();
             let now = Instant::now();
+            if self.moves_at.is_some_and(|at| now >= at) {
+                self.go_elsewhere(now);
+            }
             let is_over = now >= began + self.load.duration || stop.load(Relaxed);
             if is_over && !self.is_ending {
                 self.is_ending = true;
+                self.moves_at = None;
                 self.figures.elapsed = now - began;
             }
             let is_quiet = self.clients.values().all(|client| client.asking() == 0);
@@ -133,7 +125,7 @@ impl<'a> World<'a> {
                 break;
             }
             let next = self.timers.first().map_or(now + LOOK_EVERY, |(at, _)| *at);
-            let next = next.min(now + LOOK_EVERY);
+            let next = next.min(now + LOOK_EVERY).min(self.moves_at.unwrap_or(now + LOOK_EVERY));
             let next = match opened < self.load.connections {
                 true => next.min(self.opens_at(began, opened)),
                 false => next,
@@ -168,6 +160,29 @@ impl<'a> World<'a> {
     fn opens_at(&self, began: Instant, others: usize) -> Instant {
         let interval = self.load.opened_per_second.map(|rate| Duration::from_secs(1) / rate.max(1));
         began + interval.unwrap_or_default() * u32::try_from(others).unwrap_or(u32::MAX)
+    }
+
+    /// All clients are at another port from now on, and perhaps at another address.
+    fn go_elsewhere(&mut self, now: Instant) {
+        let Some(moves) = &self.load.moves else { return };
+        self.figures.moves += 1;
+        let stays = self.figures.moves as usize % moves.stays.len().max(1);
+        self.moves_at = moves.stays.get(stays).map(|stay| now + *stay);
+        let turn = self.figures.moves as usize % moves.from.len().max(1);
+        match UdpPort::connect(moves.from.get(turn).copied(), self.load.target.address) {
+            Ok(socket) => self.socket = socket,
+            Err(error) => return self.figures.fail(format!("no other port: {error}")),
+        }
+        if moves.is_unnoticed {
+            return;
+        }
+        for (handle, client) in &mut self.clients {
+            // Before the handshake is over a client stays with its id (RFC 9000 §9).
+            if client.is_connected {
+                client.quic.local_address_changed();
+                self.touched.insert(*handle);
+            }
+        }
     }
 
     fn connect(&mut self, now: Instant) {
@@ -263,7 +278,11 @@ impl<'a> World<'a> {
         let (figures, again) = (&mut self.figures, &mut self.again);
         client.poll(|news| match news {
             News::Connected => figures.handshakes += 1,
-            News::Answered { began, body_bytes } => {
+            News::Part(..) => {}
+            News::Answered { status, .. } if status != 200 => {
+                figures.fail(format!("status {status}"));
+            }
+            News::Answered { began, body_bytes, .. } => {
                 figures.requests += 1;
                 figures.body_bytes += body_bytes;
                 let micros = now.saturating_duration_since(began).as_micros() as u64;
@@ -274,7 +293,9 @@ impl<'a> World<'a> {
                 figures.again += 1;
                 again.push_back(number);
             }
-            News::Failed(why) => figures.fail(why),
+            // What was under way on it has failed already.
+            News::Failed(Failure::Connection(_)) => {}
+            News::Failed(why) => figures.fail(why.to_string()),
         });
     }
 

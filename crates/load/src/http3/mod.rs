@@ -11,12 +11,43 @@ mod connection;
 mod endpoint;
 mod response;
 
+pub(crate) use connection::{Client, Failure, News};
 pub use endpoint::run;
+pub(crate) use response::Part;
 
-use crate::TlsOptions;
+use crate::error::LabError;
 use crate::target::Target;
+use crate::tls::client_config;
+use crate::{Protocol, TlsOptions};
 use hdrhistogram::Histogram;
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{ClientConfig, IdleTimeout, TransportConfig, VarInt};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// How long a connection may be quiet.
+const IDLE_MS: u32 = 600_000;
+/// Bytes that a server may send ahead: more than a round trip of any network here.
+const WINDOW_BYTES: u32 = 16 << 20;
+
+/// How connections of a load over HTTP/3 are made, and how often they say something when nothing else is said.
+pub(crate) fn quic_config(
+    options: &TlsOptions,
+    speaks_every: Option<Duration>,
+) -> Result<ClientConfig, LabError> {
+    let local = |error: &dyn std::fmt::Display| LabError::LocalTls(error.to_string());
+    let tls = (*client_config(options, Protocol::Http3)?).clone();
+    let tls = QuicClientConfig::try_from(tls).map_err(|error| local(&error))?;
+    let mut config = ClientConfig::new(Arc::new(tls));
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_MS))));
+    transport.keep_alive_interval(speaks_every);
+    transport.stream_receive_window(VarInt::from_u32(WINDOW_BYTES));
+    transport.receive_window(VarInt::from_u32(WINDOW_BYTES));
+    config.transport_config(Arc::new(transport));
+    Ok(config)
+}
 
 /// What to ask, and how.
 #[derive(Clone, Debug)]
@@ -44,7 +75,24 @@ pub struct Load {
     pub duration: Duration,
     /// Connections that are opened, ask once and then only stay. No others ask then.
     pub is_idle: bool,
+    /// How clients go elsewhere meanwhile.
+    pub moves: Option<Moves>,
 }
+
+/// Clients that go elsewhere, all at a time: what is on its way to where they were is lost.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Moves {
+    /// How long they stay at a place, in turn.
+    pub stays: Vec<Duration>,
+    /// The addresses that they are at, in turn; any of the system's choice if there are none. The port is always another.
+    pub from: Vec<IpAddr>,
+    /// Whether it is their network that gives them another address, which they do not know of: they keep the id of
+    /// the connection, and speak only when they do anyway, ten times a second.
+    pub is_unnoticed: bool,
+}
+
+/// How often clients speak who may be elsewhere without knowing.
+const SPEAKS_EVERY: Duration = Duration::from_millis(100);
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -61,6 +109,8 @@ pub struct Figures {
     pub body_bytes: u64,
     /// Handshakes that were done.
     pub handshakes: u64,
+    /// How often clients went elsewhere.
+    pub moves: u64,
     /// Datagrams that came, and that were sent.
     pub datagrams: (u64, u64),
     /// Microseconds from request to end of response.
@@ -83,6 +133,7 @@ impl Figures {
             again: 0,
             body_bytes: 0,
             handshakes: 0,
+            moves: 0,
             datagrams: (0, 0),
             latency,
             elapsed: Duration::ZERO,

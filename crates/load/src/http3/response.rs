@@ -1,10 +1,19 @@
-//! A response as it arrives: its status and how long its body is.
+//! A response as it arrives: its status, its body and how long that is.
 
+use crate::head::Signs;
 use freshet_wire::h3::frame::{Head, kind};
 use freshet_wire::h3::qpack;
 
 /// Bytes of a head that are taken.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// A part of a response.
+pub(crate) enum Part<'a> {
+    /// What its head says, and of how many bytes that was.
+    Head { status: u16, signs: Signs, bytes: usize },
+    /// Some of its body.
+    Body(&'a [u8]),
+}
 
 /// What came of one response.
 #[derive(Debug, Default)]
@@ -14,25 +23,33 @@ pub(super) struct Response {
     /// Bytes that are left of a frame, and whether they are of the body.
     left: u64,
     is_body: bool,
-    pub(super) status: Option<u16>,
+    status: Option<u16>,
     length: Option<u64>,
     pub(super) body_bytes: u64,
 }
 
 impl Response {
     /// Bytes of its stream came.
-    pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Result<(), &'static str> {
+    pub(super) fn receive(
+        &mut self,
+        mut bytes: &[u8],
+        each: &mut impl FnMut(Part<'_>),
+    ) -> Result<(), &'static str> {
         while !bytes.is_empty() {
             if self.left > 0 {
                 let count = self.left.min(bytes.len() as u64);
+                let (now, rest) = bytes.split_at(count as usize);
                 self.left -= count;
-                self.body_bytes += if self.is_body { count } else { 0 };
-                bytes = bytes.get(count as usize..).unwrap_or(&[]);
+                if self.is_body {
+                    self.body_bytes += count;
+                    each(Part::Body(now));
+                }
+                bytes = rest;
                 continue;
             }
             self.pending.extend_from_slice(bytes);
             let pending = std::mem::take(&mut self.pending);
-            let used = self.frame(&pending)?;
+            let used = self.frame(&pending, each)?;
             let Some(used) = used else {
                 self.pending = pending;
                 return match self.pending.len() {
@@ -48,21 +65,28 @@ impl Response {
     }
 
     /// Takes the beginning of a frame; `None` where there is not enough of it.
-    fn frame(&mut self, input: &[u8]) -> Result<Option<usize>, &'static str> {
+    fn frame(
+        &mut self,
+        input: &[u8],
+        each: &mut impl FnMut(Part<'_>),
+    ) -> Result<Option<usize>, &'static str> {
         let Some(head) = Head::read(input) else { return Ok(None) };
+        if head.kind == kind::DATA && self.status.is_none() {
+            return Err("data before a head");
+        }
         if head.kind != kind::HEADERS {
             (self.left, self.is_body) = (head.len, head.kind == kind::DATA);
             return Ok(Some(head.bytes));
         }
         let len = usize::try_from(head.len).map_err(|_| "a head is too long")?;
         let Some(block) = input.get(head.bytes..head.bytes + len) else { return Ok(None) };
-        let (mut status, mut length) = (None, None);
+        let (mut status, mut length, mut signs) = (None, None, Signs::default());
         qpack::decode(block, |name, value| {
             let number = || std::str::from_utf8(value).ok()?.parse::<u64>().ok();
             match name {
                 b":status" => status = number(),
                 b"content-length" => length = number(),
-                _ => {}
+                _ => signs.note(name, value),
             }
         })
         .map_err(|_| "a head cannot be read")?;
@@ -70,20 +94,21 @@ impl Response {
             && status >= 200
         {
             (self.status, self.length) = (Some(status), length);
+            each(Part::Head { status, signs, bytes: len });
         }
         Ok(Some(head.bytes + len))
     }
 
-    /// Whether it ended as it should.
-    pub(super) fn check(&self) -> Result<(), String> {
+    /// Its status, where it ended as it should.
+    pub(super) fn end(&self) -> Result<u16, &'static str> {
         match (self.status, self.length) {
-            (Some(200), Some(length)) if length != self.body_bytes => {
-                Err(format!("{} of {length} bytes came", self.body_bytes))
+            (None, _) => Err("there was no head"),
+            (Some(_), _) if self.left > 0 || !self.pending.is_empty() => Err("a frame was cut off"),
+            // What did not change says how long it is, and has no body.
+            (Some(status), Some(length)) if length != self.body_bytes && status != 304 => {
+                Err("a body of another length than its head says")
             }
-            (Some(200), _) if self.left == 0 && self.pending.is_empty() => Ok(()),
-            (Some(200), _) => Err("a frame was cut off".to_owned()),
-            (Some(status), _) => Err(format!("status {status}")),
-            (None, _) => Err("there was no head".to_owned()),
+            (Some(status), _) => Ok(status),
         }
     }
 }
@@ -119,14 +144,21 @@ mod tests {
         let message = message();
         for size in [1, 2, 3, 7, 64, message.len()] {
             let mut response = Response::default();
-            message.chunks(size).for_each(|part| response.receive(part).unwrap());
-            assert_eq!((response.status, response.body_bytes), (Some(200), 700));
-            assert_eq!(response.check(), Ok(()));
+            let (mut heads, mut body) = (Vec::new(), Vec::new());
+            let mut each = |part: Part<'_>| match part {
+                Part::Head { status, .. } => heads.push(status),
+                Part::Body(bytes) => body.extend_from_slice(bytes),
+            };
+            message.chunks(size).for_each(|part| response.receive(part, &mut each).unwrap());
+            assert_eq!((heads, body), (vec![200], vec![7; 700]));
+            assert_eq!((response.end(), response.body_bytes), (Ok(200), 700));
         }
         for len in 0..message.len() - 4 {
             let mut response = Response::default();
-            response.receive(&message[..len]).unwrap();
-            assert!(response.check().is_err(), "{len}");
+            response.receive(&message[..len], &mut |_| {}).unwrap();
+            assert!(response.end().is_err(), "{len}");
         }
+        let mut response = Response::default();
+        assert!(response.receive(&[0, 1, 7], &mut |_| {}).is_err(), "a body without a head");
     }
 }

@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -91,6 +91,21 @@ impl UdpPort {
         let claim = |address: SocketAddr| datagram_socket(address)?.bind(&address.into());
         let claimed = if address.port() == 0 { Ok(()) } else { where_it_may(claim, address) };
         claimed.map_err(|error| NetError::bind(&Address::Tcp(address), &error))
+    }
+
+    /// A port of a client's at `from`, or wherever the kernel has it, that hears nobody but `server` and that nobody
+    /// shares: a port of a group, as [`UdpPort::bind`] makes them, the kernel gives to several who ask for any.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn connect(from: Option<IpAddr>, server: SocketAddr) -> io::Result<Self> {
+        let socket = datagram_socket(server)?;
+        prepare(&socket, server)?;
+        if let Some(from) = from {
+            socket.bind(&SocketAddr::from((from, 0)).into())?;
+        }
+        socket.connect(&server.into())?;
+        Self::of(socket)
     }
 
     /// A port that another process has bound.
@@ -225,6 +240,26 @@ impl UdpPort {
                 Ok(Err(error)) => return Poll::Ready(Err(error)),
                 Err(_) => {}
             }
+        }
+    }
+
+    /// As [`poll_receive`](Self::poll_receive), for who is no task and watches the socket otherwise; `None` when
+    /// there is nothing now.
+    ///
+    /// # Errors
+    /// Those of the socket. A connected one says that nobody is at its server's port.
+    pub fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        match self.receive(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            received => received,
+        }
+    }
+
+    /// As [`send`](Self::send), but what the kernel has no room for is lost at once.
+    pub fn try_send(&self, route: Route, ecn: Ecn, bytes: &[u8], segment_bytes: usize) {
+        let segment_bytes = segment_bytes.max(1);
+        if let Err((gone, _)) = self.give((route, ecn), bytes, segment_bytes) {
+            self.note_lost(bytes.len().saturating_sub(gone).div_ceil(segment_bytes));
         }
     }
 
