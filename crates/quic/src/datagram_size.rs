@@ -3,13 +3,17 @@
 //!
 //! The largest is asked for first, as most ways take it, then what common tunnels leave of it. What was
 //! found too little is asked about again after a while, and what was known is not believed any more when
-//! nothing arrives.
+//! nothing arrives, or nothing that is large while what is small does.
 
 use super::limits::{DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MIN};
 use std::time::Duration;
 
 /// Losses of a probe before a size is given up (RFC 8899 §5.1.2).
 const PROBES_PER_SIZE: u8 = 3;
+
+/// How often in a row large packets are lost, none of which arrived, before their size is given up: what is small
+/// may arrive all the while, so that no silence shows it (RFC 8899 §4.3).
+const LOSSES_IN_A_ROW: u8 = 3;
 
 /// How long what is less than the largest is believed to be all (RFC 8899 §5.1.1).
 const RAISE_AFTER: Duration = Duration::from_secs(600);
@@ -29,6 +33,8 @@ pub(super) struct DatagramSize {
     probing: Option<(u64, usize)>,
     /// When the search may begin again.
     again_at: Duration,
+    /// How often large packets were lost since one arrived.
+    losses: u8,
 }
 
 impl DatagramSize {
@@ -39,6 +45,7 @@ impl DatagramSize {
             probes_left: PROBES_PER_SIZE,
             probing: None,
             again_at: Duration::ZERO,
+            losses: 0,
         }
     }
 
@@ -90,6 +97,26 @@ impl DatagramSize {
         }
     }
 
+    /// Whether packets of so many bytes in all are larger than what every way takes.
+    pub(super) fn is_large(packets: u64, bytes: u64) -> bool {
+        bytes > packets * DATAGRAM_BYTES_MIN as u64
+    }
+
+    /// A large packet arrived, which was not asked for.
+    pub(super) fn large_arrived(&mut self) {
+        self.losses = 0;
+    }
+
+    /// It was found that some did not.
+    pub(super) fn large_lost(&mut self) {
+        if self.bytes > DATAGRAM_BYTES_MIN {
+            self.losses += 1;
+            if self.losses == LOSSES_IN_A_ROW {
+                self.doubt();
+            }
+        }
+    }
+
     /// The client is here again; what became of a probe meanwhile was told of another way.
     pub(super) fn come_back(&mut self) {
         self.probing = None;
@@ -99,6 +126,7 @@ impl DatagramSize {
     pub(super) fn doubt(&mut self) {
         self.bytes = DATAGRAM_BYTES_MIN;
         self.probing = None;
+        self.losses = 0;
         self.search();
     }
 
@@ -164,6 +192,25 @@ mod tests {
         assert_eq!(found(&mut size, 1400, ANY, later), (1392, 6));
         size.doubt();
         assert_eq!(found(&mut size, 1500, ANY, later), (1452, 0));
+    }
+
+    #[test]
+    fn a_size_of_which_none_arrive_is_given_up() {
+        let mut size = DatagramSize::new();
+        assert_eq!(found(&mut size, 1500, ANY, NOW), (1452, 0));
+        for _ in 0..10 {
+            (1..LOSSES_IN_A_ROW).for_each(|_| size.large_lost());
+            size.large_arrived();
+        }
+        assert_eq!(size.bytes(), 1452);
+        (0..LOSSES_IN_A_ROW).for_each(|_| size.large_lost());
+        assert_eq!(size.bytes(), DATAGRAM_BYTES_MIN);
+        // Those that were on their way do not end the search.
+        assert_eq!(size.take_probe(ANY, 5, NOW), Some(1452));
+        (0..20).for_each(|_| size.large_lost());
+        size.arrived(5);
+        assert_eq!(size.bytes(), 1452);
+        assert!(!DatagramSize::is_large(3, 3600) && DatagramSize::is_large(3, 3601));
     }
 
     #[test]

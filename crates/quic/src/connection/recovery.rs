@@ -1,6 +1,7 @@
 //! Acknowledgements, losses and time (RFC 9002).
 
 use super::super::congestion::Arrival;
+use super::super::datagram_size::DatagramSize;
 use super::super::error::Error;
 use super::super::frame::Ack;
 use super::super::limits::BACKOFFS_MAX;
@@ -83,6 +84,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
             }
             if gone.how.is_probe {
                 path.datagram_size.arrived(gone.last);
+            } else if DatagramSize::is_large(gone.packets, gone.bytes) {
+                path.datagram_size.large_arrived();
             }
             for carried in carried {
                 match carried {
@@ -184,7 +187,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let mut has_collapsed = false;
         let mut lost = Vec::new();
         let is_measured = self.rtt.is_known();
-        let mut probe_lost = None;
+        let (mut probe_lost, mut is_large) = (None, false);
         let (space, congestion) = (self.spaces.of(level), &mut self.congestion);
         let reordering = &mut self.reordering;
         let loss_at = space.sent.detect_lost(now, delay, tolerance.packets, |gone, carried| {
@@ -198,6 +201,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
             if !gone.how.is_eliciting {
                 return;
             }
+            is_large |= DatagramSize::is_large(gone.packets, gone.bytes);
             congestion.lost(gone, now, is_data);
             if is_data {
                 reordering.lost(gone, now, now + collapse);
@@ -214,6 +218,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         self.bytes_in_flight -= bytes;
         if let Some(number) = probe_lost {
             self.path.datagram_size.lost(number);
+        }
+        if is_large {
+            self.path.datagram_size.large_lost();
         }
         if has_collapsed {
             self.congestion.collapsed();
@@ -336,10 +343,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         }
     }
 
-    /// Nothing was heard: the oldest packets are told again, whatever is in flight.
-    fn probe(&mut self, level: Level, now: Duration) {
-        self.statistics.probes += 1;
-        self.probe_count += 1;
+    /// The oldest packets are told again, whatever is in flight.
+    pub(super) fn tell_oldest(&mut self, level: Level) {
         let mut oldest = Vec::new();
         let space = self.space(level);
         space.probes = 2;
@@ -347,6 +352,13 @@ impl<P: AsRef<[u8]>> Connection<P> {
         for carried in oldest {
             self.tell_again(level, carried);
         }
+    }
+
+    /// Nothing was heard: the oldest packets are told again, whatever is in flight.
+    fn probe(&mut self, level: Level, now: Duration) {
+        self.statistics.probes += 1;
+        self.probe_count += 1;
+        self.tell_oldest(level);
         // A part of the handshake that was lost may be all that the client waits for, while other levels
         // fill the window (RFC 9002 §6.2.4).
         for (_, space) in self.spaces.iter_mut() {

@@ -26,6 +26,7 @@ mod raw;
 mod requests;
 mod rules;
 mod seeds;
+mod sizes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod tables;

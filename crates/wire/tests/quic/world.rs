@@ -82,6 +82,8 @@ pub(crate) struct World {
     pub(crate) server: Option<Connection<Vec<u8>>>,
     /// Whether the client is a network's other side from now on.
     pub(crate) is_cut: bool,
+    /// Bytes of a datagram that come through, at most.
+    pub(crate) most_bytes: usize,
     /// When something else happens, which who runs the world looks at then.
     pub(crate) alarm: Option<Duration>,
     pub(crate) bytes_to_server: u64,
@@ -255,6 +257,7 @@ impl World {
             config: Config { tls: Arc::clone(server_tls), local, congestion: Algorithm::Cubic },
             server: None,
             is_cut: false,
+            most_bytes: usize::MAX,
             alarm: None,
             bytes_to_server: 0,
             bytes_to_client: 0,
@@ -351,10 +354,11 @@ impl World {
                 return true;
             };
             self.tell(format_args!("{} bytes arrive, from the client: {to_server}", bytes.len()));
-            if to_server {
-                self.reach_server(from, Ecn::of_traffic_class(ecn), bytes)
-            } else {
-                self.reach_client(ecn, bytes)
+            match to_server {
+                true => self.reach_server(from, Ecn::of_traffic_class(ecn), bytes),
+                false if from == self.client_address => self.reach_client(ecn, bytes),
+                // It is for where the client was.
+                false => {}
             }
             return true;
         }
@@ -462,7 +466,8 @@ impl World {
             self.recorded.push(datagram.to_vec());
         }
         let to = if to_server { "server" } else { "client" };
-        if self.is_cut || self.dice.below(1000) < way.lost {
+        let comes_through = !self.is_cut && datagram.len() <= self.most_bytes;
+        if !comes_through || self.dice.below(1000) < way.lost {
             return self.tell(format_args!("{} bytes to the {to} are lost", datagram.len()));
         }
         self.tell(format_args!("{} bytes leave for the {to}", datagram.len()));
