@@ -14,6 +14,19 @@ pub(super) struct Challenge {
     pub(super) until: Duration,
     /// How often it may be sent again.
     pub(super) tries_left: u8,
+    /// Whether it was in a datagram that was not full, so that an answer does not say that the way takes one.
+    is_little: bool,
+}
+
+/// What bytes that came back say.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Answered {
+    /// Nobody asked for them.
+    Nothing,
+    /// The client is there; whether the way takes full datagrams is to be asked (RFC 9000 §8.2.1).
+    Little,
+    /// The client is there, and the way takes full datagrams.
+    Full,
 }
 
 /// How often a challenge is sent in all.
@@ -95,19 +108,26 @@ impl Path {
 
     /// The client is to send these bytes back, which can be repeated until `until`.
     pub(super) fn ask(&mut self, bytes: [u8; 8], until: Duration) {
-        self.challenge = Some(Challenge { bytes, until, tries_left: CHALLENGE_TRIES - 1 });
+        self.challenge =
+            Some(Challenge { bytes, until, tries_left: CHALLENGE_TRIES - 1, is_little: false });
         self.is_challenge_due = true;
     }
 
-    /// Bytes came back. False when nobody asked for them.
-    pub(super) fn answered(&mut self, bytes: [u8; 8]) -> bool {
-        let is_answer = self.challenge.is_some_and(|challenge| challenge.bytes == bytes);
-        if is_answer {
-            self.challenge = None;
-            self.is_challenge_due = false;
-            self.is_validated = true;
+    /// What is due was said in a datagram that was not full.
+    pub(super) fn said_in_little(&mut self) {
+        if let Some(challenge) = &mut self.challenge {
+            challenge.is_little = true;
         }
-        is_answer
+    }
+
+    /// Bytes came back.
+    pub(super) fn answered(&mut self, bytes: [u8; 8]) -> Answered {
+        let Some(challenge) = self.challenge.take_if(|challenge| challenge.bytes == bytes) else {
+            return Answered::Nothing;
+        };
+        self.is_challenge_due = false;
+        self.is_validated = true;
+        if challenge.is_little { Answered::Little } else { Answered::Full }
     }
 
     /// Appends the frames about the way that are due, as far as there is room up to `limit`.

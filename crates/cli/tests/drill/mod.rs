@@ -48,7 +48,10 @@ impl Count {
     }
 }
 
-/// An origin of small objects for a minute (`/…`) or a second (`/brief…`), and of `/slow…`.
+/// Bytes of `/large`.
+pub const LARGE_BYTES: usize = 3 << 20;
+
+/// An origin of small objects for a minute (`/…`) or a second (`/brief…`), of `/large` and of `/slow…`.
 pub struct Origin {
     pub address: SocketAddr,
     /// Downloads of `/slow` that stand at the half.
@@ -120,6 +123,7 @@ fn answer(stream: TcpStream, halves: &Count, gate: &Count) -> Option<()> {
         }
         let (age, length) = match &path {
             path if path.starts_with("/slow") => (60, SLOW_BYTES),
+            path if path.starts_with("/large") => (60, LARGE_BYTES),
             path if path.starts_with("/brief") => (1, 1000),
             _ => (60, 1000),
         };

@@ -5,6 +5,7 @@ use super::super::frame::Frame;
 use super::super::ids::PeerId;
 use super::super::limits::ACKS_PER_PACKET_MAX;
 use super::super::packet::{Kind, Protected};
+use super::super::path::Answered;
 use super::super::route::Route;
 use super::super::space::{Asks, Level};
 use super::super::varint::Reader;
@@ -125,12 +126,21 @@ impl<P: AsRef<[u8]>> Connection<P> {
                 if let Some(former) = &mut self.former {
                     former.path.answered(bytes);
                 }
-                let is_answer = self.path.answered(bytes);
-                if is_answer {
-                    self.is_token_wanted = true;
-                    self.forget_former()?;
+                let answered = self.path.answered(bytes);
+                match answered {
+                    Answered::Nothing => {}
+                    // Until that is known the way before is kept.
+                    Answered::Little => {
+                        let until = now + 3 * self.rtt.probe_timeout();
+                        let challenge = self.challenge();
+                        self.path.ask(challenge, until);
+                    }
+                    Answered::Full => {
+                        self.is_token_wanted = true;
+                        self.forget_former()?;
+                    }
                 }
-                Ok(is_answer)
+                Ok(answered != Answered::Nothing)
             }
             Frame::ConnectionClose { is_application, code } => {
                 self.close_with(Closed::ByClient { is_application, code }, now);

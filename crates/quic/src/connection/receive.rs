@@ -154,6 +154,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
             self.drop_level(Level::Initial);
         }
         let expected = self.space(level).received.expected();
+        if level != Level::OneRtt && opened.number >= expected {
+            self.rebound(route, datagram_bytes);
+        }
         let payload = bytes.get(payload).unwrap_or(&[]);
         let seen = self.frames(level, payload, packet, route, now)?;
         let delay_max = match level {

@@ -186,7 +186,8 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let asks = |draft: &&Draft| draft.level == Level::Initial && draft.is_eliciting;
         let has_initial = drafts.iter().flatten().any(|draft| asks(&draft));
         // So is one that asks or answers whether the client is there.
-        let has_to_be_full = self.path.take_said() || has_initial;
+        let says = self.path.take_said();
+        let has_to_be_full = says || has_initial;
         let is_full = written > 0 && end - written < FILLED_BYTES;
         let padded = if has_to_be_full {
             DATAGRAM_BYTES_MIN.min(end).max(written)
@@ -195,6 +196,9 @@ impl<P: AsRef<[u8]>> Connection<P> {
         } else {
             written
         };
+        if says && padded < DATAGRAM_BYTES_MIN {
+            self.path.said_in_little();
+        }
         if padded > written
             && let Some(last) = drafts.iter_mut().flatten().last()
         {
@@ -239,7 +243,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let has_room = self.bytes_in_flight.saturating_sub(ahead) + size as u64 <= window;
         let may_send = has_room && !self.is_gathering && self.pacer.has(size as u64);
         let streams = may_send || is_probing;
-        let allowed = Allowed { eliciting: has_room || is_probing, streams };
+        // Whether a client is there is asked whatever is in flight: that may all be on its way to where it was, and
+        // an acknowledgement without the question is all that it waits for.
+        let asks = level == Level::OneRtt && self.path.has_due();
+        let allowed = Allowed { eliciting: has_room || is_probing || asks, streams };
         if level == Level::OneRtt && self.streams.has_bytes() {
             self.is_window_limited = !streams;
         }

@@ -57,6 +57,10 @@ impl<P: AsRef<[u8]>> Connection<P> {
         if let Some(former) = self.former.take_if(|former| former.path.route == route) {
             return self.go_back(*former);
         }
+        if self.path.is_validated {
+            // It is the present one that is kept from now on.
+            self.forget_former()?;
+        }
         let tried = self.tried.take_if(|tried| tried.route == route);
         let was_tried = tried.is_some();
         let mut path = tried.map_or_else(
@@ -97,6 +101,25 @@ impl<P: AsRef<[u8]>> Connection<P> {
             former.known = former.known.take().or(known);
         }
         Ok(())
+    }
+
+    /// A network has given the client another port before the handshake is over, in which it stays where it is by
+    /// itself (RFC 9000 §9). It is answered there, as it would wait in vain otherwise, and gets no more for that: what
+    /// was heard and said at its address counts on.
+    pub(super) fn rebound(&mut self, route: Route, datagram_bytes: usize) {
+        let here = self.path.route;
+        let is_at_home =
+            (route.remote.ip(), route.local) == (here.remote.ip(), here.local) && route != here;
+        if is_at_home && !self.is_established {
+            self.path.route = route;
+            self.path.received(datagram_bytes);
+            // What was said at the old port may never have come.
+            for level in [Level::Initial, Level::Handshake] {
+                if self.has_keys(level) {
+                    self.tell_oldest(level);
+                }
+            }
+        }
     }
 
     /// The client is where it was before.
@@ -217,12 +240,15 @@ impl<P: AsRef<[u8]>> Connection<P> {
         keys.seal((number, number_bytes), payload_at, out, &[]);
         self.note_sent(Level::OneRtt, 0, How::default(), now);
         path.sent(size);
+        if size < DATAGRAM_BYTES_MIN {
+            path.said_in_little();
+        }
         batch.push_alone();
         true
     }
 
     /// Bytes that only who receives them can send back.
-    fn challenge(&mut self) -> [u8; 8] {
+    pub(super) fn challenge(&mut self) -> [u8; 8] {
         let mut bytes = [0; 8];
         if aws_lc_rs::rand::fill(&mut bytes).is_err() {
             bytes = self.random.draw().to_be_bytes();

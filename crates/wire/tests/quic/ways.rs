@@ -3,7 +3,9 @@
 use crate::errors::numbers;
 use crate::raw::{Odd, Raw};
 use crate::requests::get;
+use crate::world::{Way, World};
 use freshet_quic::packet::Kind;
+use freshet_quic::parameters::Local;
 use freshet_quic::{Closed, Id};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -147,4 +149,85 @@ fn many_ways_that_are_tried_have_an_end() {
     assert!(raw.heard.closed.is_some(), "it goes on for ever");
     // An answer for each id that the client has given, and none without.
     assert_eq!(raw.heard.responses.len(), 3);
+}
+
+/// Whoever the network gives another port while the handshake goes on.
+#[test]
+fn a_client_is_answered_at_the_port_its_handshake_goes_on_at() {
+    for after in [1, 2, 3] {
+        let mut world = World::new(after, Way::GOOD, Local::default());
+        // The first message, the answer to it, or that to both is at the old port or on its way there.
+        world.pass(Way::GOOD.delay * after as u32 - Duration::from_millis(1));
+        let port = world.client_address.port();
+        world.client_address.set_port(port + 1);
+        world.run(Duration::from_secs(10), |world| !world.client.is_handshaking());
+        world.ask(0, 100_000).unwrap();
+        world.run(Duration::from_secs(10), |world| world.is_done());
+        let server = world.server.as_ref().unwrap();
+        assert_eq!(server.route().remote, world.client_address);
+        assert!(world.bytes_to_client > 100_000);
+    }
+}
+
+#[test]
+fn who_is_elsewhere_before_the_handshake_is_over_draws_no_answer_there() {
+    let mut world = World::new(7, Way::GOOD, Local::default());
+    world.pass(Way::GOOD.delay / 2);
+    let home = world.client_address;
+    world.client_address = address("203.0.113.9:6000");
+    world.pass(Duration::from_secs(5));
+    assert_eq!(world.server.as_ref().unwrap().route().remote, home);
+}
+
+/// What is on its way to where it was is lost, and the node does not know yet that it is where it went to first.
+#[test]
+fn a_client_that_moves_twice_at_once_is_found_where_it_stays() {
+    for seed in 0..24_u64 {
+        let delay = Duration::from_micros([100, 1000, 10_000][seed as usize % 3]);
+        let is_elsewhere = seed % 2 == 1;
+        let mut world = World::new(seed, Way { delay, ..Way::GOOD }, Local::default());
+        world.run(Duration::from_secs(10), |world| !world.client.is_handshaking());
+        world.ask(0, 3_000_000).unwrap();
+        for round in 0..40_u8 {
+            for stay in [Duration::from_millis(30), Duration::from_micros(1000 + seed * 10)] {
+                world.pass(stay);
+                let port = world.client_address.port();
+                let ip = [198, 51, if is_elsewhere { round } else { 100 }, 7];
+                world.client_address = (ip, port + 1).into();
+                world.client.local_address_changed();
+            }
+        }
+        let (moved, got) = (world.now, world.asked.values().next().unwrap().got.len());
+        world.pass(Duration::from_secs(5));
+        let server = world.server.as_ref().unwrap();
+        assert_eq!((world.closed.as_ref(), server.closed()), (None, None), "seed {seed}");
+        assert_eq!(server.route().remote, world.client_address, "seed {seed}, {got} at {moved:?}");
+        assert!(world.is_done(), "seed {seed}, {got} at {moved:?}");
+    }
+}
+
+#[test]
+fn a_way_that_was_asked_by_little_is_asked_whether_it_takes_what_is_full() {
+    for answers in [true, false] {
+        let mut raw = connected();
+        let (home, other) = (raw.address, address("203.0.113.9:6000"));
+        raw.address = other;
+        raw.acknowledges = false;
+        raw.frames(&[1]);
+        let asked = |raw: &Raw| {
+            let last = raw.heard.challenges.iter().rfind(|asked| asked.0 == other).copied();
+            last.map(|(_, bytes, size)| (bytes, size)).expect("it is asked")
+        };
+        let (bytes, size) = asked(&raw);
+        assert!(size < 1200, "{size}");
+        raw.frames(&[&[0x1b][..], &bytes].concat());
+        assert_eq!(raw.server.quic.known_route().remote, other);
+        let (again, size) = asked(&raw);
+        assert!(again != bytes && size == 1200, "{size}");
+        if answers {
+            raw.frames(&[&[0x1b][..], &again].concat());
+        }
+        raw.pass(Duration::from_secs(10));
+        assert_eq!(raw.server.quic.route().remote, if answers { other } else { home });
+    }
 }
