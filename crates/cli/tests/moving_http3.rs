@@ -9,7 +9,7 @@ use drill::{LARGE_BYTES, Node, Origin};
 use freshet_load::http3::{Figures, Moves};
 use http3_load::Http3Load;
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const WORKERS: &str = "workers = 4\n";
 
@@ -26,6 +26,14 @@ fn of_large(node: &Node, moves: Moves) -> Http3Load {
     Http3Load::moving(node.tls_address.unwrap(), "/large", 3, None, Some(moves))
 }
 
+/// Until clients were elsewhere some times, however fast the machine is.
+fn goes_on(load: &Http3Load) {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(1) {
+        load.go_on(5);
+    }
+}
+
 fn was_elsewhere(figures: &Figures) {
     assert!(figures.moves > 5, "{}", figures.moves);
     assert_eq!(figures.body_bytes, figures.requests * LARGE_BYTES as u64);
@@ -38,7 +46,7 @@ fn downloads_go_on_where_clients_move_to() {
     for is_unnoticed in [false, true] {
         for networks in [0, 3] {
             let load = of_large(&node, moves(&[60], is_unnoticed, networks));
-            load.go_on(40);
+            goes_on(&load);
             let figures = load.finish();
             was_elsewhere(&figures);
             assert_eq!(figures.handshakes, 3, "unnoticed: {is_unnoticed}, networks: {networks}");
@@ -52,8 +60,8 @@ fn clients_that_move_twice_at_once_are_answered() {
     let origin = Origin::start();
     let node = Node::start_with_tls(&origin, WORKERS);
     for is_unnoticed in [false, true] {
-        let load = of_large(&node, moves(&[30, 1], is_unnoticed, 3));
-        load.go_on(10);
+        let load = of_large(&node, moves(&[60, 1], is_unnoticed, 3));
+        goes_on(&load);
         let figures = load.finish();
         was_elsewhere(&figures);
         assert_eq!(figures.handshakes, 3, "unnoticed: {is_unnoticed}");
@@ -64,11 +72,11 @@ fn clients_that_move_twice_at_once_are_answered() {
 fn clients_that_move_while_processes_take_over_lose_no_response() {
     let origin = Origin::start();
     let mut node = Node::start_with_tls(&origin, "workers = 2\n");
-    let noticed = of_large(&node, moves(&[50], false, 3));
-    let unnoticed = of_large(&node, moves(&[70], true, 0));
+    let noticed = of_large(&node, moves(&[100], false, 3));
+    let unnoticed = of_large(&node, moves(&[130], true, 0));
     for workers in [4, 1, 2] {
-        noticed.go_on(10);
-        unnoticed.go_on(10);
+        goes_on(&noticed);
+        unnoticed.go_on(5);
         node.configure(&format!("workers = {workers}\n"));
         node.upgrade();
     }
@@ -84,8 +92,9 @@ fn a_handshake_is_finished_from_another_port() {
     let origin = Origin::start();
     let node = Node::start_with_tls(&origin, WORKERS);
     let address = node.tls_address.unwrap();
-    let load = Http3Load::moving(address, "/object", 8, Some(1), Some(moves(&[20], true, 0)));
-    load.go_on(300);
+    let load = Http3Load::moving(address, "/object", 8, Some(1), Some(moves(&[200], true, 0)));
+    // Each of eight is in the midst of its handshake, or of its one request, whenever it gets another port.
+    (0..3).for_each(|_| goes_on(&load));
     let figures = load.finish();
-    assert!(figures.moves > 5 && figures.handshakes >= 300, "{figures:?}");
+    assert!(figures.moves > 5 && figures.handshakes > 50, "{figures:?}");
 }
