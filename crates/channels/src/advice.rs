@@ -57,6 +57,11 @@ pub struct Keeping<'a> {
 }
 
 impl Advice {
+    /// Whether it is of a playlist or manifest.
+    pub fn is_of_playlist(&self) -> bool {
+        self.kind == Some(Kind::Playlist)
+    }
+
     /// What players are told of it, where its origin tells them nothing.
     pub fn told(&self) -> Static {
         Static {

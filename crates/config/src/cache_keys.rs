@@ -25,14 +25,15 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span,
         "0s",
         "How long past its lifetime any object may be served while it is refreshed, where the \
-         origin says nothing (RFC 5861) and does not forbid it.",
+         origin says nothing (RFC 5861) and does not forbid it. What has no lifetime at all may be one user's: it \
+         is served so only where it is `public`.",
     ),
     per_site(
         "cache.stale_if_error",
         Kind::Span,
         "1d",
         "How long past its lifetime an object may be served when the origin fails, where the \
-         origin says nothing and does not forbid it.",
+         origin says nothing and does not forbid it; as with `grace`, not what has no lifetime.",
     ),
     per_site(
         "cache.heuristic",

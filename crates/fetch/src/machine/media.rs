@@ -11,12 +11,13 @@ use freshet_channels::{
 use freshet_config::storage::Storage;
 use freshet_content::chain::Filter;
 use freshet_http::coding::Coding;
-use freshet_http::freshness::{self, Settings, storability};
+use freshet_http::freshness::{Freshness, Given, InPlaceOf, Settings, Storability, storability};
+use freshet_http::message::ResponseHead;
 use freshet_http::range::RangeRequest;
 use freshet_http::reason::Reason;
 use freshet_http::target;
 use freshet_media::cmsd::Static;
-use freshet_media::hls::Given;
+use freshet_media::hls;
 use freshet_media::limits::MANIFEST_BYTES_MAX;
 use freshet_media::{
     Class, Course, Format, Kind, Manifest, Name, Unreadable, cmsd, mpd, read_given,
@@ -28,6 +29,7 @@ use freshet_store::{Body, Next};
 use freshet_wire::h1::Framing;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::timeout;
 
 /// A manifest that has come.
@@ -98,7 +100,8 @@ impl Asked {
         let advice = Advice::of(belongs, target, answer.head.status, now)?;
         answer.media = Some(advice);
         let head = &answer.head;
-        let judge = |given: freshness::Given| {
+        self.outlive(&advice, head, &mut answer.freshness);
+        let judge = |given: Given| {
             let settings = Settings { given: Some(given), ..self.freshness() };
             storability(&self.received(head.status, &head.fields), &settings)
         };
@@ -115,6 +118,21 @@ impl Asked {
         }
         self.count(&advice, answer);
         Some(advice)
+    }
+
+    /// Has a playlist without a lifetime outlive it as far as the site has others do: that it is asked for each time says
+    /// how soon it changes, and not that it is one user's.
+    fn outlive(&self, advice: &Advice, head: &ResponseHead, freshness: &mut Freshness) {
+        if !advice.is_of_playlist() || !freshness.lifetime().is_zero() {
+            return;
+        }
+        let given = Given { lifetime: Duration::from_millis(1), in_place_of: InPlaceOf::Lifetime };
+        let settings = Settings { given: Some(given), ..self.freshness() };
+        let received = self.received(head.status, &head.fields);
+        if let Storability::Store(others) = storability(&received, &settings) {
+            freshness.set_stale_while_revalidate(others.stale_while_revalidate());
+            freshness.set_stale_if_error(others.stale_if_error());
+        }
     }
 
     /// Tells players what an object is and what comes behind it, where its origin tells them nothing.
@@ -229,7 +247,7 @@ impl Asked {
         let id = self.id_of(authority, target);
         let imported = self.worker.shared.channels.variables_of(&id);
         let query = target.split_once('?').map_or("", |(_, query)| query);
-        read_given(format, bytes, &Given { query, imported: imported.as_deref() })
+        read_given(format, bytes, &hls::Given { query, imported: imported.as_deref() })
     }
 
     /// Whether a version that has come takes the place of the stored one. It does not where it is behind
@@ -325,6 +343,7 @@ impl Asked {
         let Some(advice) = self.note_manifest(read, stored.is_some()) else { return };
         answer.media = Some(advice);
         let Some((head, body)) = stored.filter(|_| seen.may_shorten) else { return };
+        self.outlive(&advice, &answer.head, &mut head.freshness);
         advice.shorten(&mut head.freshness, self.task.now);
         advice.place(&mut answer.storage, &mut answer.keep, &head.freshness, self.task.now);
         self.leave_to_rules(answer);

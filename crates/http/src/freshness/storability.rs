@@ -53,9 +53,9 @@ pub struct Settings {
     pub heuristic_fraction: f64,
     /// The longest such lifetime.
     pub heuristic_max: Duration,
-    /// `stale-while-revalidate` for responses that do not say.
+    /// `stale-while-revalidate` for responses that do not say, of those that have a lifetime or are `public`.
     pub default_grace: Duration,
-    /// `stale-if-error` for responses that do not say and do not forbid it.
+    /// `stale-if-error` for the same responses.
     pub default_stale_if_error: Duration,
     /// Lifetime of errors ([`status::is_negative`]) without an explicit one. Against RFC 9111 §3
     /// for those that are not cacheable by default, so nothing unless an operator asks.
@@ -322,10 +322,13 @@ fn freshness(
     // modify that when they stand beside it (§5.2.3): many origins send `s-maxage=60,
     // stale-while-revalidate=600` and mean both. Our own defaults do not.
     let implied = settings.shared && control.s_maxage.is_some();
+    // What was never fresh may be one user's page, of an origin that says nothing of that and has all requests come
+    // to it: it is nobody else's, also when they fail.
+    let is_for_others = !lifetime.is_zero() || control.public;
     let window = |said: Option<Duration>, default: Duration| match said {
         _ if forbidden => Duration::ZERO,
         Some(said) => said,
-        None if implied => Duration::ZERO,
+        None if implied || !is_for_others => Duration::ZERO,
         None => default,
     };
     let mut freshness = Freshness {

@@ -43,6 +43,35 @@ fn a_stale_object_is_served_while_one_request_refreshes_it() {
 }
 
 #[test]
+fn what_was_never_fresh_is_nobody_elses_where_an_origin_fails() {
+    run(async {
+        let page = Origin::serve(|asked| {
+            let user = asked.field("cookie").unwrap_or("nobody");
+            let etag = format!("ETag: \"{user}\"");
+            match asked.target() {
+                _ if user == "evil" => response("500 Internal Server Error", &[], "evil"),
+                "/etag" => response("200 OK", &[&etag], user),
+                "/old" => response("200 OK", &[&etag, "Cache-Control: max-age=0"], user),
+                _ => response("200 OK", &[&etag, "Cache-Control: public, max-age=0"], user),
+            }
+        });
+        for rest in ["", "[cache]\ngrace = \"10s\"\n"] {
+            let node = Setup::of(&page).and(rest).start();
+            for path in ["/etag", "/old"] {
+                for user in ["anna", "bob", "evil"] {
+                    let answer = get_with(&node, path, &[&format!("Cookie: {user}")]).await;
+                    let status = if user == "evil" { 500 } else { 200 };
+                    assert_eq!((answer.status, answer.text().as_str()), (status, user), "{path}");
+                }
+            }
+            // What is said to be for all is served on.
+            assert_eq!(get_with(&node, "/public", &["Cookie: anna"]).await.text(), "anna");
+            assert_eq!(get_with(&node, "/public", &["Cookie: evil"]).await.text(), "anna");
+        }
+    });
+}
+
+#[test]
 fn what_is_for_one_client_from_now_on_ends_what_was_for_all() {
     run(async {
         let origin = Origin::serve(|asked| match asked.field("if-none-match") {
