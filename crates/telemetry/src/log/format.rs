@@ -55,13 +55,23 @@ impl Format {
                 rest = after;
                 continue;
             }
-            let known = values::in_formats().find(|(name, _)| rest.starts_with(name));
-            let known = known.map(|(name, value)| (value, &rest[name.len()..]));
+            // Formats of other servers have the name that identd says, for which nobody asks, and the last of several
+            // statuses, of which there is one here.
+            if let Some(after) = rest.strip_prefix("%l") {
+                pieces.push(Piece::Literal("-".to_owned()));
+                rest = after;
+                continue;
+            }
+            let named = rest.strip_prefix("%>").or_else(|| rest.strip_prefix("%<"));
+            let named = named.unwrap_or(&rest[1..]);
+            let of = |name: &str| named.strip_prefix(name.trim_start_matches('%'));
+            let known = values::in_formats().find_map(|(name, value)| Some((value, of(name)?)));
             let known = known.or_else(|| cmcd_key(rest));
             let known = known.map(|(value, after)| (Piece::Value(value), after));
             let Some((piece, after)) = known.or_else(|| field(rest)) else {
                 let known: Vec<_> = values::in_formats().map(|(name, _)| name).collect();
-                let shown: String = rest.chars().take(12).collect();
+                let end = rest.find([' ', '"']).unwrap_or(rest.len());
+                let shown: String = rest[..end].chars().take(24).collect();
                 return Err(format!(
                     "`{shown}` is not a log field; known are {}, %{{NAME}}i and %{{NAME}}o with names \
                      of fields, and %{{cmcd.KEY}}x with {}",
@@ -397,6 +407,17 @@ mod tests {
             ",\"request\":{\"X-Id\":\"\\\"7\\\"\",\"Accept\":\"a/b\"},\"response\":{\"ETag\":";
         assert!(line("json").contains(want), "{}", line("json"));
         assert!(Format::parse("%{a b}i").unwrap_err().contains("%{NAME}i"));
+    }
+
+    #[test]
+    fn formats_of_other_servers_are_taken_as_they_are() {
+        let apache = "%h %l %u %t \"%r\" %>s %b \"%{Referer}i\" \"%{User-agent}i\"";
+        assert_eq!(
+            Format::parse(apache).map(|format| format!("{format:?}").matches("Value").count()),
+            Format::parse(COMBINED).map(|format| format!("{format:?}").matches("Value").count())
+        );
+        let wrong = Format::parse("%h %zz \"%r\"").expect_err("there is no such field");
+        assert!(wrong.starts_with("`%zz` is not"), "{wrong}");
     }
 
     #[test]
