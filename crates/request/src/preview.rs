@@ -33,6 +33,8 @@ pub struct Preview {
     pub selected: Option<Arc<Object>>,
     /// How the request would be answered.
     pub reason: Reason,
+    /// Whether its site serves nobody for now.
+    pub is_under_maintenance: bool,
     /// Whom its site lets in at all, in sentences.
     pub doors: Vec<String>,
     /// What it is let in by, where it needs a token.
@@ -93,6 +95,7 @@ pub fn preview(
     let of_channel = id_of(&site, shared.cache.secret(), authority, target);
     let channel = shared.channels.explain(&of_channel, now);
     Some(Preview {
+        is_under_maintenance: site.maintenance.is_on(),
         doors,
         access,
         limits,

@@ -125,7 +125,7 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
     if let Some(host) = known.history.other_host.as_ref().filter(|_| known.history.last.is_none()) {
         add("but", format!("the same path was asked for as {host}; the host is part of the key"));
     }
-    if known.no_origin {
+    if known.no_origin && !is_answered_here(known) {
         add("origins", "none is up, so nothing can be fetched".to_owned());
     }
     add("next", next(known));
@@ -176,9 +176,32 @@ fn vary(known: &Known<'_>) -> Option<String> {
     Some(format!("by {}; {count}, {this}", names.join(", ")))
 }
 
+/// Whether it is answered without an origin or what is stored.
+fn is_answered_here(known: &Known<'_>) -> bool {
+    matches!(known.preview.recv, Recv::Synth(..) | Recv::Hangup)
+}
+
 /// What a next request would get.
 fn next(known: &Known<'_>) -> String {
-    let text = match known.preview.reason {
+    let preview = &known.preview;
+    if preview.is_under_maintenance {
+        return "503: the site is under maintenance, but for clients in maintenance.allow"
+            .to_owned();
+    }
+    match &preview.recv {
+        Recv::Synth(status, _) => return format!("{status}, answered here ({})", preview.reason),
+        Recv::Pipe => return "a tunnel to the origin, where that agrees".to_owned(),
+        _ => {}
+    }
+    let is_fetched = matches!(
+        preview.reason,
+        Reason::Miss | Reason::MissVary | Reason::MissPartial | Reason::HitForMiss
+    );
+    if known.no_origin && is_fetched {
+        return "503, as no origin is up: `freshet origins` lists them, and the log says why"
+            .to_owned();
+    }
+    let text = match preview.reason {
         Reason::Hit => "a hit",
         Reason::HitFilling => "a hit, read while it arrives",
         Reason::HitStale => "a hit; one request refreshes it behind",
