@@ -14,6 +14,7 @@ mod client;
 mod control;
 #[cfg(feature = "lab")]
 mod demo;
+mod descriptors;
 mod fleet;
 mod form;
 #[cfg(feature = "lab")]

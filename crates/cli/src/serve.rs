@@ -2,6 +2,7 @@
 
 use crate::acme;
 use crate::admin::{self, Admin};
+use crate::descriptors;
 use crate::fleet::{self, Configured};
 use crate::nodes::{self, Registration};
 use crate::reload::{SERVING, reload, reload_on_signal};
@@ -87,6 +88,7 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     log();
     let Listening { runtime, signals } = listening?;
     let (mut settings, source) = arguments.settings.load(&Below::Kept)?;
+    descriptors::raise(settings.limits.connections_max);
     let runtime_directory = runtime::directory(arguments.name.as_deref(), &settings)?;
     nodes::check_free(&runtime_directory)?;
     self_signed::fill_in(&mut settings, &runtime_directory)?;
