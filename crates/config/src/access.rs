@@ -5,7 +5,7 @@ use super::access_service::{AccessService, service};
 use super::document::{Document, Row};
 use super::geo::{Clients, clients};
 use super::mistake::{Mistake, Place};
-use super::values::{networks, optional};
+use super::values::{networks, optional, wrong_beginning};
 use freshet_net::trust::Network;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -125,9 +125,8 @@ fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<
     let mut refuse = |key: &str, message: String| {
         wrong.push(Mistake::error(row.at(&format!("access[].{key}")), message));
     };
-    if !rule.path.starts_with('/') {
-        let path = &rule.path;
-        refuse("path", format!("access.path begins with `/`, as `/admin/`, not `{path}`"));
+    if let Some(message) = wrong_beginning("access.path", &rule.path, "/admin/") {
+        refuse("path", message);
     }
     // It stands in quotes (RFC 9110 §11.5).
     if rule.realm.bytes().any(|byte| matches!(byte, b'"' | b'\\') || byte.is_ascii_control()) {
@@ -236,6 +235,7 @@ mod tests {
     fn rules_that_mean_nothing_are_refused() {
         for (text, says) in [
             ("[[access]]\npath = \"a\"\n", "begins with `/`"),
+            ("[[access]]\npath = \"/a/*\"\n", "leave out `*`"),
             ("[[access]]\nallow = [\"300.0.0.0/8\"]\n", "access.allow"),
             ("[[access]]\nrealm = \"a\\\"b\"\nusers = \"f\"\n", "no quotes"),
             ("[[access]]\nsatisfy = \"any\"\nusers = \"f\"\n", "with `allow` and one of"),

@@ -3,6 +3,7 @@
 use super::document::{Document, Row};
 use super::key::{Key, Kind, per_site};
 use super::mistake::Mistake;
+use super::values::wrong_beginning;
 use freshet_http::path;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -67,8 +68,7 @@ pub(super) fn bandwidth(document: &Document, wrong: &mut Vec<Mistake>) -> Arc<[B
 
 fn rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<BandwidthRule> {
     let path = row.value("bandwidth[].path").text();
-    if !path.starts_with('/') {
-        let message = format!("bandwidth.path begins with `/`, as `/downloads/`, not `{path}`");
+    if let Some(message) = wrong_beginning("bandwidth.path", &path, "/downloads/") {
         wrong.push(Mistake::error(row.at("bandwidth[].path"), message));
         return None;
     }

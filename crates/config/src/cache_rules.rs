@@ -3,6 +3,7 @@
 use super::document::{Document, Row};
 use super::key::{Key, Kind, per_site};
 use super::mistake::{Mistake, Place};
+use super::values::wrong_beginning;
 use freshet_base::units;
 use freshet_http::path;
 use std::borrow::Cow;
@@ -298,8 +299,8 @@ fn cache_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<CacheRule> {
         },
         place: row.at(&key("path")),
     };
-    if !rule.path.starts_with('/') {
-        refuse("path", format!("cache_rule.path begins with `/`, as `/img/`, not `{}`", rule.path));
+    if let Some(message) = wrong_beginning("cache_rule.path", &rule.path, "/img/") {
+        refuse("path", message);
     }
     if let Some(message) = wrong_suffix("cache_rule.suffixes", &rule.suffixes) {
         refuse("suffixes", message);

@@ -4,6 +4,7 @@
 use super::access::AccessRule;
 use super::cache_rules::CacheRule;
 use super::mistake::{Mistake, Place};
+use super::origins::Director;
 use super::site::SiteSettings;
 
 /// Warns of origins that nobody asks, as the backends of the policy take their place.
@@ -14,6 +15,15 @@ pub fn origins_beside_policy(site: &SiteSettings) -> Option<Mistake> {
     let help =
         "take out `vcl`, or name the origin as a backend of the policy and take out [[origin]]";
     Some(Mistake::warning(origin.place, message).help(help))
+}
+
+/// Warns of weights that a director does not look at.
+pub fn idle_weights(site: &SiteSettings) -> Option<Mistake> {
+    let weighed = site.origins.iter().find(|origin| origin.weight != 1)?;
+    let message = "origin.weight means nothing where origins.director is fallback: the first that is well gets all";
+    let help = "take out `weight`, or `director`, and have a policy in VCL for shares and a backup at once";
+    (site.director == Director::Fallback)
+        .then(|| Mistake::warning(weighed.place, message).help(help))
 }
 
 /// Warns of rules of a site that never count.
@@ -59,7 +69,8 @@ mod tests {
         let document = Document::parse(&text).expect("the text is well-formed");
         let settings = Settings::from_document(&document).expect("a node starts with it");
         let sites = settings.served();
-        sites.iter().flat_map(|site| never_counting(site)).map(|found| found.message).collect()
+        let of = |site: &SiteSettings| never_counting(site).into_iter().chain(idle_weights(site));
+        sites.iter().flat_map(|site| of(site)).map(|found| found.message).collect()
     }
 
     #[test]
@@ -81,6 +92,10 @@ mod tests {
         let some = "[[cache_rule]]\nsuffixes = [\".css\"]\nttl = \"1h\"\n";
         let cart = format!("{cart}bypass = true\n");
         assert_eq!(warned(&format!("{cart}{some}{all}")), [""; 0]);
+        let weighed = "[[origin]]\nurl = \"http://192.0.2.2\"\nweight = 3\n";
+        assert_eq!(warned(weighed), [""; 0]);
+        let message = warned(&format!("{weighed}[origins]\ndirector = \"fallback\"\n")).remove(0);
+        assert!(message.contains("weight means nothing"), "{message}");
         let message = warned(&format!("{some}{all}{cart}")).remove(0);
         assert!(message.starts_with("[[cache_rule]] number 3 never counts: number 2"), "{message}");
         let (all, admin) =

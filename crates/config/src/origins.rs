@@ -3,7 +3,7 @@
 
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
-use super::values::{count, optional};
+use super::values::{count, optional, wrong_beginning};
 use freshet_origin::{HttpVersion, OriginSettings};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -227,8 +227,8 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
 
 fn paths(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Vec<String>> {
     let paths = row.value("origin[].paths").list();
-    if let Some(path) = paths.iter().find(|path| !path.starts_with('/')) {
-        let message = format!("origin.paths begin with `/`, as `/api/`, not `{path}`");
+    let wrong_path = |path: &String| wrong_beginning("each of origin.paths", path, "/api/");
+    if let Some(message) = paths.iter().find_map(wrong_path) {
         wrong.push(Mistake::error(row.at("origin[].paths"), message));
         return None;
     }

@@ -2,7 +2,7 @@
 
 use super::document::{Document, Row};
 use super::mistake::Mistake;
-use super::values::networks;
+use super::values::{networks, wrong_beginning};
 use freshet_http::fields::is_token;
 use freshet_limits::{Rate, limits};
 use freshet_net::trust::Network;
@@ -118,8 +118,8 @@ fn rate_limit(index: usize, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<R
         );
     }
     let path = text("path");
-    if !path.starts_with('/') {
-        refuse("path", format!("rate_limit.path begins with `/`, as `/api/`, not `{path}`"));
+    if let Some(message) = wrong_beginning("rate_limit.path", &path, "/api/") {
+        refuse("path", message);
     }
     let header = text("header");
     let by = match text("by").as_str() {

@@ -6,7 +6,7 @@ use super::cache_rules::{CacheRule, cache_rules, ends, wrong_suffix};
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
 use super::template::{Template, Value};
-use super::values::optional;
+use super::values::{optional, wrong_beginning};
 use freshet_http::fields::{Fields, is_token};
 use freshet_http::path::{Firsts, Readings, is_below};
 use std::time::Duration;
@@ -331,8 +331,7 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
         _ => FieldAction::Set(template),
     };
     let (path, suffixes) = (text("header[].path"), row.value("header[].suffixes").list());
-    if !path.starts_with('/') {
-        let message = format!("header.path begins with `/`, as `/app/`, not `{path}`");
+    if let Some(message) = wrong_beginning("header.path", &path, "/app/") {
         wrong.push(Mistake::error(row.at("header[].path"), message));
         return None;
     }
@@ -418,7 +417,7 @@ fn unknown_word(to: &str) -> Option<&str> {
 
 fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
     let (prefix, replace) = (row.value("path[].prefix").text(), row.value("path[].replace").text());
-    let is_of_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#');
+    let is_of_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'*');
     for (key, value) in [("prefix", &prefix), ("replace", &replace)] {
         if !value.starts_with('/') || !value.bytes().all(is_of_path) {
             let message =

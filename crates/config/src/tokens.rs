@@ -2,7 +2,7 @@
 
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
-use super::values::optional;
+use super::values::{optional, wrong_beginning};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,8 +99,8 @@ fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
         }
     };
     let path = value("path").text();
-    if !path.starts_with('/') {
-        refuse("path", format!("token.path begins with `/`, as `/members/`, not `{path}`"));
+    if let Some(message) = wrong_beginning("token.path", &path, "/members/") {
+        refuse("path", message);
     }
     let keys: Vec<PathBuf> = value("keys").list().into_iter().map(Into::into).collect();
     match (kind, keys.is_empty()) {

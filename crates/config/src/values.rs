@@ -5,6 +5,7 @@ use super::mistake::{Mistake, Place};
 use freshet_base::units;
 use freshet_net::address::Address;
 use freshet_net::trust::Network;
+use std::path::Path;
 
 /// What keys are looked up in: a document, or a row of one.
 pub(super) trait Lookup {
@@ -98,7 +99,17 @@ pub(super) fn size(from: &impl Lookup, path: &str, wrong: &mut Vec<Mistake>) -> 
     })
 }
 
-/// Memory this process may use: the machine's, or the cgroup's limit where that is less.
+/// Why a text is not what a path begins with, where it is not.
+pub(super) fn wrong_beginning(key: &str, text: &str, example: &str) -> Option<String> {
+    if !text.starts_with('/') {
+        return Some(format!("{key} begins with `/`, as `{example}`, not `{text}`"));
+    }
+    // Taken for itself it would be for no path, and a rule that protects would protect nothing.
+    text.contains('*')
+        .then(|| format!("{key} is what a path begins with: leave out `*` of `{text}`"))
+}
+
+/// Memory this process may use: the machine's, or what a cgroup that it is in may have where that is less.
 pub fn machine_memory_bytes() -> u64 {
     let machine = std::fs::read_to_string("/proc/meminfo")
         .ok()
@@ -108,10 +119,28 @@ pub fn machine_memory_bytes() -> u64 {
             line.trim_end_matches(" kB").trim().parse::<u64>().ok()
         })
         .map_or(4 << 30, |kib| kib << 10);
-    let cgroup = std::fs::read_to_string("/sys/fs/cgroup/memory.max")
-        .ok()
-        .and_then(|text| text.trim().parse::<u64>().ok());
-    machine.min(cgroup.unwrap_or(u64::MAX))
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    machine.min(cgroup_memory_bytes(Path::new("/sys/fs/cgroup"), &own).unwrap_or(u64::MAX))
+}
+
+/// What cgroups of a process may have, by its `/proc/self/cgroup`: those of the unified hierarchy, or those of the memory
+/// controller. All above it count (Linux, cgroup-v2 "Top-down Constraint").
+fn cgroup_memory_bytes(root: &Path, own: &str) -> Option<u64> {
+    let limits = own.lines().flat_map(|line| {
+        let (folder, file, path) = match line.splitn(3, ':').collect::<Vec<_>>()[..] {
+            [_, "", path] => (root.to_owned(), "memory.max", path),
+            [_, controllers, path] if controllers.split(',').any(|one| one == "memory") => {
+                (root.join("memory"), "memory.limit_in_bytes", path)
+            }
+            _ => return Vec::new(),
+        };
+        // Within a namespace of its own a process sees its cgroup as the root.
+        let own = folder.join(path.trim_start_matches('/'));
+        let all = own.ancestors().take_while(|one| one.starts_with(&folder));
+        all.filter_map(|one| std::fs::read_to_string(one.join(file)).ok()?.trim().parse().ok())
+            .collect()
+    });
+    limits.min()
 }
 
 pub(super) fn optional(text: String) -> Option<String> {
@@ -120,4 +149,40 @@ pub(super) fn optional(text: String) -> Option<String> {
 
 pub(super) fn count(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn memory_is_what_each_cgroup_on_the_way_leaves() {
+        let root = tempfile::tempdir().expect("there is room");
+        let write = |path: &str, text: &str| {
+            let file = root.path().join(path);
+            fs::create_dir_all(file.parent().expect("it has one")).expect("there is room");
+            fs::write(file, text).expect("there is room");
+        };
+        let of = |own: &str| cgroup_memory_bytes(root.path(), own);
+        assert_eq!(of("0::/system.slice/freshet.service\n"), None);
+        write("system.slice/freshet.service/memory.max", "max\n");
+        write("system.slice/memory.max", "300\n");
+        assert_eq!(of("0::/system.slice/freshet.service\n"), Some(300));
+        write("system.slice/freshet.service/memory.max", "200\n");
+        assert_eq!(of("0::/system.slice/freshet.service\n"), Some(200));
+        // In a container its own is the root.
+        write("memory.max", "400\n");
+        assert_eq!(of("0::/\n"), Some(400));
+        write("memory/jobs/memory.limit_in_bytes", "100\n");
+        assert_eq!(of("3:cpu:/\n2:memory,hugetlb:/jobs\n0::/\n"), Some(100));
+    }
+
+    #[test]
+    fn an_asterisk_is_no_beginning_of_a_path() {
+        let wrong = |text: &str| wrong_beginning("access.path", text, "/admin/");
+        assert_eq!((wrong("/"), wrong("/admin/")), (None, None));
+        assert!(wrong("admin").is_some_and(|why| why.contains("begins with `/`")));
+        assert!(wrong("/admin/*").is_some_and(|why| why.contains("leave out `*`")));
+    }
 }

@@ -128,6 +128,7 @@ pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mi
         found.extend(examine_http3(listener, &is_own));
     }
     found.extend(settings.served().iter().flat_map(|site| order::never_counting(site)));
+    found.extend(settings.served().iter().filter_map(|site| order::idle_weights(site)));
     found.extend(parents::siblings_not_believed(settings));
     stores(settings, &mut found);
     lower_memory(settings, &mut found);
