@@ -15,7 +15,7 @@ const FUNCTIONS: &[Function] = &[
     function("BOOL contains(STRING s1, STRING s2)", contains),
     function("STRING take(STRING s, INT n, INT offset=0)", take),
     function("STRING reverse(STRING s)", reverse),
-    function("STRING split(STRING s, INT i, STRING sep=\"\t \")", split),
+    function("STRING split(STRING S, INT n, STRING sep=\" \t\")", split),
     function(
         "BOOL token_intersect(STRING str1, STRING str2, STRING separators=\" ,\t\")",
         token_intersect,

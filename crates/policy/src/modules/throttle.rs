@@ -17,7 +17,7 @@ const FUNCTIONS: &[Function] = &[
         return_token,
     ),
     function("INT remaining(STRING key, INT limit, DURATION period, DURATION block=0)", remaining),
-    function("DURATION blocked(STRING key, INT limit, DURATION period, DURATION block=0)", blocked),
+    function("DURATION blocked(STRING key, INT limit, DURATION period, DURATION block)", blocked),
     function(
         "VOID remove_bucket(STRING key, INT limit, DURATION period, DURATION block=0)",
         remove_bucket,

@@ -13,7 +13,7 @@ pub(super) const MODULE: Module =
 
 const FUNCTIONS: &[Function] = &[
     function("VOID set(STRING key, STRING value)", set_string),
-    function("STRING get(STRING key)", get_string),
+    function("STRING get(STRING)", get_string),
     function("VOID set_string(STRING key, STRING value)", set_string),
     function("STRING get_string(STRING key)", get_string),
     function("VOID set_int(STRING key, INT value)", set),

@@ -11,6 +11,7 @@ mod corpus;
 mod draw;
 mod grammar;
 mod interface;
+mod modules;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;

@@ -110,7 +110,7 @@ impl Grammar {
                 ("std", "rfc_ttl")
                     | ("saintmode", "denylist")
                     | ("str", "token_intersect")
-                    | ("vsthrottle", "blocked" | "remove_bucket")
+                    | ("vsthrottle", "remove_bucket")
             )
         };
         let signatures = freshet_vcl::signatures().filter(|(of, signature)| {
