@@ -256,7 +256,8 @@ fn seen(server: &mut Server, policy: &str, asks: &[Ask]) -> Result<Seen, String>
                     closes = message.field("connection").is_some_and(|value| value == "close")
                         || message.head.starts_with("HTTP/1.0")
                         || message.head.contains(" 500 Internal")
-                        || message.end != "whole";
+                        || message.end != "whole"
+                        || is_piped(&message);
                     // Whether what was not read of a request is read to its end is the server's.
                     let message =
                         match ask.text.ends_with("\r\n\r\n") && !ask.text.contains("chunked") {
@@ -307,6 +308,12 @@ fn seen(server: &mut Server, policy: &str, asks: &[Ask]) -> Result<Seen, String>
     })
 }
 
+/// Whether it is, as far as can be seen, the origin's as it is: what follows on its connection is
+/// no request of the server's, and is in no log.
+fn is_piped(message: &message::Message) -> bool {
+    !["x-varnish", "via"].iter().any(|name| message.field(name).is_some())
+}
+
 /// A message in lines, its fields by name: in which order different ones are means nothing. How long
 /// a body was said to be is compared by the body.
 fn lines(text: &str) -> Vec<String> {
@@ -331,9 +338,14 @@ fn is_framing(line: &str) -> bool {
 }
 
 /// An answer as text; a packed body is unpacked.
-fn visible(message: message::Message) -> String {
+fn visible(mut message: message::Message) -> String {
+    let is_packed = message.head.to_ascii_lowercase().contains("content-encoding: gzip");
+    if is_packed {
+        // Where the last bytes of what was packed are depends on who has packed it.
+        message = message.without("content-range");
+    }
     let mut body = message.body;
-    if message.head.to_ascii_lowercase().contains("content-encoding: gzip") {
+    if is_packed {
         let mut unpacked = Vec::new();
         let mut decoder = flate2::read::GzDecoder::new(&*body);
         if std::io::Read::read_to_end(&mut decoder, &mut unpacked).is_ok() {
