@@ -20,6 +20,9 @@ pub struct Nesting {
     pub original: RequestHead,
     /// Whether the page is sent under gzip, so that includes under gzip are welcome.
     pub is_packed: bool,
+    /// Whether includes are asked for under gzip: where the page is sent like that, and by a policy where it is
+    /// kept like that.
+    pub asks_for_gzip: bool,
     /// What the outermost page and all within it have come to so far.
     pub spent: Rc<Spent>,
     /// The site the page is of.

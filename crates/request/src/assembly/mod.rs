@@ -411,7 +411,7 @@ impl Assembly {
             return Err(BodyBroken);
         }
         let fragments = matches!(&body, ResponseBody::Esi(inner) if inner.gives_fragments());
-        let body = if is_packed && self.out_packed && !fragments {
+        let body = if is_packed && !fragments {
             let chain = Chain::new([Stage::unpack(Coding::Gzip)]);
             ResponseBody::Coded(Box::new(Coded::new(body, chain, 0..u64::MAX)))
         } else {
@@ -531,7 +531,7 @@ fn request_head(nesting: &Nesting, include: &Include) -> Option<RequestHead> {
     for name in ["range", "if-range", "content-length", "transfer-encoding", "expect", "upgrade"] {
         fields.remove(name);
     }
-    if nesting.is_packed {
+    if nesting.asks_for_gzip {
         fields.set("Accept-Encoding", "gzip");
     } else {
         fields.remove("accept-encoding");

@@ -63,8 +63,11 @@ impl Machine<'_> {
         let may_unpack = self.task.shaping.gunzip && self.unpacks(form);
         let accepts = || self.accepts_gzip();
         let is_packed = form.gzip;
-        // A page that is put together for a packed one is packed, whatever its request says now.
-        let out_packed = form.gzip && (!may_unpack || accepts());
+        let out_packed = match &self.task.nesting {
+            // A page within one is as that is, whatever its request says now.
+            Some(outer) if form.parts && self.task.shaping.esi => outer.is_packed,
+            _ => form.gzip && (!may_unpack || accepts()),
+        };
         match (form.parts, self.task.shaping.esi) {
             (true, true) => Shape::Page { is_packed, out_packed },
             (true, false) => Shape::Raw { is_packed, out_packed },
@@ -144,14 +147,11 @@ impl Machine<'_> {
     /// A page that is put together.
     fn page(&self, parts: ResponseBody, is_packed: bool, out_packed: bool) -> ResponseBody {
         let task = &self.task;
-        let (level, top, top_received, within_packed) = match &task.nesting {
-            None => (1, task.request.clone(), task.now, false),
-            Some(outer) => {
-                (outer.level + 1, outer.top.clone(), outer.top_received, outer.is_packed)
-            }
+        let (level, top, top_received) = match &task.nesting {
+            None => (1, task.request.clone(), task.now),
+            Some(outer) => (outer.level + 1, outer.top.clone(), outer.top_received),
         };
         let spent = task.nesting.as_ref().map_or_else(Rc::default, |outer| Rc::clone(&outer.spent));
-        let out_packed = out_packed || within_packed;
         let original = self.original.as_deref().cloned().unwrap_or_else(|| task.request.clone());
         let nesting = Nesting {
             level,
@@ -159,6 +159,11 @@ impl Machine<'_> {
             top_received,
             original,
             is_packed: out_packed,
+            asks_for_gzip: if task.site.semantics.finds_gzip_by_name {
+                is_packed
+            } else {
+                out_packed
+            },
             spent,
             site: task.site.clone(),
             identity: task.identity.clone(),
