@@ -197,6 +197,9 @@ pub struct Timeouts {
     pub send: Cell<Option<Duration>>,
     /// A whole response.
     pub response: Cell<Option<Duration>>,
+    /// How long a worker would wait for the next request before it does something else. None waits here: it is
+    /// kept for the policies that ask.
+    pub linger: Cell<Option<Duration>>,
 }
 
 impl Timeouts {

@@ -71,6 +71,10 @@ impl ClientState {
             time: now,
             is_ahead: task.is_ahead,
             timeout_idle: timeouts.idle.get().unwrap_or(limits.idle_timeout).as_secs_f64(),
+            timeout_linger: timeouts
+                .linger
+                .get()
+                .map_or(default.timeout_linger, |span| span.as_secs_f64()),
             idle_send_timeout: timeouts.send.get().unwrap_or(limits.send_timeout).as_secs_f64(),
             send_timeout: timeouts
                 .response
@@ -130,6 +134,7 @@ impl ClientState {
         if program.writes_timeouts {
             let timeouts = &task.client.timeouts;
             timeouts.idle.set(Some(span(self.knobs.timeout_idle)));
+            timeouts.linger.set(Some(span(self.knobs.timeout_linger)));
             timeouts.send.set(Some(span(self.knobs.idle_send_timeout)));
             timeouts.response.set(Some(span(self.knobs.send_timeout)));
         }

@@ -177,8 +177,10 @@ fn status(run: &mut Run<'_>, _: u32, _: &[Value]) -> Result<Value> {
         let Some(Object::Director(director)) = run.policy.object(at) else { continue };
         let Rule::Saint { threshold } = director.rule else { continue };
         let count = lock(&run.policy.denied).count(at, run.view.now);
+        let members = director.members();
+        let backend = members.first().map_or("", |one| run.program.backend_name(one.backend));
         lines.push(format!(
-            "\t\t{{ \"name\": \"{}\", \"count\": \"{count}\", \"threshold\": \"{threshold}\" }}",
+            "\t\t{{ \"name\": \"{}\", \"backend\": \"{backend}\", \"count\": \"{count}\", \"threshold\": \"{threshold}\" }}",
             slot.name
         ));
     }

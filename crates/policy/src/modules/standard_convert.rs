@@ -87,6 +87,9 @@ fn rounded(number: f64) -> Option<i64> {
 }
 
 pub(super) fn ip(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    if matches!(arguments.at(1), Value::Ip(None, _)) {
+        return fault("std.ip: invalid fallback");
+    }
     let text = text_at(run, arguments, 0);
     let (host, port) = split_port(text.trim());
     let resolves = arguments.truth(2);

@@ -209,6 +209,20 @@ fn saints_are_left_alone_for_what_they_failed() {
 }
 
 #[test]
+fn saints_name_what_they_stand_for() {
+    let policy = compile(&format!(
+        "{BACKENDS} sub vcl_init {{ new sa = saintmode.saintmode(a, 3); }} sub vcl_recv {{ set \
+         req.http.S = regsuball(saintmode.status(), \"[\\n\\t]\", \"\"); set \
+         req.backend_hint = sa.backend(); }}"
+    ));
+    let mut scene = Scene::default();
+    scene.run(&policy, State::Recv);
+    let said =
+        r#"{"saintmode": [{ "name": "sa", "backend": "a", "count": "0", "threshold": "3" }]}"#;
+    assert_eq!(scene.req.fields.get_str("s"), Some(said));
+}
+
+#[test]
 fn a_default_probe_is_for_the_backends_below_it() {
     let policy = compile(
         "vcl 4.1; probe default { .url = \"/1\"; }\n\
