@@ -96,7 +96,11 @@ fn operation<'a>(route: &Route<'a>, method: &str) -> Result<&'a Operation, Probl
     let wanted = if method == "HEAD" { Some(Method::Get) } else { Method::of(method) };
     let found = operations.iter().find(|one| Some(one.method) == wanted);
     found.ok_or_else(|| {
-        let allowed: Vec<&str> = operations.iter().map(|one| one.method.name()).collect();
+        let allowed = operations.iter().map(|one| match one.method {
+            Method::Get => "GET, HEAD",
+            other => other.name(),
+        });
+        let allowed: Vec<&str> = allowed.collect();
         Problem::not_allowed(&route.resource.template(), allowed.join(", "))
     })
 }

@@ -188,7 +188,7 @@ fn wrong_bodies_are_refused_with_the_place_of_each_mistake() {
     ] {
         let answer = world.call(&call).0;
         assert_eq!(answer.status, status, "{call:?}");
-        assert_eq!(answer.field("Allow"), (status == 405).then_some("GET, POST"), "{call:?}");
+        assert_eq!(answer.field("Allow"), (status == 405).then_some("GET, HEAD, POST"), "{call:?}");
     }
 }
 
