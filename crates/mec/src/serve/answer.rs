@@ -4,7 +4,8 @@ use super::door::PlaceOf;
 use super::{METRICS, Shared, console, metrics};
 use axum::body::{Body, to_bytes};
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::Response;
 use freshet_base::hexadecimal;
 use freshet_documents::problem::Problem;
@@ -28,7 +29,8 @@ pub(super) async fn answer(
 ) -> Response {
     let begun = std::time::Instant::now();
     let (parts, body) = request.into_parts();
-    if let Some(page) = console::page(parts.method.as_str(), parts.uri.path()) {
+    let is_of_one_host = is_of_one_host(parts.version, &parts.headers);
+    if is_of_one_host && let Some(page) = console::page(parts.method.as_str(), parts.uri.path()) {
         return page;
     }
     let field = |name: HeaderName| text(&parts.headers, &name);
@@ -50,6 +52,10 @@ pub(super) async fn answer(
     };
     let archive = shared.read().archive_of(call.method, call.target);
     let (answer, content) = match archive {
+        _ if !is_of_one_host => (
+            Problem::bad_request("`Host` must be there once, with a host and no user").into(),
+            None,
+        ),
         _ if is_coded(&parts.headers) => (coded(), None),
         Some(id) => {
             let place = place.as_deref();
@@ -122,6 +128,20 @@ fn condition(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines = headers.get_all(name).iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     (!lines.is_empty()).then(|| lines.join(", "))
+}
+
+/// Whether a request has one `Host` that may be one (RFC 9112 §3.2). HTTP/1.0 may do without, and HTTP/2 has another word
+/// for it.
+fn is_of_one_host(version: Version, headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        // Empty where what is asked for has none.
+        (Some(host), None) => host.to_str().is_ok_and(|host| {
+            host.is_empty() || !host.contains('@') && host.parse::<Authority>().is_ok()
+        }),
+        (None, _) => version != Version::HTTP_11,
+        (Some(_), Some(_)) => false,
+    }
 }
 
 /// Whether a body is in a content coding (RFC 9110 §8.4), of which none is read here.

@@ -309,6 +309,34 @@ fn a_head_is_that_of_the_answer_to_get() {
     }
 }
 
+/// RFC 9112 §3.2: what is asked for has one host.
+#[test]
+fn a_request_without_one_host_is_refused() {
+    let running = Running::start("");
+    for (version, lines, status) in [
+        ("1.1", "", 400),
+        ("1.1", "Host: a\r\nHost: a\r\n", 400),
+        ("1.1", "Host: a b\r\n", 400),
+        ("1.1", "Host: user@a\r\n", 400),
+        ("1.1", "Host: a/b\r\n", 400),
+        ("1.0", "Host: a b\r\n", 400),
+        ("1.0", "", 200),
+        ("1.1", "Host: a\r\n", 200),
+        ("1.1", "Host: [::1]:8080\r\n", 200),
+    ] {
+        for target in ["/", "/console"] {
+            let mut stream = TcpStream::connect(running.address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            write!(stream, "GET {target} HTTP/{version}\r\n{lines}Connection: close\r\n\r\n")
+                .unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            let got = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+            assert_eq!(got, Some(status), "{target} {version} {lines:?}: {text}");
+        }
+    }
+}
+
 #[test]
 fn a_body_that_is_coded_is_refused_for_that() {
     let running = Running::start("");
