@@ -6,9 +6,11 @@ use freshet_documents::problem::Problem;
 use freshet_documents::table::Segment;
 use freshet_documents::tree::Tree;
 use freshet_router::app::Apps;
+use freshet_router::rule::AddressRange;
 use freshet_router::rule::check::{self, Mistake};
 use freshet_router::rule::name::Names;
-use freshet_router::rule::wire::{State, TrafficRule};
+use freshet_router::rule::wire::{State, TrafficFilter, TrafficRule};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Rates that the edge router can hold, in bits per second: less is as good as nothing, and more as no bound.
@@ -71,6 +73,25 @@ pub(crate) fn limits(tree: &Tree) -> Value {
         if rules.is_empty() { Vec::new() } else { limits }
     };
     super::apps_with(tree).into_iter().flat_map(of_app).collect()
+}
+
+/// Addresses that packets for an app go to, by its rules: its own, and those that it answers for.
+pub(super) fn addresses(tree: &Tree, app: &str) -> Vec<AddressRange> {
+    let own = [("appInstanceId", app.to_owned())];
+    let pattern = pattern();
+    let rules = tree.matching(ROOT, &pattern, &own);
+    let rules = rules.filter_map(|(_, rule)| TrafficRule::deserialize(&rule.value).ok());
+    let named = rules.flat_map(|rule| {
+        let leads = rule.dst_interface.into_iter().filter_map(|one| one.dst_ip_address);
+        let filters = rule.traffic_filter.into_iter().flat_map(|one| one.dst_address);
+        leads.chain(filters).collect::<Vec<_>>()
+    });
+    // Rules may have names, which are no addresses yet.
+    let read = |text: String| {
+        let filter = TrafficFilter { dst_address: vec![text], ..TrafficFilter::default() };
+        check::parts(&[filter], "").unwrap_or_default()
+    };
+    named.flat_map(read).flat_map(|filter| filter.addresses[1].clone()).collect()
 }
 
 /// A rule of an app instance as the router names it.

@@ -335,6 +335,33 @@ fn some_sessions_of_an_app_have_an_allocation_of_their_own() {
     assert_eq!(world.ask("camera", "POST", path, &ask("01", many(1))).0.status, 403);
 }
 
+/// Of filters that name the clients' end alone the other is the app's, whichever side that is on.
+#[test]
+fn clients_of_one_app_have_an_allocation_each() {
+    let path = "/bwm/v1/bw_allocations";
+    let ask = |filter: Value| json!({"appInsId": "camera", "requestType": 1, "fixedAllocation": "1000", "allocationDirection": "symmetrical", "sessionFilter": [filter]});
+    let from = |client: &str| json!({"sourceIp": client, "dstPort": "8080", "protocol": "TCP"});
+    let to = |client: &str| json!({"dstAddress": client, "sourcePort": "8080"});
+    let app = json!({"sourceIp": "10.99.0.2"});
+    for (one, other, status) in [
+        (from("10.45.0.2"), from("10.45.0.3"), 201),
+        (from("10.45.0.2"), to("10.45.0.3"), 201),
+        (to("10.45.0.2"), to("10.45.0.3"), 201),
+        (from("10.45.0.2"), from("10.45.0.0/24"), 403),
+        (from("10.45.0.2"), to("10.45.0.2"), 403),
+        (from("10.45.0.2"), json!({"dstPort": "8080"}), 403),
+        // The app's own address, as its rules lead packets there, is not a client's.
+        (from("10.45.0.2"), app.clone(), 403),
+        (app, to("10.45.0.2"), 403),
+    ] {
+        let mut world = World::new();
+        let made = world.ask("camera", "POST", path, &ask(one.clone())).0;
+        assert_eq!(made.status, 201, "{one}: {made:?}");
+        let answer = world.ask("camera", "POST", path, &ask(other.clone())).0;
+        assert_eq!(answer.status, status, "{one} {other}: {answer:?}");
+    }
+}
+
 #[test]
 fn a_device_gets_its_app_and_is_told_when_it_ends() {
     let mut world = World::new();

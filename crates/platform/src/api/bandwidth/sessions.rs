@@ -1,11 +1,13 @@
 //! Sessions that an allocation is for (ETSI GS MEC 015 §7.2.2, SessionFilter): some of an app's traffic.
 
+use super::super::rules;
 use super::{OF_SOME, ROOT, bits, directions};
 use freshet_apps::limits::{SESSION_FILTERS_PER_APP_MAX, SESSION_PORTS_MAX};
 use freshet_documents::problem::Problem;
 use freshet_documents::tree::Tree;
 use freshet_router::rule::check::{self, Mistake};
 use freshet_router::rule::wire::TrafficFilter;
+use freshet_router::rule::{AddressRange, Filter};
 use serde_json::Value;
 
 /// What some of an app's traffic may have.
@@ -50,18 +52,48 @@ pub(super) fn admit(tree: &Tree, path: &str, value: &Value) -> Result<(), Proble
     let read = |filter: &[TrafficFilter]| check::parts(filter, "").unwrap_or_default();
     let own = read(&filter);
     let ours = directions(value);
+    let of_app = rules::addresses(tree, app);
     let meet = others
         .iter()
         .filter(|share| ours.iter().zip(share.directions).any(|(ours, theirs)| *ours && theirs));
-    let is_shared = meet.flat_map(|share| read(&share.filter)).any(|other| {
-        own.iter().any(|one| one.and(&other).is_some() || one.and(&other.reversed()).is_some())
-    });
+    let is_shared = meet
+        .flat_map(|share| read(&share.filter))
+        .any(|other| own.iter().any(|one| meet_at_app(one, &other, &of_app)));
     if is_shared {
         return Err(Problem::forbidden(
             "/sessionFilter: another allocation of the app is for some of these sessions",
         ));
     }
     Ok(())
+}
+
+/// Whether sessions of an app agree with both filters, whichever way they go. Where both say which end is the app's, what
+/// they have in common the other way round is between two clients.
+fn meet_at_app(one: &Filter, other: &Filter, of_app: &[AddressRange]) -> bool {
+    let sides = [one, other].map(|filter| side_of_app(filter, of_app));
+    let may_be = |is_reversed: bool| match sides {
+        [Some(one), Some(other)] => (one == other) != is_reversed,
+        _ => true,
+    };
+    may_be(false) && one.and(other).is_some()
+        || may_be(true) && one.and(&other.reversed()).is_some()
+}
+
+/// Which end of a filter's sessions is the app's, of source and destination: the one with its address, or the one
+/// without an address, as the other is the client's. None where the filter does not say.
+fn side_of_app(filter: &Filter, of_app: &[AddressRange]) -> Option<usize> {
+    let is_within = |range: &AddressRange| {
+        of_app.iter().any(|own| own.contains(range.first) && own.contains(range.last))
+    };
+    let is_app = |side: &[AddressRange]| !side.is_empty() && side.iter().all(is_within);
+    let [source, destination] = &filter.addresses;
+    match (is_app(source), is_app(destination)) {
+        (true, false) => Some(0),
+        (false, true) => Some(1),
+        _ if !source.is_empty() && destination.is_empty() => Some(1),
+        _ if source.is_empty() && !destination.is_empty() => Some(0),
+        _ => None,
+    }
 }
 
 /// Filters of packets. A session that is named by what is no address is one that no packet is of.
