@@ -103,6 +103,8 @@ pub struct Decision {
     pub(crate) events: Vec<Event>,
     /// What is told of a network.
     pub(crate) told: Option<Told>,
+    /// Where the document is whose version the answer tells, once that is made.
+    pub(crate) tagged: Option<String>,
 }
 
 /// What is told of networks, which is not kept.
@@ -130,6 +132,6 @@ impl Decision {
 
 impl From<Answer> for Decision {
     fn from(answer: Answer) -> Self {
-        Self { answer, changes: Vec::new(), events: Vec::new(), told: None }
+        Self { answer, changes: Vec::new(), events: Vec::new(), told: None, tagged: None }
     }
 }

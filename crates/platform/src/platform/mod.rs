@@ -192,7 +192,7 @@ impl Platform {
     /// # Errors
     /// Those of the journal; then nothing is changed.
     pub fn commit(&mut self, decision: Decision, now_ms: u64) -> io::Result<(Answer, Vec<Notice>)> {
-        let Decision { answer, mut changes, mut events, mut told } = decision;
+        let Decision { mut answer, mut changes, mut events, mut told, tagged } = decision;
         match &mut told {
             // What happened is seen by where clients are.
             Some(Told::Radio(radio)) => self.positions.take(radio, now_ms),
@@ -215,6 +215,9 @@ impl Platform {
             pace::forget(&self.tree, &mut changes);
             self.make(changes)?
         };
+        if let Some(document) = tagged.and_then(|path| self.tree.get(&path)) {
+            answer = answer.with("ETag", document.etag());
+        }
         match told {
             Some(Told::Radio(radio)) => self.radio = radio,
             Some(Told::Other(name, report)) => drop(self.reports.insert(name, report)),

@@ -126,8 +126,7 @@ impl Request<'_> {
             return Err(Problem::forbidden("this belongs to another client"));
         }
         let etag = document.etag();
-        if self.call.if_none_match.is_some_and(|known| matches_tag(known, &etag, Comparison::Weak))
-        {
+        if self.is_known(&etag) {
             return Ok(Answer { status: 304, ..Answer::default() }.with("ETag", etag).into());
         }
         Ok(Answer::ok(self.project(&document.value)).with("ETag", etag).into())
@@ -158,8 +157,8 @@ impl Request<'_> {
         check_room(tree, Some(&caller.client), &value, None)?;
         let answer = Answer { status: 201, ..Answer::ok(value.clone()) };
         let answer = answer.with("Location", format!("{}{path}", self.stage.url));
-        changes.push(Change::put(path, value, Some(caller.client.clone())));
-        Ok(Decision { changes, ..answer.into() })
+        changes.push(Change::put(path.clone(), value, Some(caller.client.clone())));
+        Ok(Decision { changes, tagged: Some(path), ..answer.into() })
     }
 
     pub(super) fn replace(&self, mut value: Value) -> Result<Decision, Problem> {
@@ -197,7 +196,12 @@ impl Request<'_> {
             None => Answer::nothing(),
         };
         changes.push(Change::put(path, value, old.owner.clone()));
-        Ok(Decision { changes, ..answer.into() })
+        // Who puts a document has it, with this tag, only where it is kept as it was sent (RFC 9110 §9.3.4).
+        let is_as_sent =
+            || serde_json::from_slice(self.call.body).is_ok_and(|sent: Value| sent == value);
+        let is_tagged = self.operation.method != Method::Put || is_as_sent();
+        let tagged = is_tagged.then(|| path.clone());
+        Ok(Decision { changes, tagged, ..answer.into() })
     }
 
     pub(super) fn remove(&self) -> Result<Decision, Problem> {
@@ -233,10 +237,18 @@ impl Request<'_> {
                 Err(Problem::new(412, "this was changed meanwhile: read it again"))
             }
             _ => Ok(()),
+            _ if self.is_known(&document.etag()) => {
+                Err(Problem::new(412, "this is there, which `If-None-Match` excludes"))
+            }
         }
     }
 
     /// Gives a document its name and links, whatever the client put there.
+    /// Whether `If-None-Match` has a version of a document.
+    fn is_known(&self, etag: &str) -> bool {
+        self.call.if_none_match.is_some_and(|known| matches_tag(known, etag, Comparison::Weak))
+    }
+
     fn finish(&self, value: &mut Value, path: &str, attribute: Option<&str>, id: &str) {
         let types = &self.stage.route.api.types;
         let href = format!("{}{path}", self.stage.url);

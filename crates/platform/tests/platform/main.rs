@@ -19,4 +19,5 @@ mod resources;
 mod skip;
 #[path = "../../../../tests/small_disk.rs"]
 mod small_disk;
+mod strictness;
 mod support;
