@@ -12,6 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use freshet_documents::problem::Problem;
 use freshet_documents::shape::Direction;
 use freshet_documents::table::{Method, Operation, View};
+use freshet_documents::time;
 use freshet_documents::tree::{Change, Document, Held, Tree, escape, length};
 use serde_json::Value;
 
@@ -152,7 +153,7 @@ impl Request<'_> {
         }
         let attribute = route.api.item_of(route.resource).and_then(|item| item.id.as_deref());
         self.finish(&mut value, &path, attribute, &id);
-        self.check_callback(&value)?;
+        self.check_subscription(&value)?;
         let mut changes = api::admit(&self.stage, &path, &mut value, None)?;
         check_room(tree, Some(&caller.client), &value, None)?;
         let answer = Answer { status: 201, ..Answer::ok(value.clone()) };
@@ -165,7 +166,7 @@ impl Request<'_> {
         let (path, old) = self.own_document()?;
         let id = self.last_name();
         self.finish(&mut value, &path, self.stage.route.resource.id.as_deref(), &id);
-        self.check_callback(&value)?;
+        self.check_subscription(&value)?;
         self.put(path, old, value)
     }
 
@@ -183,7 +184,7 @@ impl Request<'_> {
         }
         let id = self.last_name();
         self.finish(&mut value, &path, self.stage.route.resource.id.as_deref(), &id);
-        self.check_callback(&value)?;
+        self.check_subscription(&value)?;
         self.put(path, old, value)
     }
 
@@ -195,12 +196,12 @@ impl Request<'_> {
             Some(_) => Answer::ok(value.clone()),
             None => Answer::nothing(),
         };
-        changes.push(Change::put(path, value, old.owner.clone()));
         // Who puts a document has it, with this tag, only where it is kept as it was sent (RFC 9110 §9.3.4).
         let is_as_sent =
             || serde_json::from_slice(self.call.body).is_ok_and(|sent: Value| sent == value);
         let is_tagged = self.operation.method != Method::Put || is_as_sent();
         let tagged = is_tagged.then(|| path.clone());
+        changes.push(Change::put(path, value, old.owner.clone()));
         Ok(Decision { changes, tagged, ..answer.into() })
     }
 
@@ -236,19 +237,19 @@ impl Request<'_> {
             Some(wanted) if !matches_tag(wanted, &document.etag(), Comparison::Strong) => {
                 Err(Problem::new(412, "this was changed meanwhile: read it again"))
             }
-            _ => Ok(()),
             _ if self.is_known(&document.etag()) => {
                 Err(Problem::new(412, "this is there, which `If-None-Match` excludes"))
             }
+            _ => Ok(()),
         }
     }
 
-    /// Gives a document its name and links, whatever the client put there.
     /// Whether `If-None-Match` has a version of a document.
     fn is_known(&self, etag: &str) -> bool {
         self.call.if_none_match.is_some_and(|known| matches_tag(known, etag, Comparison::Weak))
     }
 
+    /// Gives a document its name and links, whatever the client put there.
     fn finish(&self, value: &mut Value, path: &str, attribute: Option<&str>, id: &str) {
         let types = &self.stage.route.api.types;
         let href = format!("{}{path}", self.stage.url);
@@ -263,10 +264,17 @@ impl Request<'_> {
         }
     }
 
-    fn check_callback(&self, value: &Value) -> Result<(), Problem> {
-        match api::callback(value) {
-            Some(uri) => self.platform.setup.callbacks.check(uri).map(drop),
-            None => Ok(()),
+    /// That a subscription can be told, and is not over before it was begun.
+    fn check_subscription(&self, value: &Value) -> Result<(), Problem> {
+        let Some(uri) = api::callback(value) else { return Ok(()) };
+        self.platform.setup.callbacks.check(uri)?;
+        let now_ms = self.stage.now_ms;
+        match time::of_stamp(&api::inner(value)["expiryDeadline"]) {
+            Some(at_ms) if at_ms <= now_ms => Err(Problem::bad_request(format!(
+                "/expiryDeadline is over: it is {} here",
+                time::write(now_ms)
+            ))),
+            _ => Ok(()),
         }
     }
 

@@ -2,10 +2,19 @@
 
 use crate::support::{SERVICES, World, location, service};
 use freshet_platform::Call;
-use serde_json::json;
+use serde_json::{Value, json};
+
+const CALLBACK: &str = "http://192.0.2.7/events";
 
 fn services() -> String {
     format!("{SERVICES}/applications/camera/services")
+}
+
+/// The status and what is said to a request.
+fn said(world: &mut World, method: &str, target: &str, body: &Value) -> (u16, String) {
+    let answer = world.ask("camera", method, target, body).0;
+    let body = answer.body.unwrap_or_default();
+    (answer.status, body["detail"].as_str().unwrap_or_default().to_owned())
 }
 
 #[test]
@@ -53,4 +62,65 @@ fn a_change_tells_the_version_it_made() {
     let patch = json!({"appInsId": "camera", "requestType": 0, "fixedAllocation": "2000"});
     let (patched, _) = world.ask("camera", "PATCH", &place, &patch);
     assert_eq!(patched.field("ETag"), Some(&*now(&mut world, &place)));
+}
+
+#[test]
+fn a_subscription_that_would_be_over_at_once_is_refused() {
+    let mut world = World::new();
+    let of = |kind: &str, members: Value| {
+        let mut one = json!({"subscriptionType": kind, "callbackReference": CALLBACK});
+        one.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        one
+    };
+    for (path, around, mut one) in [
+        ("/rni/v2/subscriptions", "", of("MeasTaSubscription", json!({"filterCriteriaAssoc": {}}))),
+        (
+            "/amsi/v1/subscriptions",
+            "",
+            of(
+                "MobilityProcedureSubscription",
+                json!({"filterCriteria": {"appInstanceId": "camera"}}),
+            ),
+        ),
+        (
+            "/wai/v2/subscriptions",
+            "",
+            of("AssocStaSubscription", json!({"apId": {"bssid": "02:00:00:00:00:01"}})),
+        ),
+        (
+            "/fai/v1/subscriptions",
+            "",
+            of("OnuAlarmSubscription", json!({"filterCriteriaOnuAlarm": {"onuId": ["onu-2"]}})),
+        ),
+        (
+            "/vis/v2/subscriptions",
+            "",
+            of("V2xMsgSubscription", json!({"filterCriteria": {"stdOrganization": "ETSI"}})),
+        ),
+        (
+            "/location/v3/subscriptions/zones",
+            "zoneLocationEventSubscription",
+            of("ZoneLocationEventSubscription", json!({"zoneId": "north"})),
+        ),
+    ] {
+        let mut at = |seconds: u64| {
+            one["expiryDeadline"] = json!({"seconds": seconds, "nanoSeconds": 0});
+            if around.is_empty() { one.clone() } else { json!({ around: one }) }
+        };
+        let now_s = world.now_ms / 1000;
+        let (later, over) = (at(now_s + 60), [at(0), at(1), at(now_s)]);
+        let (made, _) = world.ask("camera", "POST", path, &later);
+        assert_eq!(made.status, 201, "{path}: {made:?}");
+        let place = location(&made);
+        for over in over {
+            for (method, target) in [("POST", path), ("PUT", &*place)] {
+                let (status, detail) = said(&mut world, method, target, &over);
+                assert!(
+                    status == 400 && detail.contains("/expiryDeadline"),
+                    "{method} {target}: {status} {detail}"
+                );
+            }
+        }
+        assert_eq!(world.ask("camera", "PUT", &place, &later).0.status, 200, "{path}");
+    }
 }
