@@ -40,6 +40,11 @@ impl Operator {
             _ => return None,
         })
     }
+
+    /// Whether an operator takes several values, of which one suffices (ETSI GS NFV-SOL 013 §5.2.2).
+    fn takes_several(word: &str) -> bool {
+        matches!(word, "in" | "nin" | "cont" | "ncont")
+    }
 }
 
 impl Condition {
@@ -92,27 +97,66 @@ fn collect<'a>(value: &'a Value, steps: &[impl AsRef<str>], into: &mut Vec<&'a V
     }
 }
 
-/// Reads `(eq,a/b,value);(in,c,1,2)`.
+/// Reads `(eq,a/b,value);(in,c,1,'2,3')`. A value in single quotes may have any characters, `'` twice.
 pub(super) fn filter(text: &str) -> Result<Vec<Condition>, Problem> {
-    let wrong = |part: &str| {
-        Problem::bad_request(format!(
-            "filter: `{part}` is not understood; write (eq,attribute,value), and `;` between several"
-        ))
+    let wrong = |part: &str, what: &str| {
+        Problem::bad_request(format!("filter: `{part}` is not understood; {what}"))
     };
-    let parts = text.split(';').filter(|part| !part.is_empty());
+    let form = "write (eq,attribute,value), and `;` between several";
+    let read = |part: &str| {
+        let inner = part.strip_prefix('(').and_then(|part| part.strip_suffix(')'));
+        let mut words = cut(inner.ok_or_else(|| wrong(part, form))?, ',').into_iter();
+        let word = words.next().unwrap_or_default();
+        let operator = Operator::of(word).ok_or_else(|| wrong(part, form))?;
+        let attribute = words.next().filter(|name| !name.is_empty());
+        let attribute = attribute.ok_or_else(|| wrong(part, form))?;
+        let values: Option<Vec<String>> = words.map(value).collect();
+        let values = values.ok_or_else(|| {
+            wrong(part, "write a value that begins with a quote as 'it''s', with quotes around it")
+        })?;
+        if values.is_empty() {
+            return Err(wrong(part, form));
+        }
+        if values.len() > 1 && !Operator::takes_several(word) {
+            let what = format!("`{word}` takes one value; `in` and `nin` take several");
+            return Err(wrong(part, &what));
+        }
+        Ok(Condition { attribute: steps(attribute), operator, values })
+    };
+    cut(text, ';').into_iter().filter(|part| !part.is_empty()).map(read).collect()
+}
+
+/// Parts between signs that are in no quotes: these open behind a comma.
+fn cut(text: &str, at: char) -> Vec<&str> {
+    #[derive(PartialEq)]
+    enum Is {
+        Open,
+        /// After a quote that ends it, or is the first of two.
+        Closed,
+        Plain,
+    }
+    let (mut parts, mut begin, mut is, mut before) = (Vec::new(), 0, Is::Plain, ' ');
+    for (index, sign) in text.char_indices() {
+        is = match (is, sign) {
+            (Is::Open, '\'') => Is::Closed,
+            (Is::Open, _) | (Is::Closed, '\'') => Is::Open,
+            (Is::Plain, '\'') if before == ',' => Is::Open,
+            _ => Is::Plain,
+        };
+        if sign == at && is == Is::Plain {
+            parts.push(&text[begin..index]);
+            begin = index + sign.len_utf8();
+        }
+        before = sign;
+    }
+    parts.push(&text[begin..]);
     parts
-        .map(|part| {
-            let inner = part.strip_prefix('(').and_then(|part| part.strip_suffix(')'));
-            let mut words = inner.ok_or_else(|| wrong(part))?.split(',').map(str::to_owned);
-            let operator = words.next().and_then(|word| Operator::of(&word));
-            let operator = operator.ok_or_else(|| wrong(part))?;
-            let attribute =
-                words.next().filter(|name| !name.is_empty()).ok_or_else(|| wrong(part))?;
-            let values: Vec<String> = words.collect();
-            if values.is_empty() {
-                return Err(wrong(part));
-            }
-            Ok(Condition { attribute: steps(&attribute), operator, values })
-        })
-        .collect()
+}
+
+/// A value without its quotes; none where they do not match.
+fn value(text: &str) -> Option<String> {
+    let Some(rest) = text.strip_prefix('\'') else { return Some(text.to_owned()) };
+    let inner = rest.strip_suffix('\'')?;
+    let is_whole = !inner.replace("''", "").contains('\'');
+    is_whole.then(|| inner.replace("''", "'"))
 }

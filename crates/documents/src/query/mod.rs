@@ -42,7 +42,8 @@ impl Selection {
         let mut asked = Asked::default();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let (name, value) = (decode_form(name), decode_form(value));
+            let (name, written) = (decode_form(name), value);
+            let value = decode_form(written);
             match name.as_str() {
                 "filter" if is_list => selection.conditions.extend(filter(&value)?),
                 "all_fields" if takes_selectors => asked.all = true,
@@ -55,7 +56,7 @@ impl Selection {
                 "exclude_default" if takes_selectors => asked.default = true,
                 "nextpage_opaque_marker" if is_list => selection.after = Some(value),
                 "size" if is_list => selection.page = page(&value)?,
-                _ => selection.parameter(operation, name, value)?,
+                _ => selection.parameter(operation, name, value, written)?,
             }
         }
         selection.members = asked.members(&operation.left_out)?;
@@ -75,6 +76,7 @@ impl Selection {
         operation: &Operation,
         name: String,
         value: String,
+        written: &str,
     ) -> Result<(), Problem> {
         let Some(parameter) = operation.parameters.iter().find(|one| one.name == name) else {
             let known: Vec<&str> =
@@ -91,7 +93,8 @@ impl Selection {
             self.parameters.push((name, value));
             return Ok(());
         }
-        let values: Vec<String> = value.split(',').map(str::to_owned).collect();
+        // A comma that is escaped is of a value.
+        let values: Vec<String> = written.split(',').map(decode_form).collect();
         let attribute = steps(&parameter.attribute);
         let again = self
             .conditions

@@ -65,6 +65,57 @@ fn a_change_tells_the_version_it_made() {
 }
 
 #[test]
+fn values_of_filters_may_have_any_characters_and_as_many_as_the_operator_takes() {
+    let mut world = World::new();
+    let names = ["a", "a,b", "c;d", "it's", "f)", "'", "A"];
+    for name in names {
+        let mut one = service();
+        one["serName"] = name.into();
+        assert_eq!(world.ask("camera", "POST", &services(), &one).0.status, 201);
+    }
+    let mut found = |query: &str| -> Result<Vec<String>, u16> {
+        let answer = world.get("camera", &format!("{}?{query}", services()));
+        let list = answer.body.filter(|_| answer.status == 200).ok_or(answer.status)?;
+        let list = list.as_array().unwrap().iter();
+        let mut names: Vec<String> =
+            list.map(|one| one["serName"].as_str().unwrap().to_owned()).collect();
+        names.sort_unstable();
+        Ok(names)
+    };
+    let mut wants = |query: &str, names: &[&str]| {
+        assert_eq!(
+            found(query),
+            Ok(names.iter().map(|&name| name.to_owned()).collect()),
+            "{query}"
+        );
+    };
+    wants("filter=(eq,serName,'a,b')", &["a,b"]);
+    wants("filter=(in,serName,'c;d','a,b',a)", &["a", "a,b", "c;d"]);
+    wants("filter=(eq,serName,'c;d');(eq,state,'ACTIVE')", &["c;d"]);
+    wants("filter=(eq,serName,'it''s')", &["it's"]);
+    wants("filter=(eq,serName,it's)", &["it's"]);
+    wants("filter=(eq,serName,'f)')", &["f)"]);
+    wants("filter=(eq,serName,f))", &["f)"]);
+    wants("filter=(eq,serName,'''')", &["'"]);
+    wants("filter=(eq,serName,%27a%2Cb%27)", &["a,b"]);
+    wants("filter=(cont,serName,'b','s')", &["a,b", "it's"]);
+    // Commas that are in a value are written as such.
+    wants("ser_name=a%2Cb", &["a,b"]);
+    wants("ser_name=a,A", &["A", "a"]);
+    for wrong in [
+        "(eq,serName,a,A)",
+        "(neq,serName,a,A)",
+        "(gt,version,3,7)",
+        "(lte,version,3,7)",
+        "(eq,serName,'a)",
+        "(eq,serName,'a'b)",
+        "(eq,serName,''')",
+    ] {
+        assert_eq!(found(&format!("filter={wrong}")), Err(400), "{wrong}");
+    }
+}
+
+#[test]
 fn a_subscription_that_would_be_over_at_once_is_refused() {
     let mut world = World::new();
     let of = |kind: &str, members: Value| {
