@@ -41,6 +41,11 @@ impl Operator {
         })
     }
 
+    /// Whether what it is given is a value the attribute may have: others are of no order, or a part of one.
+    pub(super) fn is_of_whole_values(self) -> bool {
+        matches!(self, Self::Equal | Self::NotEqual)
+    }
+
     /// Whether an operator takes several values, of which one suffices (ETSI GS NFV-SOL 013 §5.2.2).
     fn takes_several(word: &str) -> bool {
         matches!(word, "in" | "nin" | "cont" | "ncont")

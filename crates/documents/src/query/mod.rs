@@ -3,6 +3,7 @@
 
 mod filter;
 mod members;
+mod value;
 
 use crate::limits::{CONDITIONS_MAX, PAGE_MAX, QUERY_BYTES_MAX};
 use crate::problem::Problem;
@@ -110,15 +111,35 @@ impl Selection {
         Ok(())
     }
 
-    /// What is wrong with attributes of a filter, or of a choice of members, of documents of this shape.
-    pub fn mistake(&self, types: &Types, shape: &Shape) -> Option<String> {
+    /// What is wrong with attributes of a filter and with values for them, or with a choice of members, of documents of
+    /// this shape.
+    pub fn mistake(&self, types: &Types, shape: &Shape, operation: &Operation) -> Option<String> {
         let of_filter = self.conditions.iter().map(|condition| condition.attribute.clone());
         let mut all = of_filter.chain(self.members.named().iter().map(|name| steps(name)));
         if let Some(unknown) = all.find(|steps| !types.has(shape, steps)) {
             return Some(format!("there is no attribute {}", unknown.join("/")));
         }
+        let wrong = self.conditions.iter().find_map(|condition| {
+            let what = condition.values.iter().filter(|_| condition.operator.is_of_whole_values());
+            let mut what =
+                what.filter_map(|text| value::mistake(types, shape, &condition.attribute, text));
+            what.next().map(|what| format!("`{}` {what}", self.called(condition, operation)))
+        });
+        if wrong.is_some() {
+            return wrong;
+        }
         let always = self.members.always(types, shape)?;
         Some(format!("{always} is always there: it is no object and no list, or has to be there"))
+    }
+
+    /// What the query calls an attribute: its own name, or the parameter's.
+    fn called(&self, condition: &Condition, operation: &Operation) -> String {
+        let mut parameters = operation.parameters.iter();
+        let parameter = parameters.find(|one| {
+            steps(&one.attribute) == condition.attribute
+                && self.parameters.iter().any(|(name, _)| *name == one.name)
+        });
+        parameter.map_or_else(|| condition.attribute.join("/"), |one| one.name.clone())
     }
 
     /// Whether a document is asked for.

@@ -30,8 +30,9 @@ pub(super) fn decide(
     let (_, query) = call.target.split_once('?').unwrap_or((call.target, ""));
     let selection = Selection::read(query, operation)?;
     if operation.takes_selectors()
-        && let Some(mistake) =
-            operation.document().and_then(|shape| selection.mistake(&route.api.types, shape))
+        && let Some(mistake) = operation
+            .document()
+            .and_then(|shape| selection.mistake(&route.api.types, shape, operation))
     {
         return Err(Problem::bad_request(format!("the query: {mistake}")));
     }

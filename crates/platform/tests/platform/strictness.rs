@@ -116,6 +116,34 @@ fn values_of_filters_may_have_any_characters_and_as_many_as_the_operator_takes()
 }
 
 #[test]
+fn a_value_of_a_query_that_its_attribute_cannot_have_is_refused() {
+    let mut world = World::new();
+    world.ask("camera", "POST", &services(), &service());
+    for (query, named) in [
+        ("consumed_local_only=yes", "`consumed_local_only` must be true or false"),
+        ("is_local=1", "`is_local` must be true or false"),
+        ("scope_of_locality=MEC_HOST,NOWHERE", "`scope_of_locality` must be one of MEC_SYSTEM"),
+        ("filter=(eq,state,GONE)", "`state` must be one of ACTIVE"),
+        ("filter=(in,livenessInterval,1,soon)", "`livenessInterval` must be a whole number"),
+        ("filter=(neq,isLocal,no)", "`isLocal` must be true or false"),
+    ] {
+        let (status, detail) =
+            said(&mut world, "GET", &format!("{}?{query}", services()), &Value::Null);
+        assert!(status == 400 && detail.contains(named), "{query}: {status} {detail}");
+    }
+    for query in [
+        "is_local=true",
+        "is_local=TRUE",
+        "scope_of_locality=MEC_HOST,ZONE",
+        "filter=(gt,livenessInterval,3)",
+        "filter=(cont,state,ACT)",
+    ] {
+        let target = format!("{}?{query}", services());
+        assert_eq!(world.get("camera", &target).status, 200, "{query}");
+    }
+}
+
+#[test]
 fn a_subscription_that_would_be_over_at_once_is_refused() {
     let mut world = World::new();
     let of = |kind: &str, members: Value| {
