@@ -17,6 +17,7 @@ fn said(world: &mut World, method: &str, target: &str, body: &Value) -> (u16, St
     (answer.status, body["detail"].as_str().unwrap_or_default().to_owned())
 }
 
+/// RFC 9110 §13.1.2: who wants to change what is not there, or not this, changes nothing.
 #[test]
 fn what_a_client_expects_not_to_be_there_is_not_changed() {
     let mut world = World::new();
@@ -201,5 +202,67 @@ fn a_subscription_that_would_be_over_at_once_is_refused() {
             }
         }
         assert_eq!(world.ask("camera", "PUT", &place, &later).0.status, 200, "{path}");
+    }
+}
+
+#[test]
+fn what_the_schemas_of_etsi_refuse_is_refused() {
+    let mut world = World::new();
+    let vehicles = |kind: &str, cell: Value| {
+        let area = json!({"geoArea": {"latitude": 60.0, "longitude": 24.0}});
+        let criteria = match kind {
+            "ProvChgUuUniSubscription" => {
+                json!({"v2xApplicationServer": {"ipAddress": "192.0.2.8", "udpPort": "9"}})
+            }
+            "ProvChgPc5Subscription" => json!({"dstLayer2Id": "1"}),
+            _ => json!({"v2xServerUsd": {
+                "sdpInfo": {"ipMulticastAddress": "233.252.0.1", "portNumber": "9"},
+                "serviceAreaIdentifier": ["1"],
+                "tmgi": {"mbmsServiceId": "1", "mcc": "001", "mnc": "01"},
+            }}),
+        };
+        let mut one = json!({"subscriptionType": kind, "callbackReference": CALLBACK, "filterCriteria": criteria});
+        one["filterCriteria"]["locationInfo"] = area;
+        one["filterCriteria"]["neighbourCellInfo"] = json!([cell]);
+        one
+    };
+    let plmn = json!({"mcc": "001", "mnc": "01"});
+    let named = json!({"ecgi": {"cellId": {"cellId": "1"}, "plmn": plmn}, "plmn": plmn});
+    let cell = |name: &str, value: Value| {
+        let mut cell = named.clone();
+        cell[name] = value;
+        cell
+    };
+    let mut multicast = cell("pci", 1.into());
+    multicast["mbmsServiceAreaIdentity"] = json!(["1"]);
+    let measured = |trigger: i64| json!({"subscriptionType": "MeasRepUeSubscription", "callbackReference": CALLBACK, "filterCriteriaAssocTri": {"trigger": [trigger]}});
+    let session = |quality: Value| json!({"appInsId": "camera", "requestType": 0, "qosD": quality, "mtsMode": 0, "trafficDirection": "00"});
+    let allocation = |bits: &str| json!({"appInsId": "camera", "requestType": 0, "fixedAllocation": bits, "allocationDirection": "00"});
+    let (uni, mbms, pc5) =
+        ("ProvChgUuUniSubscription", "ProvChgUuMbmsSubscription", "ProvChgPc5Subscription");
+    let neighbours = "/filterCriteria/neighbourCellInfo/0/";
+    for (path, body, wrong) in [
+        ("/vis/v2/subscriptions", vehicles(uni, json!({"nonsense": 1})), Some("")),
+        ("/vis/v2/subscriptions", vehicles(uni, named.clone()), Some(neighbours)),
+        ("/vis/v2/subscriptions", vehicles(uni, cell("pci", 7.into())), None),
+        ("/vis/v2/subscriptions", vehicles(mbms, cell("pci", 7.into())), Some(neighbours)),
+        ("/vis/v2/subscriptions", vehicles(mbms, multicast), None),
+        ("/vis/v2/subscriptions", vehicles(pc5, cell("pci", 7.into())), Some(neighbours)),
+        ("/vis/v2/subscriptions", vehicles(pc5, cell("siV2xConfig", json!({}))), None),
+        (
+            "/rni/v2/subscriptions",
+            measured(2_147_483_648),
+            Some("/filterCriteriaAssocTri/trigger/0 must be one of"),
+        ),
+        ("/rni/v2/subscriptions", measured(61), None),
+        ("/mts/v1/mts_sessions", session(json!({"priority": 256})), Some("/qosD/priority")),
+        ("/mts/v1/mts_sessions", session(json!({"maxLoss": 256})), Some("/qosD/maxLoss")),
+        ("/mts/v1/mts_sessions", session(json!({"priority": 255, "maxLoss": 3})), None),
+        ("/bwm/v1/bw_allocations", allocation("+5"), Some("/fixedAllocation")),
+        ("/bwm/v1/bw_allocations", allocation("5"), None),
+    ] {
+        let (status, detail) = said(&mut world, "POST", path, &body);
+        assert_eq!(status, if wrong.is_some() { 400 } else { 201 }, "{body}: {detail}");
+        assert!(wrong.is_none_or(|place| detail.contains(place)), "{body}: {detail}");
     }
 }

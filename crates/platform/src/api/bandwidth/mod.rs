@@ -30,7 +30,9 @@ fn directions(value: &Value) -> [bool; 2] {
 }
 
 fn bits(value: &Value) -> Option<u64> {
-    value["fixedAllocation"].as_str()?.parse().ok()
+    let text = value["fixedAllocation"].as_str()?;
+    // Digits alone: `+5` is a number to the language.
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
 /// Bits per second that are given away in each direction, without the allocation at `path`.
