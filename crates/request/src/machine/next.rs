@@ -47,8 +47,13 @@ fn foresees(site: &SiteRef) -> bool {
 fn said(head: &RequestHead) -> Option<RequestHead> {
     let follow = |said: &Cmcd<'_>| {
         // The next part of what is asked for is fetched when that is, as a part of the same.
-        let (target, range) = (resolved(head, said.next?, said.version)?, said.next_range);
-        Some(request(head, target, range.and_then(bytes_of)))
+        let target = resolved(head, said.next?, said.version)?;
+        // Of a part that cannot be read nothing is known: the whole may be much more than the player wants.
+        let range = match said.next_range {
+            Some(text) => Some(bytes_of(text)?),
+            None => None,
+        };
+        Some(request(head, target, range))
     };
     cmcd::of(&head.target, &head.fields, follow)?
 }
@@ -104,8 +109,18 @@ fn resolved(head: &RequestHead, next: &str, version: Option<u8>) -> Option<Strin
 /// `0-99` as a field has it.
 fn bytes_of(text: &str) -> Option<String> {
     let (first, last) = text.split_once('-')?;
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let is_range = is_number(first) && is_number(last) && text.len() > 1;
+    let number = |text: &str| -> Option<Option<u64>> {
+        if text.is_empty() {
+            return Some(None);
+        }
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        Some(Some(text.parse().ok().filter(|_| is_number)?))
+    };
+    let is_range = match (number(first)?, number(last)?) {
+        (None, None) => false,
+        (Some(first), Some(last)) => first <= last,
+        _ => true,
+    };
     is_range.then(|| format!("bytes={text}"))
 }
 
@@ -138,11 +153,26 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_fetched_for_a_range_that_cannot_be_read() {
+        let next = |query: &str| {
+            let target = format!("/c/1.m4s?CMCD=nor%3D%222.m4s%22{query}");
+            let head =
+                RequestHead { authority: "tv.example".into(), target, ..RequestHead::default() };
+            said(&head).map(|head| head.fields.get("range").map(<[u8]>::to_vec))
+        };
+        assert_eq!(next(""), Some(None));
+        assert_eq!(next("%2Cnrr%3D%220-99%22"), Some(Some(b"bytes=0-99".to_vec())));
+        for text in ["abc", "0-9%2C20-29", "100-50"] {
+            assert_eq!(next(&format!("%2Cnrr%3D%22{text}%22")), None, "{text}");
+        }
+    }
+
+    #[test]
     fn ranges_are_numbers() {
         for (text, want) in [("0-99", true), ("7-", true), ("-5", true)] {
             assert_eq!(bytes_of(text).is_some(), want, "{text}");
         }
-        for text in ["-", "", "1", "a-b", "0-1,3-4", "0-1\r\nX: y"] {
+        for text in ["-", "", "1", "a-b", "0-1,3-4", "0-1\r\nX: y", "100-50"] {
             assert_eq!(bytes_of(text), None, "{text}");
         }
     }
