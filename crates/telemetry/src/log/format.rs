@@ -63,7 +63,7 @@ impl Format {
                 continue;
             }
             let named = rest.strip_prefix("%>").or_else(|| rest.strip_prefix("%<"));
-            let named = named.unwrap_or(&rest[1..]);
+            let named = named.unwrap_or_else(|| &rest[1..]);
             let of = |name: &str| named.strip_prefix(name.trim_start_matches('%'));
             let known = values::in_formats().find_map(|(name, value)| Some((value, of(name)?)));
             let known = known.or_else(|| cmcd_key(rest));
