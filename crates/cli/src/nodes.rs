@@ -151,6 +151,12 @@ impl Node {
             .then(|| Self { directory: directory.to_owned(), ..node })
     }
 
+    /// The same once all of it is written: scripts find the process by a file of its own.
+    pub(crate) fn read_whole(directory: &Path) -> Option<Self> {
+        let told = fs::read_to_string(directory.join(PID_FILE)).ok()?;
+        Self::read(directory).filter(|node| told.trim().parse() == Ok(node.pid))
+    }
+
     /// What `--name` calls it.
     pub(crate) fn name(&self) -> String {
         self.directory.file_name().unwrap_or_default().to_string_lossy().into_owned()

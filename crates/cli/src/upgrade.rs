@@ -301,7 +301,7 @@ pub(crate) fn hand_over(directory: &Path, pid: u32, program: Program) -> Result<
         .with_context(|| format!("process {pid}"))?;
     let asked = Instant::now();
     while asked.elapsed() < READY_WITHIN + LOOK_EVERY {
-        if let Some(next) = Node::read(directory).filter(|next| next.pid != pid) {
+        if let Some(next) = Node::read_whole(directory).filter(|next| next.pid != pid) {
             return Ok(next.pid);
         }
         let why = fs::read_to_string(&failure).ok();
