@@ -20,10 +20,12 @@ use crate::url::{authority_of, request_for};
 use axum::Json;
 use axum::extract::State;
 use freshet_base::clock::UnixMillis;
+use freshet_cache::Key;
 use freshet_http::message::{Method, RequestHead};
 use freshet_node::decisions::NotStored;
 use freshet_node::preview::{Preview, preview};
 use freshet_node::site::Site;
+use freshet_origin::director::stable_hash;
 use history::History;
 use serde::Serialize;
 use std::sync::Arc;
@@ -69,6 +71,8 @@ struct Known<'a> {
     places: Option<String>,
     /// Whether no origin is up.
     no_origin: bool,
+    /// The other node of this place that it is at home at, if it is at one.
+    home: Option<String>,
 }
 
 /// Explains why a URL is stored or not, how fresh it is, and what the next request would get.
@@ -105,6 +109,7 @@ pub(crate) async fn explain(
         policy: policy_of(site.map(|site| &**site)),
         places: places_of(&context.node, &preview.key),
         no_origin: site.is_some_and(|site| !any_up(site, now)),
+        home: site.and_then(|site| home_of(site, &preview.key)),
     };
     Ok(Json(Explanation {
         verdict: words::verdict(&known),
@@ -115,6 +120,12 @@ pub(crate) async fn explain(
         not_stored: not_stored.as_ref().map(|entry| entry.reason.code()),
         objects: preview.peek.variants.iter().map(|o| ObjectView::new(o, now)).collect(),
     }))
+}
+
+/// The name of the other node of this place that a key is at home at.
+fn home_of(site: &Site, key: &Key) -> Option<String> {
+    let home = site.upstreams.home(stable_hash(key.text()))?;
+    site.upstreams.board.origin(home).map(|origin| origin.settings.name.clone())
 }
 
 /// What decides for a site.

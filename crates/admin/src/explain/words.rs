@@ -44,6 +44,9 @@ pub(super) fn verdict(known: &Known<'_>) -> String {
         Some((_, reason, _)) if passed(*reason) => {
             format!("not stored: {}", sentence(*reason))
         }
+        Some(_) if known.home.is_some() => {
+            "not stored here: another node of this place is its home".to_owned()
+        }
         Some(_) => "not stored any more: it was purged or evicted since".to_owned(),
         None => "not stored: nobody asked for it lately".to_owned(),
     }
@@ -192,6 +195,11 @@ fn next(known: &Known<'_>) -> String {
         Recv::Synth(status, _) => return format!("{status}, answered here ({})", preview.reason),
         Recv::Pipe => return "a tunnel to the origin, where that agrees".to_owned(),
         _ => {}
+    }
+    if let (Some(home), Reason::Miss) = (&known.home, preview.reason) {
+        return format!(
+            "{home} is asked, where it is at home; it is kept here as well once it is asked for often (miss)"
+        );
     }
     let is_fetched = matches!(
         preview.reason,

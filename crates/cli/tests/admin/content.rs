@@ -1,6 +1,6 @@
 //! Purges, bans and explanations.
 
-use crate::node::{Node, errors, status};
+use crate::node::{Node, Origin, errors, status};
 use crate::support::{run, succeed};
 use serde_json::Value;
 use std::fs;
@@ -120,4 +120,41 @@ fn an_explanation_is_for_the_request_it_is_given() {
         wrong.contains("`/vary` is not a URL") && wrong.contains("http://localhost"),
         "{wrong}"
     );
+}
+
+/// A node before an origin with this in its file.
+fn configured(rest: &str) -> (Node, tempfile::TempDir) {
+    let (origin, folder) = (Origin::start(), tempfile::tempdir().unwrap());
+    let file = folder.path().join("freshet.toml");
+    let text = format!("{rest}[[origin]]\nurl = \"http://{}\"\n", origin.address);
+    fs::write(&file, text).unwrap();
+    let node = Node::with(origin, &["--config", &file.to_string_lossy()]);
+    (node, folder)
+}
+
+#[test]
+fn an_explanation_says_what_comes_next_where_nothing_is_looked_up() {
+    let (node, _folder) = configured("[[redirect]]\nfrom = \"/old\"\nto = \"/new\"\n");
+    let explain = |path: &str| node.say(&["explain", &node.url(path)]);
+    let said = explain("/old");
+    assert!(said.contains("next    301, answered here"), "{said}");
+    node.say(&["maintenance", "on"]);
+    let said = explain("/page");
+    assert!(said.contains("next    503: the site is under maintenance"), "{said}");
+    node.say(&["maintenance", "off"]);
+    let said = explain("/page");
+    assert!(said.contains("next    a miss: it is fetched"), "{said}");
+}
+
+#[test]
+fn an_explanation_names_the_node_of_this_place_that_a_key_is_at_home_at() {
+    let nodes = "[cache]\nloop_id = \"one\"\n[[sibling]]\nname = \"one\"\nurl = \"http://127.0.0.1:9\"\n\
+                 [[sibling]]\nname = \"two\"\nurl = \"http://127.0.0.1:9\"\n";
+    let (node, _folder) = configured(nodes);
+    let said: Vec<_> =
+        (0..20).map(|at| node.say(&["explain", &node.url(&format!("/{at}"))])).collect();
+    let elsewhere = said.iter().filter(|said| said.contains("two is asked, where it is at home"));
+    let here = said.iter().filter(|said| said.contains("a miss: it is fetched, and stored"));
+    let (elsewhere, here) = (elsewhere.count(), here.count());
+    assert!(elsewhere > 2 && here > 2 && elsewhere + here == 20, "{said:?}");
 }
