@@ -73,13 +73,18 @@ fn view(node: &Node, site: &Site) -> SiteView {
         maintenance: site.maintenance.is_on(),
         served: (!name.is_empty()).then(|| {
             let mut sums = SiteSums::default();
-            node.shared.stats.iter().for_each(|worker| worker.sites.add_to(name, &mut sums));
+            add_sums(node, name, &mut sums);
             let SiteSums { requests, hits, errors, body_bytes, hit_body_bytes, .. } = sums;
             Served { requests, hits, errors, body_bytes, hit_body_bytes }
         }),
         memory: memory_share(node, site),
         disk: disk_share(node, site),
     }
+}
+
+/// Adds what all workers counted of a site.
+pub(crate) fn add_sums(node: &Node, name: &str, sums: &mut SiteSums) {
+    node.shared.stats.iter().for_each(|worker| worker.sites.add_to(name, sums));
 }
 
 /// What a site with a bound has of the memory.

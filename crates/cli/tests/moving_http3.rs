@@ -39,17 +39,22 @@ fn was_elsewhere(figures: &Figures) {
     assert_eq!(figures.body_bytes, figures.requests * LARGE_BYTES as u64);
 }
 
+/// Has clients move while they are answered, over the connections they began with.
+fn stays_connected(node: &Node, moves: Moves) {
+    let load = of_large(node, moves.clone());
+    goes_on(&load);
+    let figures = load.finish();
+    was_elsewhere(&figures);
+    assert_eq!(figures.handshakes, 3, "{moves:?}");
+}
+
 #[test]
 fn downloads_go_on_where_clients_move_to() {
     let origin = Origin::start();
     let node = Node::start_with_tls(&origin, WORKERS);
     for is_unnoticed in [false, true] {
         for networks in [0, 3] {
-            let load = of_large(&node, moves(&[60], is_unnoticed, networks));
-            goes_on(&load);
-            let figures = load.finish();
-            was_elsewhere(&figures);
-            assert_eq!(figures.handshakes, 3, "unnoticed: {is_unnoticed}, networks: {networks}");
+            stays_connected(&node, moves(&[60], is_unnoticed, networks));
         }
     }
 }
@@ -60,11 +65,7 @@ fn clients_that_move_twice_at_once_are_answered() {
     let origin = Origin::start();
     let node = Node::start_with_tls(&origin, WORKERS);
     for is_unnoticed in [false, true] {
-        let load = of_large(&node, moves(&[60, 1], is_unnoticed, 3));
-        goes_on(&load);
-        let figures = load.finish();
-        was_elsewhere(&figures);
-        assert_eq!(figures.handshakes, 3, "unnoticed: {is_unnoticed}");
+        stays_connected(&node, moves(&[60, 1], is_unnoticed, 3));
     }
 }
 

@@ -27,9 +27,6 @@ use std::time::Instant;
 /// Reads of one connection before others have their turn, each of up to 64 KB.
 const TURN_READS: u32 = 16;
 
-/// Datagrams of one call.
-const DATAGRAMS_MAX: usize = 10;
-
 /// Codes of QUIC that are alerts of TLS (RFC 9001 §4.8).
 const ALERTS: std::ops::Range<u64> = 0x100..0x200;
 
@@ -180,7 +177,7 @@ impl Http3 {
         let Self { lanes, carrier, waiting, closing, .. } = self;
         let mut served = Served { is_connected: false, has_answered: false, close: Close::No };
         let Some(carrier) = carrier else { return Ok(served) };
-        carrier.hear_endpoint();
+        carrier.client.exchange_events(&mut carrier.endpoint, carrier.handle);
         let mut fault = None;
         let mut free = Vec::new();
         carrier.client.poll(|news| match news {
@@ -312,29 +309,11 @@ impl Carrier {
         }
     }
 
-    fn hear_endpoint(&mut self) {
-        while let Some(event) = self.client.quic.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(self.handle, event) {
-                self.client.quic.handle_event(event);
-            }
-        }
-    }
-
     /// Sends what there is; how many datagrams that were.
     fn transmit(&mut self, now: Instant) -> u64 {
-        let mut count = 0;
-        loop {
-            self.out.clear();
-            let Some(sent) = self.client.quic.poll_transmit(now, DATAGRAMS_MAX, &mut self.out)
-            else {
-                return count;
-            };
-            let bytes = self.out.get(..sent.size).unwrap_or_default();
-            let size = sent.segment_size.unwrap_or(sent.size).max(1);
-            count += bytes.len().div_ceil(size) as u64;
-            let ecn = Ecn::of_traffic_class(sent.ecn.map_or(0, |ecn| ecn as u8));
-            self.port.try_send(Route::from(sent.destination), ecn, bytes, size);
-        }
+        let port = &self.port;
+        let send = |to, ecn, bytes: &[u8], size| port.try_send(to, ecn, bytes, size);
+        self.client.transmit(now, &mut self.out, send)
     }
 }
 

@@ -152,8 +152,7 @@ fn shown_target<'a>(task: &'a ClientTask, sent: &'a str, is_for_one: bool) -> Co
     if is_for_one {
         return sent.into();
     }
-    let asked = task.request.target.as_str();
-    if task.site.settings.media.cmcd_forward { asked.into() } else { target::key_target(asked) }
+    task.site.target_for_all(&task.request.target)
 }
 
 /// Brings the fields of a request to an origin in line.

@@ -23,6 +23,7 @@ use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{self, Given, InPlaceOf, SetCookie};
 use freshet_http::message::RequestHead;
+use freshet_http::target::key_target;
 use freshet_origin::base_path::BasePath;
 use freshet_origin::director::{Director, LoadBound, Member, TRIED_OF_GROUP_MAX, Wanted};
 use freshet_origin::health::HealthBoard;
@@ -129,6 +130,12 @@ impl Site {
     pub fn object_bytes_max(&self, cache: &Groups) -> u64 {
         let share = self.settings.memory_bytes_max.unwrap_or(u64::MAX);
         cache.object_bytes_max().min(share / cache.all().len() as u64)
+    }
+
+    /// A target as an origin is asked by it that answers for all: without what a player says of itself, unless the site
+    /// hands that on.
+    pub fn target_for_all<'a>(&self, target: &'a str) -> Cow<'a, str> {
+        if self.settings.media.cmcd_forward { target.into() } else { key_target(target) }
     }
 
     /// Whether a client is a cache that may have what is for caches: by its address, or by a name in its

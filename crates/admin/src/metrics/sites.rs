@@ -2,7 +2,7 @@
 
 use super::received::{RECEIVED_COUNTERS, RECEIVED_MEANS};
 use super::writer::{Row, Writer};
-use crate::sites::{Share, disk_share, memory_share};
+use crate::sites::{Share, add_sums, disk_share, memory_share};
 use freshet_base::clock::UnixMillis;
 use freshet_node::channels::Quality;
 use freshet_node::node::Node;
@@ -30,16 +30,13 @@ pub(super) fn write(node: &Node, out: &mut Writer<'_>) -> fmt::Result {
     let named: Vec<&str> = named.filter(|name| !name.is_empty()).collect();
     let mut others = SiteSums::default();
     for (index, name) in named.iter().enumerate() {
-        let add = |sums: &mut SiteSums| {
-            node.shared.stats.iter().for_each(|worker| worker.sites.add_to(name, sums));
-        };
         // Where there are others, one of their name is one of them.
         if index < SITES_MAX && (named.len() <= SITES_MAX || *name != OTHERS) {
             let mut sums = SiteSums::default();
-            add(&mut sums);
+            add_sums(node, name, &mut sums);
             all.push((name, sums));
         } else {
-            add(&mut others);
+            add_sums(node, name, &mut others);
         }
     }
     if all.len() < named.len() {

@@ -2,7 +2,7 @@
 
 use super::Fetched;
 use super::asked::Asked;
-use super::choice::{choose, is_failed_over};
+use super::choice::{choose, is_failed_over, may_fail_over};
 use super::failure::Cause;
 use super::records;
 use bytes::Bytes;
@@ -127,13 +127,10 @@ impl Asked {
         let task = &self.task;
         let (waits, upstreams) = (task.waits, &task.site.upstreams);
         let Some(silence) = self.silence_max else { return waits };
-        let may_ask_another = matches!(task.origin, OriginChoice::Director)
-            && matches!(task.request.method, Method::Get | Method::Head)
-            && !self.body_sent
-            && self.plan.body.is_none()
-            && tried.len() < upstreams.tried_max
+        let has_another = may_fail_over((&task.origin, &task.request))
+            && self.may_be_sent_again(tried)
             && upstreams.has_another(&task.request, tried, task.now);
-        if !may_ask_another {
+        if !has_another {
             return waits;
         }
         let usual = &origin.settings.timeouts;
@@ -142,6 +139,13 @@ impl Asked {
             between_bytes: Some(waits.between_bytes.unwrap_or(usual.between_bytes).min(silence)),
             ..waits
         }
+    }
+
+    /// Whether nothing of it is gone with those that were tried, and one more may be.
+    fn may_be_sent_again(&self, tried: &[OriginId]) -> bool {
+        self.plan.body.is_none()
+            && !self.body_sent
+            && tried.len() < self.task.site.upstreams.tried_max
     }
 
     /// Whether another origin can be sent the same.
@@ -244,9 +248,7 @@ impl Asked {
         upstreams.is_parent(parent.id)
             && is_own_failure(&response.head)
             && matches!(task.request.method, Method::Get | Method::Head)
-            && self.plan.body.is_none()
-            && !self.body_sent
-            && tried.len() < upstreams.tried_max
+            && self.may_be_sent_again(tried)
             && choose(
                 &task.origin,
                 (&task.site, &task.request, task.goes_to_siblings),

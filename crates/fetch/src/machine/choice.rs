@@ -10,14 +10,15 @@ use freshet_site::site::Site;
 use std::sync::Arc;
 
 /// Whether a request that an origin may have seen goes to the next one all the same: a safe one, whose
-/// connection ended before an answer. A policy that has chosen its origins says itself when it retries.
-pub(super) fn is_failed_over(
-    (choice, request): (&OriginChoice, &RequestHead),
-    error: &OriginError,
-) -> bool {
-    error.is_unanswered()
-        && matches!(choice, OriginChoice::Director)
-        && matches!(request.method, Method::Get | Method::Head)
+/// connection ended before an answer.
+pub(super) fn is_failed_over(of: (&OriginChoice, &RequestHead), error: &OriginError) -> bool {
+    error.is_unanswered() && may_fail_over(of)
+}
+
+/// Whether a request that one origin leaves unanswered may go to another. A policy that has chosen its origins says
+/// itself when it retries.
+pub(super) fn may_fail_over((choice, request): (&OriginChoice, &RequestHead)) -> bool {
+    matches!(choice, OriginChoice::Director) && matches!(request.method, Method::Get | Method::Head)
 }
 
 /// The origin a policy chose, or its director's next choice but those that were `tried`.

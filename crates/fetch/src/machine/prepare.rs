@@ -99,8 +99,7 @@ pub(super) fn sent_target(task: &ClientTask) -> Option<String> {
         return None;
     }
     let sent = task.site.policy.sent_target(task)?;
-    let is_for_all = !task.site.settings.media.cmcd_forward;
-    Some(if is_for_all { target::key_target(sent).into_owned() } else { sent.to_owned() })
+    Some(task.site.target_for_all(sent).into_owned())
 }
 
 /// Asks for that. Returns the target this node asks by.
@@ -130,9 +129,7 @@ pub(crate) fn for_all(task: &ClientTask) -> RequestHead {
         return request;
     }
     let forwards_cmcd = task.site.settings.media.cmcd_forward;
-    if !forwards_cmcd {
-        request.target = target::key_target(&request.target).into_owned();
-    }
+    request.target = task.site.target_for_all(&request.target).into_owned();
     let authority = key_authority(&request.authority).to_owned();
     request.authority = authority;
     let kept = &task.site.settings.cache.forward;

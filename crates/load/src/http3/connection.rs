@@ -2,12 +2,19 @@
 
 use super::response::{Part, Response};
 use freshet_quic::varint::{Reader, VARINT_MAX};
+use freshet_quic::{Ecn, Route};
 use freshet_wire::h3::frame::{Head, kind, write_head};
 use freshet_wire::h3::qpack;
-use quinn_proto::{Connection, ConnectionError, Dir, Event, ReadError, Side, StreamId, VarInt};
+use quinn_proto::{
+    Connection, ConnectionError, ConnectionHandle, Dir, Endpoint, Event, ReadError, Side, StreamId,
+    VarInt,
+};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
+
+/// Datagrams of one call.
+const DATAGRAMS_MAX: usize = 10;
 
 /// H3_NO_ERROR and H3_REQUEST_REJECTED.
 const NO_ERROR: u32 = 0x100;
@@ -89,6 +96,36 @@ impl Client {
             is_connected: false,
             is_over: false,
             unanswered: 0,
+        }
+    }
+
+    /// Tells the endpoint what the connection has for it, and hears what that makes of it.
+    pub(crate) fn exchange_events(&mut self, endpoint: &mut Endpoint, handle: ConnectionHandle) {
+        while let Some(event) = self.quic.poll_endpoint_events() {
+            if let Some(event) = endpoint.handle_event(handle, event) {
+                self.quic.handle_event(event);
+            }
+        }
+    }
+
+    /// Gives what there is to be sent to `send`, written in `out`; how many datagrams that were.
+    pub(crate) fn transmit(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        mut send: impl FnMut(Route, Ecn, &[u8], usize),
+    ) -> u64 {
+        let mut count = 0;
+        loop {
+            out.clear();
+            let Some(sent) = self.quic.poll_transmit(now, DATAGRAMS_MAX, out) else {
+                return count;
+            };
+            let bytes = out.get(..sent.size).unwrap_or_default();
+            let size = sent.segment_size.unwrap_or(sent.size).max(1);
+            count += bytes.len().div_ceil(size) as u64;
+            let ecn = Ecn::of_traffic_class(sent.ecn.map_or(0, |ecn| ecn as u8));
+            send(Route::from(sent.destination), ecn, bytes, size);
         }
     }
 

@@ -21,8 +21,6 @@ use std::time::{Duration, Instant};
 
 /// Reads of the socket before connections have their turn.
 const READS_PER_TURN: usize = 16;
-/// Datagrams of one call.
-const DATAGRAMS_MAX: usize = 10;
 /// How often it is looked whether it is over.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long requests under way are waited for.
@@ -270,11 +268,7 @@ impl<'a> World<'a> {
 
     fn poll(&mut self, handle: ConnectionHandle, now: Instant) {
         let Some(client) = self.clients.get_mut(&handle) else { return };
-        while let Some(event) = client.quic.poll_endpoint_events() {
-            if let Some(event) = self.endpoint.handle_event(handle, event) {
-                client.quic.handle_event(event);
-            }
-        }
+        client.exchange_events(&mut self.endpoint, handle);
         let (figures, again) = (&mut self.figures, &mut self.again);
         client.poll(|news| match news {
             News::Connected => figures.handshakes += 1,
@@ -353,17 +347,9 @@ impl<'a> World<'a> {
     fn transmit(&mut self, handle: ConnectionHandle, now: Instant) {
         let Some(client) = self.clients.get_mut(&handle) else { return };
         client.unanswered = 0;
-        loop {
-            self.out.clear();
-            let Some(sent) = client.quic.poll_transmit(now, DATAGRAMS_MAX, &mut self.out) else {
-                break;
-            };
-            let bytes = self.out.get(..sent.size).unwrap_or(&[]);
-            let size = sent.segment_size.unwrap_or(sent.size);
-            self.figures.datagrams.1 += bytes.len().div_ceil(size.max(1)) as u64;
-            let ecn = Ecn::of_traffic_class(sent.ecn.map_or(0, |ecn| ecn as u8));
-            self.socket.send(Route::from(sent.destination), ecn, bytes, size);
-        }
+        let socket = &self.socket;
+        let send = |to, ecn, bytes: &[u8], size| socket.send(to, ecn, bytes, size);
+        self.figures.datagrams.1 += client.transmit(now, &mut self.out, send);
         let due = client.quic.poll_timeout();
         if due != self.due.get(&handle).copied() {
             if let Some(at) = self.due.remove(&handle) {

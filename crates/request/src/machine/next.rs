@@ -108,20 +108,11 @@ fn resolved(head: &RequestHead, next: &str, version: Option<u8>) -> Option<Strin
 
 /// `0-99` as a field has it.
 fn bytes_of(text: &str) -> Option<String> {
-    let (first, last) = text.split_once('-')?;
-    let number = |text: &str| -> Option<Option<u64>> {
-        if text.is_empty() {
-            return Some(None);
-        }
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        Some(Some(text.parse().ok().filter(|_| is_number)?))
-    };
-    let is_range = match (number(first)?, number(last)?) {
-        (None, None) => false,
-        (Some(first), Some(last)) => first <= last,
-        _ => true,
-    };
-    is_range.then(|| format!("bytes={text}"))
+    // A field may have spaces, and several ranges.
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    let field = format!("bytes={text}");
+    let is_range = is_plain && RangeRequest::parse(field.as_bytes()).is_some();
+    is_range.then_some(field)
 }
 
 #[cfg(test)]
