@@ -2,7 +2,7 @@
 
 use super::datagram_size::DatagramSize;
 use super::ecn::Marking;
-use super::limits::{AMPLIFICATION_FACTOR, CHALLENGES_MAX};
+use super::limits::{AMPLIFICATION_FACTOR, CHALLENGES_MAX, DATAGRAM_BYTES_MIN};
 use super::route::Route;
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub(super) enum Answered {
     Full,
 }
 
+/// Bytes of a frame about a way.
+const FRAME_BYTES: usize = 1 + 8;
 /// How often a challenge is sent in all.
 const CHALLENGE_TRIES: u8 = 3;
 
@@ -130,11 +132,22 @@ impl Path {
         if challenge.is_little { Answered::Little } else { Answered::Full }
     }
 
-    /// Appends the frames about the way that are due, as far as there is room up to `limit`.
+    /// Whether the client is asked in whatever goes to it: it gets so little until it answers that what is said without
+    /// the question only takes the room of it, and one question may be lost.
+    pub(super) fn asks_always(&self) -> bool {
+        self.challenge.is_some() && self.room() < DATAGRAM_BYTES_MIN as u64
+    }
+
+    /// Bytes of the frames about the way that belong in the next datagram.
+    pub(super) fn due_bytes(&self) -> usize {
+        let asks = self.is_challenge_due || self.asks_always();
+        (usize::from(asks) + self.responses.len()) * FRAME_BYTES
+    }
+
+    /// Appends the frames about the way that belong in a datagram, as far as there is room up to `limit`.
     pub(super) fn write_due(&mut self, limit: usize, out: &mut Vec<u8>) {
-        const FRAME_BYTES: usize = 1 + 8;
         let has_room = |out: &Vec<u8>| out.len() + FRAME_BYTES <= limit;
-        if self.is_challenge_due
+        if (self.is_challenge_due || self.asks_always())
             && has_room(out)
             && let Some(challenge) = &self.challenge
         {

@@ -41,9 +41,12 @@ impl<P: AsRef<[u8]>> Connection<P> {
         limit: usize,
         out: &mut Vec<u8>,
     ) -> Written {
+        // A client that is not known to be there gets little, which acknowledgements alone would fill.
+        let asks = level == Level::OneRtt && allowed.eliciting;
+        let kept_bytes = if asks { self.path.due_bytes() } else { 0 };
         let space = self.space(level);
         if space.received.due().is_some() {
-            let room = limit.saturating_sub(out.len());
+            let room = limit.saturating_sub(out.len() + kept_bytes);
             let (ranges, counts, at) = space.received.acknowledge();
             let delay = (now.saturating_sub(at).as_micros() as u64) >> 3;
             let largest = ranges.end().map_or(0, |end| end - 1);

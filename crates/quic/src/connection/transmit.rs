@@ -245,7 +245,7 @@ impl<P: AsRef<[u8]>> Connection<P> {
         let streams = may_send || is_probing;
         // Whether a client is there is asked whatever is in flight: that may all be on its way to where it was, and
         // an acknowledgement without the question is all that it waits for.
-        let asks = level == Level::OneRtt && self.path.has_due();
+        let asks = level == Level::OneRtt && self.path.due_bytes() > 0;
         let allowed = Allowed { eliciting: has_room || is_probing || asks, streams };
         if level == Level::OneRtt && self.streams.has_bytes() {
             self.is_window_limited = !streams;

@@ -13,8 +13,8 @@ const LAST_MS: u64 = 3000;
 const SILENCE_MS_MAX: u64 = 4000;
 const SLEEP_MS_MAX: u64 = 4000;
 
-/// How often a client that has moved says something: where all that asks it whether it is there is lost, nothing
-/// else would show that it is, and it was heard of only where it is no more.
+/// How often a client says something that its network has given another port: it does not know that, and nothing else
+/// would show where it is now.
 const SPEAKS_EVERY: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ enum Mishap {
 /// What is still to happen to a connection, by when: the last first.
 pub(crate) struct Mishaps {
     left: Vec<(Duration, Mishap)>,
-    /// When the client speaks next, once it has moved.
+    /// When the client speaks next, once it has another port.
     speaks: Option<Duration>,
 }
 
@@ -80,9 +80,10 @@ impl Mishaps {
                     }
                     counts.moves += 1;
                     world.client_address = next(world.client_address, mishap);
-                    self.speaks = Some(world.now + SPEAKS_EVERY);
                     if matches!(mishap, Mishap::Move) {
                         world.client.local_address_changed();
+                    } else {
+                        self.speaks = Some(world.now + SPEAKS_EVERY);
                     }
                 }
                 Mishap::Sleep(time) => {

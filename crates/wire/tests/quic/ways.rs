@@ -72,6 +72,22 @@ fn a_small_datagram_gets_three_times_its_bytes_where_nobody_is_known_to_be() {
 }
 
 #[test]
+fn a_client_that_gets_little_is_asked_in_all_of_it_whether_it_is_there() {
+    let mut raw = connected();
+    raw.acknowledges = false;
+    let there = address("203.0.113.9:6000");
+    raw.address = there;
+    raw.stream(0, 0, &get(), true);
+    for _ in 0..6 {
+        raw.frames(&[1]);
+    }
+    let datagrams = raw.heard.receivers.iter().filter(|(to, _)| *to == there).count();
+    let asked = raw.heard.challenges.iter().filter(|(to, ..)| *to == there).count();
+    assert!(datagrams >= 4, "{datagrams}");
+    assert_eq!(asked, datagrams);
+}
+
+#[test]
 fn a_client_that_was_not_heard_hears_soon_where_it_is_now() {
     let mut raw = connected();
     raw.acknowledges = false;
