@@ -2,11 +2,11 @@
 
 use crate::error::NetError;
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// An address to listen on or to connect to. No names: resolving is the caller's.
+/// An address to listen on or to connect to. No names but `localhost`: resolving is the caller's.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Address {
     /// TCP over IPv4 or IPv6.
@@ -69,8 +69,8 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// Reads `127.0.0.1:80`, `[::1]:443`, `unix:/run/x.sock`, or `:8000`, which is every interface in
-/// both families.
+/// Reads `127.0.0.1:80`, `[::1]:443`, `unix:/run/x.sock`, `localhost:80`, which no name server is asked for (RFC 6761
+/// §6.3), or `:8000`, which is every interface in both families.
 impl FromStr for Address {
     type Err = NetError;
 
@@ -87,8 +87,14 @@ impl FromStr for Address {
                 .ok_or_else(|| refuse("a port from 0 to 65535 must follow `:`"))?;
             return Ok(Self::Tcp((Ipv6Addr::UNSPECIFIED, port).into()));
         }
-        text.parse().map(Self::Tcp).map_err(|_| {
-            refuse("expected 127.0.0.1:80, [::1]:80, :80 or unix:/path (an IP address, not a name)")
+        if let Some(port) = text.strip_prefix("localhost:").and_then(decimal_port) {
+            return Ok(Self::Tcp((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        text.parse().map(Self::Tcp).map_err(|_| match text.rsplit_once(':') {
+            Some((name, port)) if is_name(name) && decimal_port(port).is_some() => {
+                refuse("names are not looked up here, but `localhost`; write the address instead, as 192.0.2.1:80")
+            }
+            _ => refuse("expected 127.0.0.1:80, [::1]:80, :80, localhost:80 or unix:/path"),
         })
     }
 }
@@ -111,6 +117,12 @@ impl fmt::Display for PeerAddress {
     }
 }
 
+/// Whether a text is a name of a host, and no address.
+fn is_name(text: &str) -> bool {
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    text.bytes().all(is_of_name) && text.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
 fn decimal_port(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
@@ -127,14 +139,20 @@ mod tests {
         assert_eq!("[::]:443".parse(), Ok(tcp("[::]:443")));
         assert_eq!(":8000".parse(), Ok(tcp("[::]:8000")));
         assert_eq!("unix:/run/x.sock".parse(), Ok(Address::Unix("/run/x.sock".into())));
+        assert_eq!("localhost:6080".parse(), Ok(tcp("127.0.0.1:6080")));
     }
 
     #[test]
     fn names_and_half_addresses_are_refused_with_the_text() {
-        for text in ["", ":", ":+1", ":70000", "localhost:80", "::1:80", "127.0.0.1", "unix:"] {
+        for text in ["", ":", ":+1", ":70000", "localhost:", "::1:80", "127.0.0.1", "unix:"] {
             let error = text.parse::<Address>().unwrap_err();
             assert!(error.to_string().contains(&format!("`{text}`")), "{error}");
         }
+        let error = "edge-1.example:6080".parse::<Address>().unwrap_err().to_string();
+        assert!(
+            error.contains("`edge-1.example:6080`") && error.contains("write the address"),
+            "{error}"
+        );
     }
 
     proptest! {

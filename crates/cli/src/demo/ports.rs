@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn what_is_no_address_is_told_with_its_flag() {
-        for text in ["localhost:80", "unix:/run/x.sock", ""] {
+        for text in ["www.example:80", "unix:/run/x.sock", ""] {
             let error = format!("{:#}", check(text, "--listen").unwrap_err());
             assert!(error.starts_with("--listen"), "{error}");
         }
