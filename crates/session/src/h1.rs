@@ -9,7 +9,7 @@ use super::h1_send::Sending;
 use super::keeping::Keeping;
 use super::leaving::Leaving;
 use super::patience::Terms;
-use super::refusal::{Refusal, Told};
+use super::refusal::{Asked, Refusal, Told};
 use super::tunnel;
 use super::{First, h2};
 use freshet_access::client::{Client, End};
@@ -208,7 +208,7 @@ impl Session {
                 if explains || (refusal.status == 417 && !too_large) {
                     self.refuse(refusal, None).await?;
                 } else if too_large {
-                    refusal.note(&self.worker, &self.client, None);
+                    self.note_refused(refusal, None, Told::default());
                 } else {
                     self.refuse_plainly(refusal, None).await?;
                 }
@@ -414,6 +414,15 @@ impl Session {
         }
     }
 
+    /// Counts and logs what is not a request, by its head, or by what came where that cannot be read.
+    fn note_refused(&self, refusal: Refusal, request: Option<&RequestHead>, told: Told) -> u64 {
+        let note = |asked: Asked<'_>| refusal.note_told(&self.worker, &self.client, asked, told);
+        match request {
+            Some(head) => note(Asked::Head(head)),
+            None => self.io.with_input(|input| note(Asked::Bytes(input))),
+        }
+    }
+
     /// Answers what is not a request.
     async fn refuse(
         &mut self,
@@ -427,7 +436,7 @@ impl Session {
         response_head(&head, framing, false, Version::Http11, &mut self.out);
         let told = Told { head_bytes: self.out.len(), body_bytes: text.len(), since };
         self.out.extend_from_slice(text.as_bytes());
-        refusal.note_told(&self.worker, &self.client, request, told);
+        self.note_refused(refusal, request, told);
         let limit = self.send_timeout();
         self.io.send(&[&self.out], &mut self.deadline, limit).await
     }
@@ -440,7 +449,7 @@ impl Session {
     ) -> Result<(), Broken> {
         const ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
         let told = Told { head_bytes: ANSWER.len(), body_bytes: 0, since: Some(Instant::now()) };
-        let id = refusal.note_told(&self.worker, &self.client, request, told);
+        let id = self.note_refused(refusal, request, told);
         let client = Rc::clone(&self.client);
         client.transcript.note(Tag::Link, format_args!("req {id} rxreq"));
         let scribe = self.worker.shared.scribe.as_ref();

@@ -28,13 +28,14 @@ mod leaving;
 mod pace;
 mod patience;
 mod refusal;
+mod request_line;
 mod streams;
 mod tunnel;
 
 pub use self::accept::{Port, accept};
 pub use self::h3::{Passed, QuicPort, serve_port};
 
-use self::refusal::Refusal;
+use self::refusal::{Asked, Refusal};
 use freshet_access::client::{Client, End};
 use freshet_net::stream::Stream;
 use freshet_net::tls::ALPN_HTTP_2;
@@ -73,7 +74,7 @@ pub(crate) async fn serve(worker: Rc<Worker>, mut stream: Stream, client: Rc<Cli
         }
         Some((first, true)) => h2::serve(worker, stream, client, first).await,
         Some((first, false)) if is_neither(&first.bytes) => {
-            Refusal::NOT_HTTP.note(&worker, &client, None);
+            Refusal::NOT_HTTP.note(&worker, &client, Asked::Bytes(&first.bytes));
             stream.close(Duration::ZERO).await;
         }
         Some((first, false)) => h1::serve(worker, stream, client, first).await,

@@ -1,12 +1,14 @@
 //! What is refused before it is a request: counted, logged and told alike in every protocol.
 
+use super::request_line::RequestLine;
 use freshet_access::client::Client;
 use freshet_base::clock::UnixMillis;
-use freshet_http::message::RequestHead;
+use freshet_http::message::{RequestHead, Version};
 use freshet_http::reason::Reason;
 use freshet_net::tls::client_auth::ClientCertificate;
 use freshet_telemetry::log::Record;
 use freshet_wire::h1::request::RequestError;
+use freshet_wire::h2::Said;
 use freshet_worker::worker::Worker;
 use tokio::time::Instant;
 
@@ -21,6 +23,50 @@ pub(super) struct Refusal {
     pub(super) words: &'static str,
     /// What is wrong with the head, where that is it.
     pub(super) error: Option<RequestError>,
+}
+
+/// What is known of the request that was refused.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Asked<'a> {
+    /// The bytes it began with.
+    Bytes(&'a [u8]),
+    /// What its head said before it was refused, in this version of HTTP.
+    Said(&'a Said, Version),
+    /// Its head.
+    Head(&'a RequestHead),
+}
+
+impl<'a> Asked<'a> {
+    fn line(self) -> RequestLine<'a> {
+        match self {
+            Self::Bytes(input) => RequestLine::of(input),
+            Self::Said(said, version) => RequestLine {
+                method: said.method.as_str().into(),
+                target: said.path.as_str().into(),
+                version: version.as_str().into(),
+            },
+            Self::Head(head) => RequestLine {
+                method: head.method.as_str().into(),
+                target: head.target.as_str().into(),
+                version: head.version.as_str().into(),
+            },
+        }
+    }
+
+    fn head(self) -> Option<&'a RequestHead> {
+        match self {
+            Self::Head(head) => Some(head),
+            Self::Bytes(_) | Self::Said(..) => None,
+        }
+    }
+
+    fn authority(self) -> &'a str {
+        match self {
+            Self::Bytes(_) => "",
+            Self::Said(said, _) => &said.authority,
+            Self::Head(head) => &head.authority,
+        }
+    }
 }
 
 /// What the client is told of it.
@@ -75,10 +121,9 @@ impl Refusal {
         }
     }
 
-    /// Counts and logs it, where its client is told nothing, or by what reads its heads. `head` is the request's,
-    /// where there is one.
-    pub(super) fn note(&self, worker: &Worker, client: &Client, head: Option<&RequestHead>) {
-        self.note_told(worker, client, head, Told::default());
+    /// Counts and logs it, where its client is told nothing, or by what reads its heads.
+    pub(super) fn note(&self, worker: &Worker, client: &Client, asked: Asked<'_>) {
+        self.note_told(worker, client, asked, Told::default());
     }
 
     /// Counts and logs it under a number of its own, with what its client is about to be told.
@@ -86,7 +131,7 @@ impl Refusal {
         &self,
         worker: &Worker,
         client: &Client,
-        head: Option<&RequestHead>,
+        asked: Asked<'_>,
         told: Told,
     ) -> u64 {
         let id = worker.next_id();
@@ -102,6 +147,7 @@ impl Refusal {
             stats.requests_refused.increment();
         }
         let shown = client.certificate_for(None);
+        let (line, head) = (asked.line(), asked.head());
         let field = |name: &str| head.and_then(|head| head.fields.get_str(name)).unwrap_or("");
         worker.log(&Record {
             time: UnixMillis::now(),
@@ -116,10 +162,10 @@ impl Refusal {
             aborted: false,
             tls: client.tls.is_some(),
             id,
-            method: head.map_or("", |head| head.method.as_str()),
-            authority: head.map_or("", |head| &head.authority),
-            target: head.map_or("", |head| &head.target),
-            version: head.map_or("", |head| head.version.as_str()),
+            method: &line.method,
+            authority: asked.authority(),
+            target: &line.target,
+            version: &line.version,
             user_agent: field("user-agent"),
             referer: field("referer"),
             client_name: shown.map_or("", ClientCertificate::name),

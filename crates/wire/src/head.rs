@@ -34,6 +34,20 @@ pub struct Request {
     pub(crate) priority: Priority,
 }
 
+/// What a head that is refused says of its request, as far as that was read: empty where it says nothing.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Said {
+    /// The method.
+    pub method: String,
+    /// `:authority`.
+    pub authority: String,
+    /// The path, its first 1,024 bytes.
+    pub path: String,
+}
+
+/// Bytes of a path that are told of a request that is refused.
+const PATH_SAID_BYTES_MAX: usize = 1024;
+
 /// Why a request is not served.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Wrong {
@@ -130,6 +144,7 @@ impl<'a> HeadBuilder<'a> {
             b"path" if self.path.is_none() => {
                 if value.len() > self.limits.target_bytes_max {
                     self.status = Some(414);
+                    self.path = Some(value[..value.len().min(PATH_SAID_BYTES_MAX)].to_vec());
                     return Some(());
                 }
                 self.path = Some(value.to_vec());
@@ -194,10 +209,24 @@ impl<'a> HeadBuilder<'a> {
         if self.is_malformed { Err(Wrong::Malformed) } else { Ok(()) }
     }
 
+    /// What it says, for the log.
+    pub(crate) fn said(&self) -> Said {
+        let text = |bytes: Option<&Vec<u8>>| {
+            let bytes =
+                bytes.map_or(&[][..], |bytes| &bytes[..bytes.len().min(PATH_SAID_BYTES_MAX)]);
+            String::from_utf8_lossy(bytes).into_owned()
+        };
+        Said {
+            method: self.method.as_ref().map_or(String::new(), |method| method.as_str().to_owned()),
+            authority: text(self.authority.as_ref().or(self.host.as_ref())),
+            path: text(self.path.as_ref()),
+        }
+    }
+
     /// The request, of which the fields took `head_bytes` on the wire. `ends` says that no body
     /// follows.
     pub(crate) fn finish(
-        mut self,
+        &mut self,
         version: Version,
         scheme: Scheme,
         ends: bool,
@@ -209,7 +238,7 @@ impl<'a> HeadBuilder<'a> {
         if let Some(status) = self.status {
             return Err(Wrong::Status(status));
         }
-        let method = self.method.take().ok_or(Wrong::Malformed)?;
+        let method = self.method.clone().ok_or(Wrong::Malformed)?;
         if self.is_strict() && method.is_lookalike() {
             return Err(Wrong::Status(501));
         }
@@ -222,15 +251,15 @@ impl<'a> HeadBuilder<'a> {
             self.fields.append("cookie", &self.cookies);
         }
         let priority = self.fields.get("priority").map(Priority::parse).unwrap_or_default();
-        let fields = self.fields;
+        let fields = std::mem::take(&mut self.fields);
         let head = RequestHead { method, scheme, authority, target, version, fields };
         let list_bytes = self.list_bytes;
         Ok(Request { head, length: self.length, ends, head_bytes, list_bytes, priority })
     }
 
     /// `:path`; CONNECT has neither it nor a scheme (RFC 9113 §8.5).
-    fn target(&mut self, method: &Method) -> Result<String, Wrong> {
-        let path = self.path.take();
+    fn target(&self, method: &Method) -> Result<String, Wrong> {
+        let path = self.path.as_deref();
         if *method == Method::Connect && self.is_strict() {
             let is_connect = path.is_none() && !self.has_scheme && self.authority.is_some();
             return if is_connect { Ok("/".into()) } else { Err(Wrong::Malformed) };
@@ -245,7 +274,7 @@ impl<'a> HeadBuilder<'a> {
         if !is_rooted || !path.iter().all(|byte| is_taken(*byte)) {
             return Err(Wrong::Malformed);
         }
-        let encoded = target::encoded(&path).ok_or(Wrong::Malformed)?;
+        let encoded = target::encoded(path).ok_or(Wrong::Malformed)?;
         // In a path some servers take it for `/`.
         let is_misread = encoded.bytes().find(|byte| matches!(byte, b'?' | b'\\')) == Some(b'\\');
         if is_misread && self.is_strict() {
@@ -255,9 +284,9 @@ impl<'a> HeadBuilder<'a> {
     }
 
     /// `:authority`, or `Host` without it; both must agree where both are there (RFC 9113 §8.3.1).
-    fn authority(&mut self) -> Result<String, Wrong> {
-        let authority = match (self.authority.take(), self.host.take()) {
-            (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(&host) => {
+    fn authority(&self) -> Result<String, Wrong> {
+        let authority = match (self.authority.as_deref(), self.host.as_deref()) {
+            (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(host) => {
                 return Err(if self.is_strict() { Wrong::Malformed } else { Wrong::Status(400) });
             }
             (Some(authority), _) => authority,
@@ -265,7 +294,7 @@ impl<'a> HeadBuilder<'a> {
             (None, None) if self.is_strict() => return Err(Wrong::Status(400)),
             (None, None) => return Ok(String::new()),
         };
-        match target::parse_authority(&authority) {
+        match target::parse_authority(authority) {
             Ok(authority) => Ok(authority),
             // Not a request at all where there are control signs (RFC 9113 §8.2.1).
             Err(_) if authority.iter().any(|byte| !byte.is_ascii_graphic()) => {

@@ -9,11 +9,11 @@ mod out;
 
 use super::First;
 use super::deadline::Deadline;
-use super::refusal::{Refusal, Told};
+use super::refusal::{Asked, Refusal, Told};
 use super::streams::{State, serve, take_on};
 use freshet_access::client::Client;
 use freshet_config::limits::Limits;
-use freshet_http::message::Scheme;
+use freshet_http::message::{Scheme, Version};
 use freshet_net::limits::READ_BYTES_MAX;
 use freshet_net::stream::Stream;
 use freshet_wire::h2::{Code, Connection, Event, FRAME_HEADER_BYTES, Local, Request, Upgrade};
@@ -393,7 +393,8 @@ impl Session {
                 Event::Answer(..) | Event::Wrong(..) | Event::Trailers(..) | Event::Leaving(_) => {}
                 Event::Request(number, request) => {
                     if let Err(request) = self.admit(state, number, *request) {
-                        Refusal::NO_ROOM.note(&self.worker, &self.client, Some(&request.head));
+                        let asked = Asked::Head(&request.head);
+                        Refusal::NO_ROOM.note(&self.worker, &self.client, asked);
                         if state.connection.turn_away(number).is_err() {
                             self.worker.stats.h2_goaway.increment();
                             state.break_all();
@@ -401,10 +402,11 @@ impl Session {
                         }
                     }
                 }
-                Event::Refused { status, head_bytes, .. } => {
+                Event::Refused { status, head_bytes, said, .. } => {
                     let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
                     let told = Told::in_stream(status, FRAME_HEADER_BYTES + head_bytes);
-                    refusal.note_told(&self.worker, &self.client, None, told);
+                    let asked = Asked::Said(&said, Version::Http2);
+                    refusal.note_told(&self.worker, &self.client, asked, told);
                 }
                 Event::Data(number, place, ends) => {
                     state.receive(number.into(), &rest[place], ends)

@@ -6,11 +6,11 @@ use super::Port;
 use super::multiplexed::Piece;
 use super::unacknowledged::Kept;
 use crate::accept::Open;
-use crate::refusal::{Refusal, Told};
+use crate::refusal::{Asked, Refusal, Told};
 use crate::streams::{State, Turn, serve, take_on};
 use freshet_access::client::Client;
 use freshet_config::limits::Limits;
-use freshet_http::message::Method;
+use freshet_http::message::{Method, Version};
 use freshet_limits::Held;
 use freshet_net::limits::SEND_PAUSE;
 use freshet_net::quic::sorting::Sorting;
@@ -259,11 +259,12 @@ impl Session {
                         self.begin(state, number, *request);
                     }
                 }
-                Event::Refused { status, head_bytes, .. } => {
+                Event::Refused { status, head_bytes, said, .. } => {
                     let refusal = status.map_or(Refusal::MALFORMED, Refusal::of_status);
                     let told = Told::in_stream(status, FRAME_HEAD_BYTES_MAX + head_bytes);
                     if let Some(client) = &self.client {
-                        refusal.note_told(&self.port.worker, client, None, told);
+                        let asked = Asked::Said(&said, Version::Http3);
+                        refusal.note_told(&self.port.worker, client, asked, told);
                     }
                 }
                 Event::Data(number, bytes) => state.receive(number, &bytes, false),
@@ -284,7 +285,7 @@ impl Session {
         let Some(client) = &self.client else { return };
         let worker = &self.port.worker;
         let Some((handle, charge)) = take_on(&self.state, state, number, &request) else {
-            Refusal::NO_ROOM.note(worker, client, Some(&request.head));
+            Refusal::NO_ROOM.note(worker, client, Asked::Head(&request.head));
             state.connection.turn_away(number);
             return;
         };

@@ -255,11 +255,17 @@ fn write_value(value: Value, record: &Record<'_>, geo: &Geo, out: &mut String) {
             common_time(record, out);
             Ok(())
         }
+        // What is no request line is all in one.
+        Value::RequestLine if record.method.is_empty() => return text(record.target, out),
         Value::RequestLine => {
             text(record.method, out);
             out.push(' ');
             text(record.target, out);
-            write!(out, " {}", record.version)
+            if !record.version.is_empty() {
+                out.push(' ');
+                text(record.version, out);
+            }
+            Ok(())
         }
         Value::Method => return text(record.method, out),
         Value::Target => return text(record.target, out),
@@ -359,6 +365,19 @@ mod tests {
             "192.0.2.7 - - [20/Nov/2026:09:07:08 +0000] \"GET /live/1/\\\"seg\\\".m4s HTTP/2\" 200 \
              5120 \"-\" \"curl/8\\x01\"\n"
         );
+    }
+
+    #[test]
+    fn what_is_no_request_is_a_line_of_its_own() {
+        let line = |method, target, version| {
+            let (mut out, record) = (String::new(), Record { method, target, version, ..sample() });
+            Format::parse("\"%r\" %m %H").unwrap().write(&record, &Geo::default(), &mut out);
+            out
+        };
+        assert_eq!(line("", "\u{16}\u{3}\"", ""), "\"\\x16\\x03\\\"\" - -\n");
+        assert_eq!(line("", "", ""), "\"-\" - -\n");
+        assert_eq!(line("GET", "/a", ""), "\"GET /a\" GET -\n");
+        assert_eq!(line("GET", "/a", "HTTP/\""), "\"GET /a HTTP/\\\"\" GET HTTP/\\\"\n");
     }
 
     #[test]

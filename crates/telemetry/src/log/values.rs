@@ -202,7 +202,9 @@ pub fn markdown() -> String {
          stands for what there is not. A JSON line leaves out what most requests do not have: the \
          site,\ncertificates, users, tokens, traces, places, `cmcd`, `request` and `response`; other \
          texts are empty.\nQuotes, backslashes and control characters are written so that a line \
-         stays one: `\\\"`, `\\\\`, `\\x1b`, in JSON\n`\\u001b`.\n\n| in a format | in JSON | JSON has | \
+         stays one: `\\\"`, `\\\\`, `\\x1b`, in JSON\n`\\u001b`.\n\n\
+         A request that is refused by its head has what was read of it: of HTTP/1 the parts of its first line, 1 KiB at most, and all of that\n\
+         as the target where it has none, as what TLS says to a port without; of HTTP/2 and HTTP/3 method, authority and path.\n\n| in a format | in JSON | JSON has | \
          |\n|---|---|---|---|\n",
     );
     for known in ALL {

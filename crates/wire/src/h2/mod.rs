@@ -23,7 +23,7 @@ mod upgrade;
 mod window;
 
 pub use crate::answer::{Answer, AnswerError};
-pub use crate::head::Request;
+pub use crate::head::{Request, Said};
 pub use conduct::Conduct;
 pub use connection::{Ask, Connection, DataFrame, Event, Failed, Received};
 pub use frame::{FRAME_HEADER_BYTES, data_frame_header};

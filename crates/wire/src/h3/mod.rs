@@ -13,7 +13,7 @@ pub mod limits;
 mod one_way;
 pub mod qpack;
 
-pub use crate::head::Request;
+pub use crate::head::{Request, Said};
 pub use connection::{Connection, DataFrame, Event, Local};
 
 /// The protocol's name in ALPN (RFC 9114 §3.1).

@@ -16,7 +16,7 @@ use super::limits::{CONTROL_BYTES_MAX, FRAME_BYTES_MAX, HEADER_TABLE_BYTES};
 use super::settings::{Local, Peer, WINDOW_DEFAULT};
 use super::window::{ReceiveWindow, SendWindow};
 use super::{Answer, AnswerError, Code, PREFACE};
-use crate::head::Request;
+use crate::head::{Request, Said};
 use freshet_http::fields::Fields;
 use freshet_http::message::Scheme;
 use freshet_http::priority::Priority;
@@ -97,6 +97,8 @@ pub enum Event {
         status: Option<u16>,
         /// Bytes of the compressed fields of the answer.
         head_bytes: usize,
+        /// What its head said, as far as that was read.
+        said: Box<Said>,
     },
     /// The head of a response, final or interim. Only a client hears of it.
     Answer(u32, Box<Answer>),

@@ -149,7 +149,7 @@ impl Connection {
     fn request(
         &mut self,
         block: &Block,
-        builder: HeadBuilder<'_>,
+        mut builder: HeadBuilder<'_>,
         head_bytes: usize,
     ) -> Result<Event, Code> {
         let number = block.stream;
@@ -171,14 +171,16 @@ impl Connection {
             }
             Err(Wrong::Malformed | Wrong::MissingBody) => {
                 self.refuse(number, Code::ProtocolError)?;
-                Ok(Event::Refused { stream: number, status: None, head_bytes: 0 })
+                let said = Box::new(builder.said());
+                Ok(Event::Refused { stream: number, status: None, head_bytes: 0, said })
             }
             Err(Wrong::Status(status)) => {
                 self.open(number, Priority::default(), None, block.ends);
                 self.refuse_body(number);
                 let sent = self.respond(number, &ResponseHead::new(status), Some(0), true);
                 let (status, head_bytes) = (Some(status), sent.unwrap_or(0));
-                Ok(Event::Refused { stream: number, status, head_bytes })
+                let said = Box::new(builder.said());
+                Ok(Event::Refused { stream: number, status, head_bytes, said })
             }
         }
     }

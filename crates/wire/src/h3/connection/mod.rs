@@ -14,7 +14,7 @@ use super::limits::{
 use super::one_way::Purpose;
 use super::{Code, frame};
 use crate::h1;
-use crate::head::Request;
+use crate::head::{Request, Said};
 use crate::outgoing::Outgoing;
 use freshet_base::debt::Debt;
 use freshet_http::priority::Priority;
@@ -46,6 +46,8 @@ pub enum Event {
         status: Option<u16>,
         /// Bytes of the compressed fields of the answer.
         head_bytes: usize,
+        /// What its head said, as far as that was read.
+        said: Box<Said>,
     },
     /// Bytes of a request's body. They have to be [taken](Connection::take_body) in the end.
     Data(u64, Vec<u8>),

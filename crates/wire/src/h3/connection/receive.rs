@@ -210,7 +210,7 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
     fn request(
         &mut self,
         number: u64,
-        builder: HeadBuilder<'_>,
+        mut builder: HeadBuilder<'_>,
         head_bytes: usize,
         ends: bool,
     ) -> Result<(), Code> {
@@ -230,14 +230,17 @@ impl<P: AsRef<[u8]> + From<Vec<u8>>> Connection<P> {
             }
             Err(Wrong::Malformed | Wrong::MissingBody) => {
                 self.refuse(number, Code::MessageError)?;
-                let refused = Event::Refused { stream: number, status: None, head_bytes: 0 };
+                let said = Box::new(builder.said());
+                let refused = Event::Refused { stream: number, status: None, head_bytes: 0, said };
                 self.events.push_back(refused);
             }
             Err(Wrong::Status(status)) => {
                 stream.is_body_wanted = false;
                 let sent = self.respond(number, &ResponseHead::new(status), Some(0), true);
                 let (status, head_bytes) = (Some(status), sent.unwrap_or(0));
-                self.events.push_back(Event::Refused { stream: number, status, head_bytes });
+                let said = Box::new(builder.said());
+                let refused = Event::Refused { stream: number, status, head_bytes, said };
+                self.events.push_back(refused);
             }
         }
         Ok(())

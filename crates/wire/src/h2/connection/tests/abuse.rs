@@ -17,7 +17,7 @@ fn heads_over_a_limit_are_answered() {
         events = peer.send(kind::CONTINUATION, flags, 1, part).expect("it goes on");
     }
     let is_told = |events: &[Event]| {
-        matches!(events, [Event::Refused { stream: 1, status: Some(431), head_bytes: 1.. }])
+        matches!(events, [Event::Refused { stream: 1, status: Some(431), head_bytes: 1.., .. }])
     };
     assert!(is_told(&events), "{events:?}");
     let seen = peer.seen();
