@@ -135,6 +135,8 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     // Nothing fails from here on: whoever reads it takes it that this process serves, and the one before has none left.
     let registration =
         Registration::write(&runtime_directory, at, &node.addresses(), version_before)?;
+    // Whom it serves commands find.
+    node.open();
     let served = Served {
         node: &node,
         acme: &acme,

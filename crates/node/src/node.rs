@@ -127,10 +127,13 @@ impl Node {
     /// What is wrong with the configuration or this machine; nothing is left running then.
     pub fn start(settings: Settings, inherited: &mut Inherited) -> Result<Arc<Self>, NodeError> {
         let prepared = Prepared::new(settings, None).map_err(NodeError::Config)?;
-        Self::start_with(prepared, inherited, None)
+        let node = Self::start_with(prepared, inherited, None)?;
+        node.open();
+        Ok(node)
     }
 
-    /// Starts with what was prepared before, and with somebody who takes transcripts.
+    /// Starts with what was prepared before, and with somebody who takes transcripts. Clients wait until it is
+    /// [opened](Self::open).
     ///
     /// # Errors
     /// As [`Node::start`].
@@ -170,6 +173,7 @@ impl Node {
             ));
             lock(&node.workers).push(Handle { thread: None, commands });
         }
+        node.open();
         Ok(node)
     }
 
@@ -302,6 +306,11 @@ impl Node {
             reloading: Mutex::default(),
         });
         Ok((node, ports.into_iter().zip(quic).collect()))
+    }
+
+    /// Has it accept those who connect, and those who did since its start.
+    pub fn open(&self) {
+        self.tell(|| Command::Open);
     }
 
     /// Swaps configuration, policy, origins and certificates; requests under way end as they

@@ -23,6 +23,8 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// What a worker may be told.
 pub(crate) enum Command {
+    /// Accept who connects.
+    Open,
     /// Use this configuration from now on.
     Reload(Box<Snapshot>),
     /// Accept no more, finish what is open, then end.
@@ -41,12 +43,7 @@ pub(crate) async fn run(
     mut commands: mpsc::UnboundedReceiver<Command>,
 ) {
     let worker = Worker::new(shared, index, snapshot);
-    let accepting: Vec<_> =
-        ports.into_iter().map(|port| spawn_local(accept(Rc::clone(&worker), port))).collect();
-    // These go on while the worker drains: their connections have no sockets of their own.
-    for port in quic {
-        spawn_local(freshet_session::serve_port(Rc::clone(&worker), port));
-    }
+    let (mut ports, mut accepting) = (Some((ports, quic)), Vec::new());
     spawn_local(tick(Rc::clone(&worker), index == 0));
     if index == 0 {
         spawn_local(watch::run(Rc::clone(&worker), certificates));
@@ -63,6 +60,15 @@ pub(crate) async fn run(
     let mut probes = if index == 0 { start_probes(&worker) } else { Vec::new() };
     loop {
         match commands.recv().await {
+            Some(Command::Open) => {
+                let (ports, quic) = ports.take().unwrap_or_default();
+                let accept = |port| spawn_local(accept(Rc::clone(&worker), port));
+                accepting.extend(ports.into_iter().map(accept));
+                // These go on while the worker drains: their connections have no sockets of their own.
+                for port in quic {
+                    spawn_local(freshet_session::serve_port(Rc::clone(&worker), port));
+                }
+            }
             Some(Command::Reload(snapshot)) => {
                 worker.reload(*snapshot);
                 if index == 0 {

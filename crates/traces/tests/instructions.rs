@@ -52,6 +52,7 @@ fn hits(rounds: u64, tracing: &str) {
     let scribe = tracer.clone().map(|tracer| tracer as Arc<dyn Scribe>);
     let prepared = Prepared::new(settings, None).unwrap();
     let node = Node::start_with(prepared, &mut Default::default(), scribe).unwrap();
+    node.open();
     let mut client = TcpStream::connect(node.socket_addresses()[0]).unwrap();
     let request = "GET /object HTTP/1.1\r\nHost: a.example\r\nUser-Agent: count\r\n\r\n";
     let mut received = vec![0; 64 << 10];

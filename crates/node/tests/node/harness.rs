@@ -117,7 +117,9 @@ impl Setup {
         let mut prepared = Prepared::new(self.settings(), None).unwrap();
         let sites = sites(&prepared.draft.sites.all()[0]);
         prepared.draft.sites = Arc::new(Sites::new(sites));
-        TestNode { node: Node::start_with(prepared, &mut Inherited::default(), None).unwrap() }
+        let node = Node::start_with(prepared, &mut Inherited::default(), None).unwrap();
+        node.open();
+        TestNode { node }
     }
 }
 

@@ -77,6 +77,7 @@ impl Child {
             Arc::clone(&state.facts),
         )
         .map_err(|error| stop(error.to_string()))?;
+        node.open();
         Ok(Self { node, journal, last_id: 0, sampler, directory })
     }
 
