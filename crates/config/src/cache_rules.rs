@@ -60,7 +60,8 @@ pub(super) const KEYS: &[Key] = &[
         "cache_rule[].bypass_cookies",
         Kind::TextList,
         "",
-        "Cookies whose requests do, as `session` or `wordpress_logged_in_*`.",
+        "Cookies whose requests do, as `session` or `wordpress_logged_in_*`; one with an empty value, as `session=`, \
+         is none.",
     ),
     per_site(
         "cache_rule[].query_keep",
@@ -168,9 +169,10 @@ impl CacheRule {
 
     fn has_cookie<'a>(&self, mut lines: impl Iterator<Item = &'a [u8]>) -> bool {
         let is_named = |pair: &[u8]| {
-            let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
-            let name = String::from_utf8_lossy(name);
-            self.bypass_cookies.iter().any(|known| known.is(&name))
+            let mut parts = pair.splitn(2, |byte| *byte == b'=').map(<[u8]>::trim_ascii);
+            let name = String::from_utf8_lossy(parts.next().unwrap_or_default());
+            // One without a value is what is left of a cookie that was taken back.
+            parts.next() != Some(b"") && self.bypass_cookies.iter().any(|known| known.is(&name))
         };
         lines.any(|line| line.split(|byte| *byte == b';').any(is_named))
     }
@@ -408,6 +410,9 @@ mod tests {
             (&["a=1; session=2"][..], true),
             (&["a=1", "session=2"], true),
             (&["session"], true),
+            (&["session="], false),
+            (&["a=1; session= ; b=2"], false),
+            (&["session=; session=2"], true),
             (&["wordpress_logged_in_0a1b=c"], true),
             (&["a=session", "sessions=1", "Session=1", "wordpress_test_cookie=1"], false),
             (&[], false),

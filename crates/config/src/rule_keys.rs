@@ -22,7 +22,7 @@ pub(super) const KEYS: &[Key] = &[
         "header[].value",
         Kind::Text,
         "",
-        "Its value. `{client}`, `{user}`, `{country}` and the like stand for what the request has: \
+        "Its value, which is not empty: `action = \"remove\"` takes a field away. `{client}`, `{user}`, `{country}` and the like stand for what the request has: \
          see [sites](sites.md#fields-redirects-paths-cors).",
     ),
     per_site(
@@ -104,9 +104,9 @@ pub(super) const KEYS: &[Key] = &[
         "error_page[].origin",
         Kind::Bool,
         "false",
-        "Whether it also takes the place of what an origin answers with such a status. A VCL policy \
-         does that itself.",
-    ),
+        "Whether it also takes the place of what an origin answers with such a status.",
+    )
+    .in_vcl("`vcl_deliver` may `return (synth(404))`"),
     per_site(
         "rate_limit[].name",
         Kind::Text,
@@ -252,7 +252,8 @@ pub(super) const KEYS: &[Key] = &[
         "token[].audiences",
         Kind::TextList,
         "",
-        "Audiences one of which a `jwt` or `cat` has to name; any if empty.",
+        "Audiences one of which a `jwt` or `cat` has to name; `*` is any, and none. If empty, a token that names one \
+         is for somebody else, and lets nobody in (RFC 7519 §4.1.3).",
     ),
     per_site(
         "token[].endless",

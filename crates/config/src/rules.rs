@@ -320,6 +320,11 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
         wrong.push(Mistake::error(row.at("header[].name"), message));
         return None;
     }
+    if action != "remove" && value.is_empty() {
+        let message = format!("header.value of `{name}` is empty");
+        let help = "give it a value, or take the field away with `action = \"remove\"`";
+        wrong.push(Mistake::error(row.at("header[].value"), message).help(help));
+    }
     let action = match action.as_str() {
         "add" => FieldAction::Add(template),
         "remove" if value.is_empty() => FieldAction::Remove,
@@ -505,6 +510,8 @@ mod tests {
                 "no client has asked for",
             ),
             ("[[header]]\nname = \"X\"\nvalue = \"a\\r\\nSet-Cookie: b\"\n", "bytes that no field"),
+            ("[[header]]\nname = \"X\"\n", "is empty"),
+            ("[[header]]\non = \"request\"\nname = \"X\"\nvalue = \"\"\n", "is empty"),
             ("[[header]]\nname = \"X\"\naction = \"remove\"\nvalue = \"a\"\n", "means nothing"),
             ("[[header]]\nname = \"X\"\nvalue = \"{clinet}\"\n", "did you mean `{client}`"),
             ("[[header]]\non = \"request\"\nname = \"X\"\nvalue = \"{hit}\"\n", "a response only"),

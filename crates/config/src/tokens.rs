@@ -37,7 +37,7 @@ pub struct TokenRule {
     pub salt: Option<String>,
     /// Issuers that count; any where empty.
     pub issuers: Vec<String>,
-    /// Audiences that count; any where empty.
+    /// Audiences that count; none where empty.
     pub audiences: Vec<String>,
     /// Whether tokens may go without an end.
     pub may_be_endless: bool,

@@ -32,7 +32,7 @@ pub enum Denied {
     #[error("the token is of another issuer")]
     Issuer,
     /// It is for somebody else.
-    #[error("the token is for another audience")]
+    #[error("the token is for an audience (aud) that token.audiences does not name")]
     Audience,
     /// It is for another URL.
     #[error("the token is not for this URL")]

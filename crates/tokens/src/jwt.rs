@@ -4,7 +4,7 @@ use crate::denied::Denied;
 use crate::keys::{Keys, Material, first_good, is_mac};
 use crate::question::{Question, Source};
 use crate::seen::Seen;
-use crate::text::base64_url;
+use crate::text::base64_url_bare;
 use crate::times::{Named, Times, Wanted, time};
 use crate::verifier::{Claims as AllClaims, Grant, Granted, Revoked};
 use serde::Deserialize;
@@ -18,7 +18,7 @@ pub struct Jwt {
     pub source: Source,
     /// Issuers, one of which a token has to name; empty for any.
     pub issuers: Vec<String>,
-    /// Audiences, one of which a token has to name; empty for any.
+    /// Audiences, one of which a token has to name; where there are none, it may name none either. `*` is any.
     pub audiences: Vec<String>,
     /// Whether tokens may go without an end.
     pub may_be_endless: bool,
@@ -113,7 +113,7 @@ impl JwtToken {
     fn read(token: &str, keys: &Keys) -> Result<Self, Denied> {
         let (signed, signature) = token.rsplit_once('.').ok_or(Denied::Malformed)?;
         let (header, claims) = signed.split_once('.').ok_or(Denied::Malformed)?;
-        let bytes = |text| base64_url(text).ok_or(Denied::Malformed);
+        let bytes = |text| base64_url_bare(text).ok_or(Denied::Malformed);
         let header: Header =
             serde_json::from_slice(&bytes(header)?).map_err(|_| Denied::Malformed)?;
         if header.crit.is_some() || header.b64.is_some() {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use std::borrow::Cow;
 
 /// base64 as tokens have it: the alphabet for URLs, with padding or without, and no bits left over.
@@ -14,6 +15,11 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Bytes of base64 for URLs; `None` where it is not.
 pub(crate) fn base64_url(text: &str) -> Option<Vec<u8>> {
     BASE64.decode(text).ok()
+}
+
+/// The same of what may have no padding (RFC 7515 §2).
+pub(crate) fn base64_url_bare(text: &str) -> Option<Vec<u8>> {
+    BASE64_URL_SAFE_NO_PAD.decode(text).ok()
 }
 
 /// Percent-encoding taken off; `None` where it is broken.
@@ -83,6 +89,10 @@ mod tests {
         assert_eq!(base64_url("_-8="), Some(vec![0xff, 0xef]));
         for text in ["_-9", "_", "+/8", "_-8==", "_ -8"] {
             assert_eq!(base64_url(text), None, "{text}");
+        }
+        assert_eq!(base64_url_bare("_-8"), Some(vec![0xff, 0xef]));
+        for text in ["_-8=", "_-9", "+/8"] {
+            assert_eq!(base64_url_bare(text), None, "{text}");
         }
     }
 

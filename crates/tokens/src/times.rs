@@ -24,11 +24,14 @@ impl Times {
     }
 }
 
+/// In the place of an audience: any, and none.
+const ANY_AUDIENCE: &str = "*";
+
 /// What a site asks of who made a token, and of its end.
 pub(crate) struct Wanted<'a> {
     /// Empty for any.
     pub(crate) issuers: &'a [String],
-    /// Empty for any.
+    /// Empty where a token may name none: who is named is meant, and this node is not (RFC 7519 §4.1.3). `*` is any.
     pub(crate) audiences: &'a [String],
     pub(crate) may_be_endless: bool,
 }
@@ -57,10 +60,12 @@ impl Wanted<'_> {
             return Err(Denied::Issuer);
         }
         let is_for = |audience: &String| self.audiences.contains(audience);
-        if !self.audiences.is_empty() && !named.audiences.iter().any(is_for) {
-            return Err(Denied::Audience);
+        match (self.audiences, named.audiences) {
+            ([], []) => Ok(()),
+            (wanted, _) if wanted.iter().any(|wanted| wanted == ANY_AUDIENCE) => Ok(()),
+            (_, named) if named.iter().any(is_for) => Ok(()),
+            _ => Err(Denied::Audience),
         }
-        Ok(())
     }
 }
 

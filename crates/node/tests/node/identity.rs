@@ -24,7 +24,7 @@ fn rules(folder: &Path) -> String {
     // `anna` with the password `secret`.
     fs::write(&users, crate::doors::ANNA).unwrap();
     format!(
-        "[[token]]\npath = \"/token/\"\nkind = \"jwt\"\nkeys = [\"{}\"]\n\
+        "[[token]]\npath = \"/token/\"\nkind = \"jwt\"\nkeys = [\"{}\"]\naudiences = [\"tv\"]\n\
          [[access]]\npath = \"/word/\"\nusers = \"{}\"\n",
         key.display(),
         users.display()

@@ -27,7 +27,9 @@ fn web_key(id: &str) -> String {
 }
 
 fn of(change: impl FnOnce(&mut Cat)) -> Verifier {
-    let mut cat = Cat { source: parameter("cat"), may_be_endless: true, ..Cat::default() };
+    let audiences = vec!["*".into()];
+    let source = parameter("cat");
+    let mut cat = Cat { source, audiences, may_be_endless: true, ..Cat::default() };
     change(&mut cat);
     verifier(Scheme::Cat(cat), keys("f", &web_key("akamai_key_hs256")))
 }
@@ -51,6 +53,8 @@ fn tokens_of_others_are_good_for_what_they_say() {
     let audience = |name: &str| of(|cat| cat.audiences = vec![name.into()]);
     assert_eq!(ask(&audience("one"), AUDIENCE, AFTER), Ok(()));
     assert_eq!(ask(&audience("three"), AUDIENCE, AFTER), Err(Denied::Audience));
+    let none = of(|cat| cat.audiences.clear());
+    assert_eq!(ask(&none, AUDIENCE, AFTER), Err(Denied::Audience), "it is for somebody else");
 }
 
 #[test]

@@ -4,7 +4,7 @@ fn of(keys: Keys) -> Verifier {
     let jwt = Jwt {
         source: parameter("token"),
         issuers: vec!["joe".into()],
-        audiences: Vec::new(),
+        audiences: vec!["*".into()],
         may_be_endless: false,
     };
     verifier(Scheme::Jwt(jwt), keys)
@@ -76,6 +76,53 @@ fn tokens_signed_by_openssl_are_good() {
             assert_eq!(ask(&revoking, token, NOW), Err(Denied::Revoked));
         }
     }
+}
+
+#[test]
+fn a_token_for_somebody_else_lets_nobody_in() {
+    let secret = [b'k'; 32];
+    let file = String::from_utf8(secret.to_vec()).unwrap();
+    let with = |audiences: &[&str]| {
+        let audiences = audiences.iter().map(|one| (*one).to_owned()).collect();
+        let jwt = Jwt { source: parameter("token"), audiences, ..Jwt::default() };
+        verifier(Scheme::Jwt(jwt), keys("k", &file))
+    };
+    let token = |claim: &str| {
+        signed(r#"{"alg":"HS256"}"#, &format!(r#"{{"exp":2147483647{claim}}}"#), &secret)
+    };
+    for (audiences, claim, expected) in [
+        (&[][..], "", Ok(())),
+        (&[], r#","aud":[]"#, Ok(())),
+        // Whom it names it is for, and nobody has said that this is one of them (RFC 7519 §4.1.3).
+        (&[], r#","aud":"tv""#, Err(Denied::Audience)),
+        (&["*"], "", Ok(())),
+        (&["*"], r#","aud":["tv","radio"]"#, Ok(())),
+        (&["tv"], r#","aud":["tv","radio"]"#, Ok(())),
+        (&["tv"], "", Err(Denied::Audience)),
+    ] {
+        assert_eq!(ask(&with(audiences), &token(claim), NOW), expected, "{audiences:?} {claim}");
+    }
+}
+
+#[test]
+fn base64_of_a_token_has_no_padding() {
+    use base64::Engine as _;
+    let secret = [b'k'; 32];
+    let verifier = of(keys("k", &String::from_utf8(secret.to_vec()).unwrap()));
+    let claims = r#"{"iss":"joe","exp":2147483647}"#;
+    let good = signed(r#"{"alg":"HS256"}"#, claims, &secret);
+    assert_eq!(ask(&verifier, &good, NOW), Ok(()));
+    // RFC 7515 §2, in each of its parts, also where that is what is signed.
+    assert_eq!(ask(&verifier, &format!("{good}="), NOW), Err(Denied::Malformed));
+    let encode = |text: &str| base64::prelude::BASE64_URL_SAFE.encode(text);
+    let text = format!("{}.{}", encode(r#"{"alg":"HS256" }"#), encode(claims));
+    assert!(text.contains('='), "{text}");
+    let tag = aws_lc_rs::hmac::sign(
+        &aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, &secret),
+        text.as_bytes(),
+    );
+    let signature = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(tag);
+    assert_eq!(ask(&verifier, &format!("{text}.{signature}"), NOW), Err(Denied::Malformed));
 }
 
 fn unsigned(header: &str, claims: &str, signature: &[u8]) -> String {
