@@ -3,26 +3,25 @@
 
 pub mod fields;
 mod format;
+mod output;
 mod record;
 mod values;
 
 pub use format::Format;
+pub use output::{Opened, suits};
 pub use record::{Record, decode};
 pub use values::markdown;
 
-use freshet_base::clock::UnixMillis;
-use freshet_base::log_limit::LogLimit;
 use freshet_config::settings::LogTarget;
 use freshet_geo::Geo;
+use output::Output;
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 /// A worker hands its buffer over when it holds this much, or at the next tick.
 const BUFFER_BYTES: usize = 32 << 10;
@@ -33,9 +32,6 @@ const RECENT_RECORDS_MAX: usize = 2_000;
 /// Their bytes, so that long targets and fields leave fewer lines: 2 KiB each, where a usual one has
 /// some 300 bytes.
 const RECENT_BYTES_MAX: usize = 4 << 20;
-
-/// Lines about failed writes are this far apart.
-const FAILURE_PERIOD: Duration = Duration::from_secs(10);
 
 enum Message {
     Records(Vec<u8>),
@@ -82,13 +78,13 @@ impl AccessLog {
     pub fn start(target: &LogTarget, format: Format, geo: Arc<Geo>) -> io::Result<Arc<Self>> {
         let (queue, messages) = sync_channel(QUEUE_BUFFERS_MAX);
         let recent = Arc::<Mutex<Recent>>::default();
-        let sink = open(target)?;
+        let opened = Opened::open(target)?;
         let kept = Arc::clone(&recent);
         let lost = Arc::<AtomicU64>::default();
         let lost_here = Arc::clone(&lost);
         let thread = std::thread::Builder::new()
             .name("access-log".to_owned())
-            .spawn(move || run(&messages, sink, (format, geo), &kept, &lost_here))?;
+            .spawn(move || run(&messages, opened, (format, geo), &kept, &lost_here))?;
         Ok(Arc::new(Self { queue, recent, lost, thread: Mutex::new(Some(thread)) }))
     }
 
@@ -110,9 +106,11 @@ impl AccessLog {
     }
 
     /// The records that came after the first `seen`, oldest first, as far as they are still kept,
-    /// and how many there were by now: what to give as `seen` the next time.
+    /// and how many there were by now: what to give as `seen` the next time. Of more than there were
+    /// another process told, before this one: all are new then.
     pub fn since(&self, seen: u64) -> (Vec<Box<[u8]>>, u64) {
         let recent = self.recent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let seen = if seen > recent.seen { 0 } else { seen };
         let new = usize::try_from(recent.seen.saturating_sub(seen)).unwrap_or(usize::MAX);
         let records = &recent.records;
         let kept = records.iter().skip(records.len().saturating_sub(new)).cloned().collect();
@@ -169,37 +167,6 @@ impl LogBuffer {
     }
 }
 
-/// A target that could be opened.
-pub struct Opened(Sink);
-
-impl Opened {
-    /// Opens `target`.
-    ///
-    /// # Errors
-    /// When the file cannot be opened.
-    pub fn open(target: &LogTarget) -> io::Result<Self> {
-        open(target).map(Self)
-    }
-}
-
-enum Sink {
-    None,
-    Stdout,
-    Stderr,
-    File(File),
-}
-
-fn open(target: &LogTarget) -> io::Result<Sink> {
-    Ok(match target {
-        LogTarget::Off => Sink::None,
-        LogTarget::Stdout => Sink::Stdout,
-        LogTarget::Stderr => Sink::Stderr,
-        LogTarget::File(path) => {
-            Sink::File(OpenOptions::new().create(true).append(true).open(path)?)
-        }
-    })
-}
-
 /// Records in a buffer.
 fn count(mut bytes: &[u8]) -> u64 {
     std::iter::from_fn(|| decode(&mut bytes).map(drop)).count() as u64
@@ -207,18 +174,18 @@ fn count(mut bytes: &[u8]) -> u64 {
 
 fn run(
     messages: &Receiver<Message>,
-    sink: Sink,
+    opened: Opened,
     (mut format, mut geo): (Format, Arc<Geo>),
     recent: &Mutex<Recent>,
     lost: &AtomicU64,
 ) {
-    let mut output = Output { sink, is_torn: false };
+    let mut output = Output::of(opened);
     let (mut lines, mut ends) = (String::new(), Vec::new());
     for message in messages {
         match message {
             Message::Records(bytes) => {
                 keep(&bytes, recent);
-                if !matches!(output.sink, Sink::None) {
+                if output.is_there() {
                     lines.clear();
                     ends.clear();
                     let mut input = &bytes[..];
@@ -231,9 +198,9 @@ fn run(
             }
             Message::Reopen(opened, new_format, new_geo) => {
                 (format, geo) = (new_format, new_geo);
-                output = Output { sink: opened.0, is_torn: false };
+                output = Output::of(opened);
             }
-            Message::Rotate(opened) => output = Output { sink: opened.0, is_torn: false },
+            Message::Rotate(opened) => output = Output::of(opened),
             Message::Stop => return,
         }
     }
@@ -259,57 +226,6 @@ fn keep(bytes: &[u8], recent: &Mutex<Recent>) {
     recent.seen += count;
     for range in starts {
         recent.push(&bytes[range]);
-    }
-}
-
-/// Where lines go, and whether the last one there lacks its end.
-struct Output {
-    sink: Sink,
-    is_torn: bool,
-}
-
-impl Output {
-    /// Writes lines, of which each ends at one of `ends`, as far as that goes; returns how many are not there.
-    /// What comes behind a part of a line begins a line of its own.
-    fn write(&mut self, lines: &[u8], ends: &[usize]) -> u64 {
-        let (mut written, mut result) = (0, Ok(()));
-        if self.is_torn {
-            result = self.put(b"\n").1;
-            self.is_torn = result.is_err();
-        }
-        if result.is_ok() {
-            (written, result) = self.put(lines);
-        }
-        let whole = ends.partition_point(|end| *end <= written);
-        self.is_torn |= ends[..whole].last().copied().unwrap_or(0) < written;
-        // A disk stays full for a while, and takes no line of many.
-        static LIMIT: LogLimit = LogLimit::new();
-        if let Err(error) = result
-            && let Some(held_back) = LIMIT.admit(UnixMillis::now(), FAILURE_PERIOD)
-        {
-            tracing::error!(%error, held_back, "the access log could not be written");
-        }
-        (ends.len() - whole) as u64
-    }
-
-    /// Writes bytes, and says how many of them.
-    fn put(&mut self, bytes: &[u8]) -> (usize, io::Result<()>) {
-        let mut written = 0;
-        while written < bytes.len() {
-            let result = match &mut self.sink {
-                Sink::None => Ok(bytes.len() - written),
-                Sink::Stdout => io::stdout().lock().write(&bytes[written..]),
-                Sink::Stderr => io::stderr().lock().write(&bytes[written..]),
-                Sink::File(file) => file.write(&bytes[written..]),
-            };
-            match result {
-                Ok(0) => return (written, Err(io::ErrorKind::WriteZero.into())),
-                Ok(more) => written += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return (written, Err(error)),
-            }
-        }
-        (written, Ok(()))
     }
 }
 
@@ -342,34 +258,7 @@ mod tests {
         assert_eq!(decode(&mut &new[1][..]).unwrap().id, seen - 1);
         assert_eq!(log.since(0).0.len(), RECENT_RECORDS_MAX, "what is gone is skipped");
         assert!(log.since(seen).0.is_empty());
-    }
-
-    #[test]
-    fn what_does_not_fit_is_counted_and_spoils_no_later_line() {
-        use std::io::Read;
-        let (mut reader, writer) = io::pipe().unwrap();
-        let writer = File::from(std::os::fd::OwnedFd::from(writer));
-        rustix::fs::fcntl_setfl(&writer, rustix::fs::OFlags::NONBLOCK).unwrap();
-        let mut output = Output { sink: Sink::File(writer), is_torn: false };
-        const LINE: &str = "a line of a length that no page is a multiple of\n";
-        let lines = LINE.repeat(10_000);
-        let ends: Vec<_> = (1..=10_000).map(|at| at * LINE.len()).collect();
-        // A pipe takes so much and no more, as a full disk does.
-        let lost = output.write(lines.as_bytes(), &ends);
-        assert!((1..10_000).contains(&lost), "{lost}");
-        assert!(output.is_torn);
-        assert_eq!(output.write(lines.as_bytes(), &ends), 10_000);
-        let mut taken = vec![0; 32 << 10];
-        reader.read_exact(&mut taken).unwrap();
-        assert_eq!(output.write(LINE.as_bytes(), &[LINE.len()]), 0);
-        drop(output);
-        let mut rest = String::new();
-        reader.read_to_string(&mut rest).unwrap();
-        let text = String::from_utf8(taken).unwrap() + &rest;
-        let whole = text.lines().filter(|line| *line == LINE.trim_end()).count();
-        assert_eq!(whole as u64, 10_000 - lost + 1);
-        assert_eq!(text.lines().count(), whole + 1, "one is torn");
-        assert!(text.ends_with(LINE));
+        assert_eq!(log.since(seen + 1).0.len(), RECENT_RECORDS_MAX, "it is of a process before");
     }
 
     #[test]
