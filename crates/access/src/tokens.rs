@@ -5,6 +5,7 @@ use freshet_base::random;
 use freshet_config::Mistake;
 use freshet_config::tokens::{TokenKind, TokenRule};
 use freshet_geo::{Code, Geo};
+use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead, Scheme as UrlScheme};
 use freshet_http::path::{self, Firsts, Readings};
 use freshet_http::reason::Reason;
@@ -42,8 +43,8 @@ pub struct Refusal {
 ///
 /// # Errors
 /// What is wrong with a file or an expression, where the rule is.
-pub fn load(rules: &[TokenRule]) -> Result<Arc<[SiteToken]>, Mistake> {
-    rules.iter().map(SiteToken::load).collect()
+pub fn load(rules: &[TokenRule]) -> Result<Arc<[SiteToken]>, Vec<Mistake>> {
+    Mistake::collect(rules.iter().map(SiteToken::load))
 }
 
 /// Whether a request of a site with these rules may go on; its token is taken out of it then, unless a rule
@@ -58,41 +59,74 @@ pub fn admit(
     used: &Used,
     now_s: u64,
 ) -> Result<Option<Granted>, Refusal> {
-    let Some((first, is_clear)) = first_for(tokens, head) else { return Ok(None) };
+    let from = Asking {
+        client: client.address.map(|address| address.ip()),
+        alpn: client.tls.as_ref().and_then(|tls| tls.alpn.as_deref()),
+        used: Some(used),
+    };
+    match judge((tokens, geo), head, from, now_s) {
+        Verdict::Open => Ok(None),
+        Verdict::In(token, granted) => {
+            take_out(tokens, token, &granted, head);
+            Ok(Some(granted))
+        }
+        Verdict::Out(denied, asks) => Err(refusal(denied, asks)),
+    }
+}
+
+/// What tokens see of who asks.
+#[derive(Clone, Copy, Default)]
+struct Asking<'a> {
+    client: Option<IpAddr>,
+    alpn: Option<&'a [u8]>,
+    used: Option<&'a Used>,
+}
+
+/// What the rules of a site say of a request.
+enum Verdict<'a> {
+    /// It needs no token.
+    Open,
+    /// The token of this rule lets it in.
+    In(&'a SiteToken, Granted),
+    /// None does, for this reason, and whether a token may be asked for in a field.
+    Out(Denied, bool),
+}
+
+/// The rules that are alternatives to one: of the same path.
+fn alternatives<'a>(
+    tokens: &'a [SiteToken],
+    first: &'a SiteToken,
+) -> impl Iterator<Item = &'a SiteToken> {
+    tokens.iter().filter(|token| token.rule.path == first.rule.path)
+}
+
+fn judge<'a>(
+    (tokens, geo): (&'a [SiteToken], &Geo),
+    head: &RequestHead,
+    from: Asking<'_>,
+    now_s: u64,
+) -> Verdict<'a> {
+    let Some((first, is_clear)) = first_for(tokens, head) else { return Verdict::Open };
     let places = Whereabouts(geo);
     let mut last = None;
     let mut asks = false;
-    let same = || tokens.iter().filter(|token| token.rule.path == first.rule.path);
-    for token in same() {
-        let Some(verifier) = &token.verifier else { return Ok(None) };
+    for token in alternatives(tokens, first) {
+        let Some(verifier) = &token.verifier else { return Verdict::Open };
         asks |= matches!(token.rule.kind, TokenKind::Jwt | TokenKind::Cat);
         let question = Question {
             scheme: if head.scheme == UrlScheme::Https { "https" } else { "http" },
             authority: &head.authority,
             target: &head.target,
             method: head.method.as_str(),
-            client: client.address.map(|address| address.ip()),
+            client: from.client,
             fields: Some(&head.fields),
-            alpn: client.tls.as_ref().and_then(|tls| tls.alpn.as_deref()),
+            alpn: from.alpn,
             places: Some(&places),
-            used: Some(used),
+            used: from.used,
             now_s,
         };
         let denied = match is_clear.then(|| verifier.verify(&question)) {
-            Some(Ok(granted)) => {
-                if !token.rule.forward {
-                    // Another one that is good as well is no more for others than this one.
-                    for other in same().filter(|other| !other.rule.forward) {
-                        if let Some(verifier) = &other.verifier {
-                            without_token(head, &verifier.parts());
-                        }
-                    }
-                } else {
-                    // Its origin may go by one that nobody has looked at.
-                    without_token(head, &verifier.other_parts(&granted));
-                }
-                return Ok(Some(granted));
-            }
+            Some(Ok(granted)) => return Verdict::In(token, granted),
             Some(Err(denied)) => denied,
             None => Denied::Path,
         };
@@ -100,7 +134,27 @@ pub fn admit(
         // One that is there says more than one that is not.
         last = last.filter(|_| denied == Denied::Missing).or(Some(denied));
     }
-    Err(refusal(last.unwrap_or(Denied::Missing), asks))
+    Verdict::Out(last.unwrap_or(Denied::Missing), asks)
+}
+
+/// Takes tokens out of a request that the one of this rule has let in.
+fn take_out(tokens: &[SiteToken], by: &SiteToken, granted: &Granted, head: &mut RequestHead) {
+    if !by.rule.forward {
+        // Another one that is good as well is no more for others than this one.
+        return take_all_out(tokens, by, head);
+    }
+    if let Some(verifier) = &by.verifier {
+        // Its origin may go by one that nobody has looked at.
+        without_token(head, &verifier.other_parts(granted));
+    }
+}
+
+fn take_all_out(tokens: &[SiteToken], by: &SiteToken, head: &mut RequestHead) {
+    for other in alternatives(tokens, by).filter(|other| !other.rule.forward) {
+        if let Some(verifier) = &other.verifier {
+            without_token(head, &verifier.parts());
+        }
+    }
 }
 
 /// Where clients are, as the node's databases have it.
@@ -127,12 +181,54 @@ impl Places for Whereabouts<'_> {
     }
 }
 
-/// What lets a request in, as `freshet explain` says it.
-pub fn explain(tokens: &[SiteToken], head: &RequestHead) -> Option<String> {
+/// What becomes of a request for its token, found out without sending it.
+pub struct Preview {
+    /// What lets it in, and what of that it has, in a sentence.
+    pub sentence: String,
+    /// The status it is refused with.
+    pub refused: Option<u16>,
+}
+
+/// What becomes of a request that somebody may send; `None` where it needs no token. What it is let in by is taken out
+/// of it, as of one that is served, also where it is not let in: what is stored is found without.
+pub fn preview(
+    (tokens, geo): (&[SiteToken], &Geo),
+    head: &mut RequestHead,
+    now_s: u64,
+) -> Option<Preview> {
     let (first, _) = first_for(tokens, head)?;
-    let same = tokens.iter().filter(|token| token.rule.path == first.rule.path);
-    let kinds: Vec<_> = same.map(|token| kind(token.rule.kind)).collect();
-    Some(format!("{} is let in by: {}", first.rule.path, kinds.join(", or ")))
+    let kinds: Vec<_> = alternatives(tokens, first).map(|token| kind(token.rule.kind)).collect();
+    let said = format!("{} is let in by: {}", first.rule.path, kinds.join(", or "));
+    let (has, refused) = match judge((tokens, geo), head, Asking::default(), now_s) {
+        Verdict::Open => (String::new(), None),
+        Verdict::In(token, granted) => {
+            take_out(tokens, token, &granted, head);
+            ("; this request has one that is good".to_owned(), None)
+        }
+        Verdict::Out(denied, asks) => {
+            let depends =
+                matches!(denied, Denied::Client | Denied::Protocol | Denied::Used | Denied::Chance);
+            take_all_out(tokens, first, head);
+            match depends {
+                true => (
+                    "; whether what this request has is good depends on who sends it".to_owned(),
+                    None,
+                ),
+                false => (format!("; {denied}"), Some(refusal(denied, asks).status)),
+            }
+        }
+    };
+    Some(Preview { sentence: said + &has, refused })
+}
+
+/// A target of a log without the tokens that a request for it may have had.
+pub fn target_without(tokens: &[SiteToken], head: &RequestHead, target: &str) -> String {
+    let mut head =
+        RequestHead { target: target.to_owned(), fields: Fields::default(), ..head.clone() };
+    if let Some((first, _)) = first_for(tokens, &head) {
+        take_all_out(tokens, first, &mut head);
+    }
+    head.target
 }
 
 /// The first rule whose path fits, and whether it is clear which one that is. A request whose path can

@@ -152,12 +152,14 @@ fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Ch
     let file = path.display().to_string();
     let arguments = SettingsArguments { config: Some(path.into()), ..SettingsArguments::default() };
     let mut groups = None;
-    let wrong = match arguments.load(&Below::Kept) {
-        Ok((settings, source)) => {
-            let layout = Layout::of(&settings);
-            groups = (layout.groups.len() > 1).then(|| layout.to_string());
+    let wrong = match arguments.read(&Below::Kept) {
+        Ok((settings, source, wrong)) => {
+            if wrong.is_empty() {
+                let layout = Layout::of(&settings);
+                groups = (layout.groups.len() > 1).then(|| layout.to_string());
+            }
             classes.extend(settings.store_classes().map(str::to_owned));
-            examine(settings, &source, is_offline)
+            source.wrong_and(wrong, examine(settings, is_offline))
         }
         Err(error) => match error.downcast::<Wrong>() {
             Ok(wrong) => wrong,
@@ -173,7 +175,7 @@ fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Ch
 }
 
 /// What a start would say of these settings on this machine, and what an operator would want to know.
-pub(crate) fn examine(mut settings: Settings, source: &Source, is_offline: bool) -> Wrong {
+pub(crate) fn examine(mut settings: Settings, is_offline: bool) -> Vec<Mistake> {
     let mut found = Vec::new();
     let running = nodes::running();
     let is_own = |address: &Address| running.iter().any(|node| node.has(address));
@@ -201,7 +203,7 @@ pub(crate) fn examine(mut settings: Settings, source: &Source, is_offline: bool)
         Err(mistakes) => found.extend(mistakes),
     }
     found.sort_by_key(|one| (one.place.text(), one.place.span().map(|span| span.start)));
-    source.wrong(found)
+    found
 }
 
 fn finding(wrong: &Wrong, mistake: &Mistake) -> Finding {
@@ -273,7 +275,7 @@ pub(crate) fn keys(arguments: &KeysArguments) -> Result<ExitCode> {
     if arguments.form.is_json() {
         let of = |key: &Key| {
             json!({
-                "path": key.path, "default": key.default, "help": key.help,
+                "path": key.path, "default": key.default, "help": key.whole_help(),
                 "choices": if let Kind::Choice(words) = key.kind { Some(words) } else { None },
                 "per_site": key.is_per_site,
             })
@@ -286,7 +288,7 @@ pub(crate) fn keys(arguments: &KeysArguments) -> Result<ExitCode> {
         let default = if key.default.is_empty() { "none" } else { key.default };
         wrap(&format!("{} (default {default})", key.path), 8, &mut out);
         out.push_str("    ");
-        wrap(key.help, 4, &mut out);
+        wrap(&key.whole_help(), 4, &mut out);
     }
     print(&out)?;
     Ok(ExitCode::SUCCESS)

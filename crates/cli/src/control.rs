@@ -1,5 +1,6 @@
 //! Commands that talk to a running node: purge, explain, stat, log, origins.
 
+use crate::ban;
 use crate::client::{NodeArguments, encode};
 use crate::form::FormArguments;
 use crate::text::{COLUMNS, columns, cut, micros, percent, print, thousands, wrap, wrap_at};
@@ -77,6 +78,10 @@ pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
         let away = if answer["durable"] == false { "; not durable yet" } else { "" };
         let result = result + away;
         say!("{}: {result}", cut(what, COLUMNS - result.chars().count() - 2))?;
+        if let Some(ban) = ban::below(what).filter(|_| path == "/v1/purge" && answer["purged"] == 0)
+        {
+            tell!("  a purge is of one URL; for all below it: freshet ban '{ban}'\n");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

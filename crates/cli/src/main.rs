@@ -7,6 +7,7 @@ mod text;
 
 mod acme;
 mod admin;
+mod ban;
 mod block;
 mod certificate;
 mod check;
@@ -81,6 +82,8 @@ enum Command {
     Explain(control::ExplainArguments),
     /// Forget stored responses, by URL, by tag or all.
     Purge(control::PurgeArguments),
+    /// Forget stored responses by conditions, or list those that are in force.
+    Ban(ban::Arguments),
     /// Block clients for a while, or list those that are.
     Block(block::Arguments),
     /// Have a site serve nobody for a while.
@@ -146,6 +149,7 @@ fn main() -> ExitCode {
         Command::Explain(arguments) => control::explain(arguments),
         Command::Purge(arguments) => control::purge(arguments),
         Command::Fleet(arguments) => fleet::run(arguments),
+        Command::Ban(arguments) => ban::run(arguments),
         Command::Block(arguments) => block::run(arguments),
         Command::Maintenance(arguments) => maintenance::run(arguments),
         Command::Certificate(arguments) => certificate::run(&arguments),

@@ -83,7 +83,7 @@ fn configuration() -> String {
         let default = if key.default.is_empty() { "none" } else { key.default };
         page.text([bold(key.path), roman(format!(" (default {default})"))]);
         let site = if key.is_per_site { " May be given for a site." } else { "" };
-        page.text(spans(&format!("{}{site}", key.help)));
+        page.text(spans(&format!("{}{site}", key.whole_help())));
     }
     page.control("SH", ["SEE ALSO"]);
     page.text([

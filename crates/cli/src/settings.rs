@@ -5,7 +5,7 @@ use clap::Args;
 use freshet_config::document::Document;
 use freshet_config::fleet::fleet_config;
 use freshet_config::mistake::{Mistake, Place, render};
-use freshet_config::{Settings, keys};
+use freshet_config::{Settings, keys, stages};
 use freshet_fleet::config::{CONFIGURATION_FILE, Folder, Version};
 use freshet_node::node::NodeError;
 use std::fmt;
@@ -83,13 +83,24 @@ impl SettingsArguments {
     /// # Errors
     /// As there.
     pub(crate) fn load(&self, below: &Below) -> Result<(Settings, Source)> {
+        let (settings, source, wrong) = self.read(below)?;
+        if wrong.is_empty() { Ok((settings, source)) } else { Err(source.wrong(wrong).into()) }
+    }
+
+    /// The same with all that is wrong, and with defaults in its place.
+    ///
+    /// # Errors
+    /// What keeps more from being found.
+    pub(crate) fn read(&self, below: &Below) -> Result<(Settings, Source, Vec<Mistake>)> {
         let mut source = Source::default();
         if let Some(path) = self.config.as_ref().or(self.file.as_ref()) {
             source.add(path)?;
         }
-        let own = Document::parse(source.text(0)).map_err(|wrong| source.wrong(wrong))?;
+        let (own, wrong) = Document::read(source.text(0));
         let mut document = self.over(own)?;
-        if let Some(folder) = below.folder(&document)? {
+        if wrong.is_empty()
+            && let Some(folder) = below.folder(&document)?
+        {
             source.0.resize_with(1, Text::default);
             source.add(&folder.join(CONFIGURATION_FILE))?;
             let fleets =
@@ -105,10 +116,9 @@ impl SettingsArguments {
                 document.push("listen", row).map_err(|error| anyhow!(error))?;
             }
         }
-        match Settings::from_document(&document) {
-            Ok(settings) => Ok((settings, source)),
-            Err(mistakes) => Err(source.wrong(mistakes).into()),
-        }
+        let (settings, found) = Settings::read(&document, wrong.is_empty());
+        let wrong = stages::and_then(source.text(0), wrong, found);
+        Ok((settings, source, wrong))
     }
 
     /// A document with the flags over it.
@@ -242,6 +252,9 @@ pub(crate) fn parse_below(text: &str, folder: &Path) -> Result<Document, Vec<Mis
 /// Bytes of a configuration file: ten thousand sites at a kilobyte each, and half as many again.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
 
+/// Mistakes that are shown.
+const MISTAKES_MAX: usize = 100;
+
 /// The texts of a configuration, the uppermost first; none where flags say all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source(Vec<Text>);
@@ -284,8 +297,18 @@ impl Source {
         }
     }
 
-    /// Mistakes of this text.
-    pub(crate) fn wrong(&self, mistakes: Vec<Mistake>) -> Wrong {
+    /// Mistakes of this text, and of those that a later look at it has `found` those that do not follow from them.
+    pub(crate) fn wrong_and(&self, known: Vec<Mistake>, found: Vec<Mistake>) -> Wrong {
+        self.wrong(stages::and_then(self.text(0), known, found))
+    }
+
+    /// Mistakes of this text, as many as anybody reads.
+    pub(crate) fn wrong(&self, mut mistakes: Vec<Mistake>) -> Wrong {
+        let more = mistakes.split_off(mistakes.len().min(MISTAKES_MAX));
+        if let Some(first) = more.iter().find(|one| one.is_error()).or(more.first()) {
+            let message = format!("and {} more", more.len());
+            mistakes.push(Mistake { message, help: None, place: Place::default(), ..*first });
+        }
         Wrong { source: self.clone(), mistakes }
     }
 

@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use freshet_base::units::format_bytes;
 use serde_json::Value;
+use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -75,7 +76,19 @@ fn line(record: &Value, width: usize) -> String {
         text("host"),
         text("target"),
     );
-    cut(&line, width)
+    cut(&shown(&line), width)
+}
+
+/// A line as a terminal may show it: what a client sends may be anything.
+fn shown(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    for c in line.chars() {
+        match c.is_control() {
+            true => drop(write!(out, "\\x{:02x}", u32::from(c))),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -95,5 +108,7 @@ mod tests {
             "09:07:08 200 hit                 5.1 KB   1.2 ms GET tv.example/live/1/seg.m4s"
         );
         assert_eq!(line(&record, 30).chars().count(), 30);
+        let record = json!({"method": "", "host": "", "target": "\u{1b}[2J"});
+        assert!(line(&record, COLUMNS).ends_with(" \\x1b[2J"), "{}", line(&record, COLUMNS));
     }
 }

@@ -5,6 +5,7 @@ mod support;
 
 use rustix::process::Signal;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -271,7 +272,7 @@ fn what_is_not_there_to_be_used_is_a_warning_with_a_cure() {
         ["freshet.toml", "welcome.vcl", "store"].map(|name| folder.path().join(name));
     fs::write(&policy, "vcl 4.1; backend default none;").unwrap();
     let text = format!(
-        "vcl = \"{}\"\n[[origin]]\nurl = \"http://192.0.2.1\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+        "vcl = \"{}\"\ncache.negative = \"9s\"\n[[origin]]\nurl = \"http://192.0.2.1\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
          [admin]\nlisten = \"off\"\n[[store]]\npath = \"{}\"\n",
         policy.display(),
         store.display()
@@ -280,16 +281,119 @@ fn what_is_not_there_to_be_used_is_a_warning_with_a_cure() {
     let (good, said) = checked(&file);
     assert!(good, "{said}");
     for wanted in [
+        "`cache.negative` does nothing beside `vcl`",
+        "freshet.toml:2:",
+        "`set beresp.ttl` by `beresp.status`",
         "[[origin]] is not asked",
-        "freshet.toml:3:",
-        "take out `vcl`",
+        "freshet.toml:4:",
+        "backends of the policy",
         "No such file",
-        "freshet.toml:9:",
+        "freshet.toml:10:",
         "give `size`",
-        "good, 2 warnings",
+        "good, 3 warnings",
     ] {
         assert!(said.contains(wanted), "wanted {wanted}\n{said}");
     }
+}
+
+#[test]
+fn one_run_says_all_that_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, key) = (folder.path().join("freshet.toml"), folder.path().join("key"));
+    fs::write(&key, "").unwrap();
+    let text = format!(
+        "memroy = \"1GiB\"\n[admin]\nlisten = \"off\"\n[[listen]]\naddress = \"edge.example:80\"\n\
+         [[site]]\nhosts = [\"a\"]\nvcl = \"/none/a.vcl\"\n[[site.token]]\nkind = \"jwt\"\nkeys = [\"{0}\"]\n\
+         [[site.error_page]]\nfile = \"/none/e.html\"\n[[site.error_page]]\nfile = \"/none/f.html\"\n\
+         [[site]]\nhosts = [\"b\"]\n[site.cache]\ngrase = \"1s\"\n\
+         [[site]]\nhosts = [\"c\"]\n\
+         [[store]]\npath = \"/none/store\"\n",
+        key.display()
+    );
+    // Each is of another stage: keys, addresses, what a site needs, files, the machine.
+    fs::write(&file, text).unwrap();
+    let (good, said) = checked(&file);
+    assert!(!good);
+    for wanted in [
+        "there is no key `memroy`",
+        "write the address instead",
+        "/none/a.vcl",
+        "token.keys",
+        "/none/e.html",
+        "/none/f.html",
+        "there is no key `cache.grase`",
+        "site `c`: no origin",
+        "/none/store",
+    ] {
+        assert!(said.contains(wanted), "wanted {wanted}\n{said}");
+    }
+    // What may only follow from the mistakes is not told.
+    assert!(!said.contains("site `b`: no origin"), "{said}");
+    assert!(said.trim_end().ends_with("8 mistakes"), "{said}");
+    // And of very many, those that somebody reads.
+    let keys: String = (0..3_000).map(|number| format!("x{number} = 1\n")).collect();
+    fs::write(&file, keys).unwrap();
+    let said = checked(&file).1;
+    assert!(said.contains("and 2900 more") && said.len() < 100_000, "{said}");
+}
+
+#[test]
+fn an_access_log_may_be_a_pipe_that_nobody_reads_yet() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, pipe, socket] =
+        ["freshet.toml", "access.pipe", "access.socket"].map(|name| folder.path().join(name));
+    succeed(Command::new("mkfifo").arg(&pipe));
+    let listening = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let text = |log: &Path| {
+        format!(
+            "log.access = \"{}\"\n[admin]\nlisten = \"off\"\n[[origin]]\nurl = \"http://192.0.2.1\"\n\
+             [[listen]]\naddress = \"127.0.0.1:0\"\n",
+            log.display()
+        )
+    };
+    fs::write(&file, text(&pipe)).unwrap();
+    let (good, said) = checked(&file);
+    assert!(good, "{said}");
+    let mut node = Process::start(
+        freshet().args(["serve", "--config"]).arg(&file).env("XDG_RUNTIME_DIR", folder.path()),
+    );
+    ready(&mut node);
+    node.signal(Signal::TERM);
+    assert!(node.end().0.success());
+    fs::write(&file, text(&socket)).unwrap();
+    let (good, said) = checked(&file);
+    assert!(!good, "{said}");
+    for wanted in
+        ["it is a socket, and no file", "freshet.toml:1:", "a named pipe, or write `stdout`"]
+    {
+        assert!(said.contains(wanted), "wanted {wanted}\n{said}");
+    }
+    drop(listening);
+}
+
+#[test]
+fn whom_a_node_serves_finds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("http.socket");
+    let mut command = freshet();
+    command.args(["serve", "--origin", "http://192.0.2.1", "--admin", "localhost:0"]);
+    command.arg("--listen").arg(format!("unix:{}", socket.display())).args(["--listen-tls", "off"]);
+    let mut node = Process::start(command.env("XDG_RUNTIME_DIR", folder.path()));
+    // As soon as it takes connections, which is before it says that it runs.
+    let mut answer = String::new();
+    while !answer.starts_with("HTTP/1.1 ") {
+        answer.clear();
+        let Ok(mut client) = std::os::unix::net::UnixStream::connect(&socket) else { continue };
+        let asked = client.write_all(
+            b"OPTIONS * HTTP/1.1\r\nHost: a\r\nMax-Forwards: 0\r\nConnection: close\r\n\r\n",
+        );
+        let _ = asked.and_then(|()| client.read_to_string(&mut answer));
+    }
+    let found = run(freshet().args(["stat"]).env("XDG_RUNTIME_DIR", folder.path()));
+    assert!(found.status.success(), "{found:?}");
+    ready(&mut node);
+    node.signal(Signal::TERM);
+    assert!(node.end().0.success());
 }
 
 #[test]

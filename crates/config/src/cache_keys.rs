@@ -34,36 +34,35 @@ pub(super) const KEYS: &[Key] = &[
         "1d",
         "How long past its lifetime an object may be served when the origin fails, where the \
          origin says nothing and does not forbid it; as with `grace`, not what has no lifetime.",
-    ),
+    ).in_vcl("what is stale is served for `beresp.grace`, also while the origin fails"),
     per_site(
         "cache.heuristic",
         Kind::Bool,
         "true",
         "Whether responses with Last-Modified and no lifetime get a tenth of their age (RFC 9111 \
          §4.2.2).",
-    ),
-    per_site("cache.heuristic_max", Kind::Span, "1d", "Longest lifetime of that kind."),
+    ).in_vcl("`beresp.ttl` is 2 minutes where the origin says nothing, until the policy sets it"),
+    per_site("cache.heuristic_max", Kind::Span, "1d", "Longest lifetime of that kind.").in_vcl("as `cache.heuristic`"),
     per_site(
         "cache.negative",
         Kind::Span,
         "0s",
         "Lifetime of 400, 404, 405, 410, 414 and 500 to 504 without any of their own; 0 keeps none. \
          403 and 451 are about who asks.",
-    ),
+    ).in_vcl("`set beresp.ttl` by `beresp.status`, in `vcl_backend_response`"),
     per_site(
         "cache.hit_for_miss",
         Kind::Span,
         "2m",
         "How long requests for something uncacheable do not wait for one another.",
-    ),
+    ).in_vcl("`beresp.ttl` of what is `beresp.uncacheable`"),
     per_site(
         "cache.set_cookie",
         Kind::Choice(&["pass", "strip", "store"]),
         "pass",
         "What becomes of a response with Set-Cookie that could be stored: given to its client only, \
-         stored without the cookie, which nobody gets, or stored and given to everybody with it. A \
-         VCL policy decides by itself.",
-    ),
+         stored without the cookie, which nobody gets, or stored and given to everybody with it.",
+    ).in_vcl("`unset beresp.http.Set-Cookie` in `vcl_backend_response`"),
     per_site(
         "cache.forward",
         Kind::TextList,
@@ -71,7 +70,7 @@ pub(super) const KEYS: &[Key] = &[
         "Fields of requests that reach an origin that is asked for the cache although no key has \
          them and they change what many origins answer, as `X-Forwarded-Host`. Name what a proxy in \
          front of this node sets itself; any other value is one client's word for all.",
-    ),
+    ).in_vcl("origins get what the policy leaves in `bereq.http`"),
     per_site(
         "cache.peers",
         Kind::TextList,
@@ -112,30 +111,29 @@ pub(super) const KEYS: &[Key] = &[
         "cache.gzip",
         Kind::Bool,
         "false",
-        "Whether texts are kept under gzip, once, and unpacked for clients that do not take it. A \
-         VCL policy decides what is packed, and unpacks in any case.",
-    ),
+        "Whether texts are kept under gzip, once, and unpacked for clients that do not take it.",
+    ).in_vcl("`set beresp.do_gzip = true` packs, and who takes no gzip gets it unpacked in any case"),
     per_site(
         "cache.codings",
         Kind::TextList,
         "",
         "Codings that texts are kept in, each made once and given to clients that like it best by \
          their Accept-Encoding: `zstd`, `br`, `gzip`, the first of those that a client likes as \
-         much. gzip is among them in any case, as `cache.gzip` says. A VCL policy keeps gzip only.",
-    ),
+         much. gzip is among them in any case, as `cache.gzip` says.",
+    ).in_vcl("`set beresp.do_gzip = true` packs, and there is no other coding"),
     per_site(
         "cache.esi",
         Kind::Bool,
         "false",
         "Whether pages whose origin says `Surrogate-Control: content=\"ESI/1.0\"` get their \
          `<esi:include>`s put in here.",
-    ),
+    ).in_vcl("`set beresp.do_esi = true` in `vcl_backend_response`"),
     per_site(
         "cache.purge_from",
         Kind::TextList,
         "127.0.0.1/32,::1/128",
         "Networks whose clients may use the PURGE method.",
-    ),
+    ).in_vcl("an `acl`, and `return (purge)` in `vcl_recv`"),
     per_site(
         "esi.includes_max",
         Kind::Count { min: 1, max: 1 << 20 },

@@ -1,5 +1,6 @@
 //! What a key of the table is.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -53,6 +54,23 @@ pub struct Key {
     pub help: &'static str,
     /// Whether a `[[site]]` may have it as well, where it holds for that site only.
     pub is_per_site: bool,
+    /// What does the same where a policy in VCL decides and the key does nothing; `None` where it holds there too.
+    pub in_vcl: Option<&'static str>,
+}
+
+impl Key {
+    /// The same key, in whose place a policy in VCL has this.
+    pub(super) const fn in_vcl(self, instead: &'static str) -> Self {
+        Self { in_vcl: Some(instead), ..self }
+    }
+
+    /// Its help, with what is in its place where a policy decides.
+    pub fn whole_help(&self) -> Cow<'static, str> {
+        match self.in_vcl {
+            Some(instead) => format!("{} Nothing under `vcl`: {instead}.", self.help).into(),
+            None => self.help.into(),
+        }
+    }
 }
 
 /// Every key of one program's file.
@@ -88,7 +106,7 @@ impl Keys {
 
 /// A key that holds for the whole node.
 pub const fn key(path: &'static str, kind: Kind, default: &'static str, help: &'static str) -> Key {
-    Key { path, kind, default, help, is_per_site: false }
+    Key { path, kind, default, help, is_per_site: false, in_vcl: None }
 }
 
 /// A key that a `[[site]]` may have as well.
@@ -98,7 +116,7 @@ pub(super) const fn per_site(
     default: &'static str,
     help: &'static str,
 ) -> Key {
-    Key { path, kind, default, help, is_per_site: true }
+    Key { path, kind, default, help, is_per_site: true, in_vcl: None }
 }
 
 /// How many keys there are in parts of the table.

@@ -48,6 +48,7 @@ pub mod rules;
 pub mod settings;
 pub mod site;
 mod site_keys;
+pub mod stages;
 pub mod storage;
 mod store_keys;
 pub mod stores;

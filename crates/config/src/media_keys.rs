@@ -51,7 +51,7 @@ pub(super) const KEYS: &[Key] = &[
         "false",
         "Whether origins get what players say of themselves (`CMCD` in the query, `CMCD-*` fields). It \
          is in no key: what an origin copies from it into a response, others get too.",
-    ),
+    ).in_vcl("origins get what the policy leaves in `bereq`"),
     per_site(
         "media.cmsd",
         Kind::Bool,

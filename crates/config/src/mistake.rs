@@ -54,6 +54,26 @@ impl Mistake {
         Self { help: Some(help.into()), ..self }
     }
 
+    /// Whether another one says the same of the same place.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.message == other.message
+            && self.place.text == other.place.text
+            && self.place.span().is_some()
+            && self.place.span() == other.place.span()
+    }
+
+    /// All of what can be had, or all that is wrong.
+    ///
+    /// # Errors
+    /// That.
+    pub fn collect<T, All: FromIterator<T>>(
+        each: impl Iterator<Item = Result<T, Self>>,
+    ) -> Result<All, Vec<Self>> {
+        let mut wrong = Vec::new();
+        let all = each.filter_map(|one| one.map_err(|mistake| wrong.push(mistake)).ok()).collect();
+        if wrong.is_empty() { Ok(all) } else { Err(wrong) }
+    }
+
     /// Whether a node cannot start with it.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error

@@ -1,20 +1,51 @@
-//! What is written and counts for nothing: rules behind others that fit wherever they do, origins beside a policy that
-//! names its own.
+//! What is written and counts for nothing: rules behind others that fit wherever they do, keys beside a policy that
+//! decides by itself.
 
 use super::access::AccessRule;
 use super::cache_rules::CacheRule;
+use super::document::Document;
 use super::mistake::{Mistake, Place};
 use super::origins::Director;
+use super::settings::Settings;
 use super::site::SiteSettings;
 
-/// Warns of origins that nobody asks, as the backends of the policy take their place.
-pub fn origins_beside_policy(site: &SiteSettings) -> Option<Mistake> {
-    let (policy, origin) = (site.vcl.as_ref()?, site.origins.first()?);
-    let message =
-        format!("[[origin]] is not asked: {} says where content comes from", policy.display());
-    let help =
-        "take out `vcl`, or name the origin as a backend of the policy and take out [[origin]]";
-    Some(Mistake::warning(origin.place, message).help(help))
+/// Warns of keys that do nothing, as a policy decides that: of the one site, of each site, and of the top level where
+/// all sites have a policy.
+pub fn idle_beside_policies(settings: &Settings) -> Vec<Mistake> {
+    let whole = &settings.document;
+    let mut found = Vec::new();
+    for (own, site) in whole.sites().zip(&settings.sites) {
+        if let Some(policy) = &site.vcl {
+            let named = format!("site `{}`: ", site.name);
+            idle(&own, &named, &policy.display().to_string(), &mut found);
+        }
+    }
+    if settings.sites.is_empty() {
+        if let Some(policy) = &settings.site.vcl {
+            idle(whole, "", &policy.display().to_string(), &mut found);
+        }
+    } else if settings.sites.iter().all(|site| site.vcl.is_some()) {
+        idle(whole, "", "the policy of each site", &mut found);
+    }
+    found
+}
+
+/// Warns of the keys that a text gives and `policy` has other words for.
+fn idle(given: &Document, site: &str, policy: &str, found: &mut Vec<Mistake>) {
+    for (key, place) in given.given() {
+        let Some(instead) = key.in_vcl else { continue };
+        let message = match key.path {
+            "origin[].url" => {
+                format!("{site}[[origin]] is not asked: {policy} says where content comes from")
+            }
+            path => {
+                let path = path.replace("[]", "");
+                format!("{site}`{path}` does nothing beside `vcl`: {policy} decides that")
+            }
+        };
+        let help = format!("take it out; in its place there is: {instead}");
+        found.push(Mistake::warning(place, message).help(help));
+    }
 }
 
 /// Warns of weights that a director does not look at.
@@ -61,8 +92,6 @@ fn covered<R>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::Document;
-    use crate::settings::Settings;
 
     fn warned(rules: &str) -> Vec<String> {
         let text = format!("[[origin]]\nurl = \"http://192.0.2.1\"\n{rules}");
@@ -73,17 +102,40 @@ mod tests {
         sites.iter().flat_map(|site| of(site)).map(|found| found.message).collect()
     }
 
+    /// What is said of keys beside policies, with the line it is in.
+    fn idle_of(text: &str) -> Vec<(usize, String)> {
+        let document = Document::parse(text).expect("the text is well-formed");
+        let settings = Settings::from_document(&document).expect("a node starts with it");
+        let at = |one: &Mistake| one.place.line_and_column(text).map_or(0, |(line, _)| line);
+        let mut found: Vec<_> =
+            idle_beside_policies(&settings).iter().map(|one| (at(one), one.to_string())).collect();
+        found.sort();
+        found
+    }
+
     #[test]
-    fn origins_beside_a_policy_are_told() {
-        let warned = |head: &str| {
-            let text = format!("{head}[[origin]]\nurl = \"http://192.0.2.1\"\n");
-            let document = Document::parse(&text).expect("the text is well-formed");
-            let settings = Settings::from_document(&document).expect("a node starts with it");
-            origins_beside_policy(&settings.site).map(|found| found.message)
-        };
-        assert_eq!(warned(""), None);
-        let message = warned("vcl = \"/etc/a.vcl\"\n").expect("it is not asked");
-        assert!(message.contains("/etc/a.vcl says where content comes from"), "{message}");
+    fn keys_beside_a_policy_that_do_nothing_are_told() {
+        let idle = "[cache]\nnegative = \"10s\"\ngrace = \"1m\"\n\
+                    [[origin]]\nname = \"a\"\nurl = \"http://192.0.2.1\"\n";
+        assert_eq!(idle_of(idle), [], "without a policy they hold");
+        let found = idle_of(&format!("vcl = \"/etc/a.vcl\"\n{idle}"));
+        assert_eq!(found.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [3, 7], "{found:?}");
+        let want = "`cache.negative` does nothing beside `vcl`: /etc/a.vcl decides that; take it out; in its \
+                    place there is: `set beresp.ttl`";
+        assert!(found[0].1.starts_with(want), "{}", found[0].1);
+        assert!(found[1].1.contains("/etc/a.vcl says where content comes from"), "{}", found[1].1);
+    }
+
+    #[test]
+    fn keys_of_all_sites_are_told_where_all_have_a_policy() {
+        let whole = "[cache]\nnegative = \"10s\"\n";
+        let one = "[[site]]\nhosts = [\"a\"]\nvcl = \"/a.vcl\"\n[site.cache]\nesi = true\n";
+        let other = "[[site]]\nhosts = [\"b\"]\n[[site.origin]]\nurl = \"http://192.0.2.1\"\n";
+        let found = idle_of(&format!("{whole}{one}{other}"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].1.starts_with("site `a`: `cache.esi` does nothing"), "{}", found[0].1);
+        let found = idle_of(&format!("{whole}{one}"));
+        assert!(found[0].1.contains("`vcl`: the policy of each site decides"), "{}", found[0].1);
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn tables(keys: &Keys) -> String {
         }
         let default =
             if key.default.is_empty() { "–".to_owned() } else { format!("`{}`", key.default) };
-        let help = key.help.replace('|', "\\|");
+        let help = key.whole_help().replace('|', "\\|");
         let site = match (keys.has_sites, key.is_per_site) {
             (true, true) => " yes |",
             (true, false) => "  |",

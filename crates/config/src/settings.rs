@@ -140,11 +140,22 @@ impl Settings {
     /// # Errors
     /// What says which key is wrong and what it takes, at its place.
     pub fn from_document(document: &Document) -> Result<Self, Vec<Mistake>> {
+        let (settings, wrong) = Self::read(document, true);
+        if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+    }
+
+    /// What a document says, with defaults where it is wrong, and all that is. Where it is not all of a text, as some of
+    /// that could not be read, tables are not held against one another.
+    pub fn read(document: &Document, is_whole: bool) -> (Self, Vec<Mistake>) {
         let mut wrong = Vec::new();
         let text = |path: &str| document.value(path).text();
         let memory_bytes = memory(document, &mut wrong);
         let mut alike = Alike::default();
+        let before = wrong.len();
         let site = site_of(document, memory_bytes, &mut alike, &mut wrong);
+        if document.sites().next().is_none() && wrong.len() == before {
+            site.check(&mut wrong);
+        }
         let sites = sites(document, memory_bytes, &mut alike, &mut wrong);
         let rows = |table: &str| document.rows(table);
         let settings = Self {
@@ -190,12 +201,14 @@ impl Settings {
             sites,
             document: Arc::new(document.clone()),
         };
-        settings.check_addresses(&mut wrong);
-        settings.check_files(&mut wrong);
-        settings.check_groups(&mut wrong);
-        settings.check_classes(&mut wrong);
-        settings.check_sites(&mut wrong);
-        if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+        if is_whole {
+            settings.check_addresses(&mut wrong);
+            settings.check_files(&mut wrong);
+            settings.check_groups(&mut wrong);
+            settings.check_classes(&mut wrong);
+            settings.check_sites(&mut wrong);
+        }
+        (settings, wrong)
     }
 
     /// All that may have certificates of its own: the top level, whose are for whatever they name, then the sites.

@@ -184,6 +184,7 @@ pub(super) fn sites(
     wrong: &mut Vec<Mistake>,
 ) -> Vec<Arc<SiteSettings>> {
     let mut sites = Vec::new();
+    let of_all = wrong.clone();
     for (index, own) in document.sites().enumerate() {
         let mut of_site = Vec::new();
         let name = own.value("site[].name").text();
@@ -216,11 +217,17 @@ pub(super) fn sites(
             of_site.push(Mistake::error(own.at("site[].name"), message));
         }
         let title = if name.is_empty() { format!("site {}", index + 1) } else { name };
+        site.place = own.at("site[].name").or(own.at("site[].hosts"));
+        let is_read = of_site.is_empty();
+        // What the top level has wrong is told once.
+        of_site.retain(|one| !of_all.iter().any(|other| other.is_same(one)));
         wrong.extend(of_site.into_iter().map(|mistake| Mistake {
             message: format!("site `{title}`: {}", mistake.message),
             ..mistake
         }));
-        site.place = own.at("site[].name").or(own.at("site[].hosts"));
+        if is_read {
+            site.check(wrong);
+        }
         sites.push(Arc::new(site));
     }
     sites
@@ -271,7 +278,7 @@ impl SiteSettings {
     }
 
     /// What one site cannot be without.
-    fn check(&self, wrong: &mut Vec<Mistake>) {
+    pub(super) fn check(&self, wrong: &mut Vec<Mistake>) {
         let site = match self.name.as_str() {
             "" => String::new(),
             name => format!("site `{name}`: "),
@@ -298,13 +305,16 @@ impl SiteSettings {
                 );
                 wrong.push(Mistake::error(first.place, message));
             }
-        } else if let Some(parent) = self.parents.all().next() {
+            return;
+        }
+        if let Some(parent) = self.parents.all().next() {
             let message = format!(
                 "{site}[[parent]] and [[sibling]] are for sites without VCL; the policy in vcl names its backends \
                  itself"
             );
             wrong.push(Mistake::error(parent.place, message));
-        } else if !self.rules.is_empty() {
+        }
+        if !self.rules.is_empty() {
             let message = format!(
                 "{site}header, path, redirect, cors and cache_rule are for sites without VCL; the policy in \
                  vcl does that itself"
@@ -316,9 +326,6 @@ impl SiteSettings {
 
 impl Settings {
     pub(super) fn check_sites(&self, wrong: &mut Vec<Mistake>) {
-        if wrong.is_empty() {
-            self.served().iter().for_each(|site| site.check(wrong));
-        }
         if !self.listeners.iter().any(|listener| listener.tls) {
             let asking = |site: &&Arc<SiteSettings>| site.client_auth.is_some();
             for site in self.served().iter().filter(asking) {

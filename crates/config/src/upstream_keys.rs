@@ -11,7 +11,7 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "Where to fetch from: `http://host:port`, `https://host` or `unix:/path`. With a path, as \
          `https://host/site`, that goes before the path of each request, and out of `Location`.",
-    ),
+    ).in_vcl("backends of the policy"),
     per_site("origin[].host", Kind::Text, "", "`Host` to send instead of the client's."),
     per_site(
         "origin[].http",
@@ -168,47 +168,47 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Bool,
         "true",
         "Whether the origins are asked where no parent can be.",
-    ),
+    ).in_vcl("backends and directors of the policy"),
     per_site(
         "parents.health_path",
         Kind::Text,
         "",
         "Path to ask each parent and sibling for, as often as `[health]` says; without it parents are judged by \
          real requests only.",
-    ),
+    ).in_vcl("backends and directors of the policy"),
     per_site(
         "parents.load_bound",
         Kind::Count { min: 100, max: 10_000 },
         "125",
         "How many percent of its fair share of a group's requests under way a parent may have, above \
          32 of them; what is more goes to the key's next parent. The same holds among siblings.",
-    ),
+    ).in_vcl("backends and directors of the policy"),
     per_site(
         "parents.hot_rate",
         Kind::Count { min: 0, max: 1_000_000 },
         "100",
         "Requests a second of this node to its parents from which on a key has several homes; 0 is \
          never.",
-    ),
+    ).in_vcl("backends and directors of the policy"),
     per_site(
         "parents.hot_copies",
         Kind::Count { min: 1, max: 64 },
         "2",
         "How many parents of a group then take turns.",
-    ),
+    ).in_vcl("backends and directors of the policy"),
     per_site(
         "parents.sibling_keep_rate",
         Kind::Count { min: 0, max: 1_000_000 },
         "5",
         "Requests a second of this node for a key whose home is a sibling, from which on it is kept at \
          this node too; 0 keeps all that comes from siblings.",
-    ),
+    ).in_vcl("backends and directors of the policy"),
     per_site(
         "origins.director",
         Kind::Choice(&["round-robin", "hash", "fallback"]),
         "round-robin",
         "How a request finds its origin: in turn, by the hash of its key, or the first that works.",
-    ),
+    ).in_vcl("directors of the policy (`import directors;`)"),
     per_site("origins.connect_timeout", Kind::Span, "3s", "Time to connect, TLS included."),
     per_site(
         "origins.first_byte_timeout",
@@ -227,7 +227,7 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Span,
         "1s",
         "How long a request waits for a connection where all of `connections_max` are in use.",
-    ),
+    ).in_vcl("`.wait_timeout` and `.wait_limit` of a backend"),
     per_site(
         "origins.abandoned_timeout",
         Kind::Span,
@@ -247,7 +247,7 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "Protocols a client may change to, as `websocket`: such a request goes to the origin, and \
          the connection becomes a tunnel if that agrees. Any other `Upgrade` is ignored.",
-    ),
+    ).in_vcl("`return (pipe)` in `vcl_recv` makes a tunnel, of any protocol"),
     per_site(
         "origins.upgrade_idle",
         Kind::Span,
@@ -260,25 +260,25 @@ pub(super) const KEYS: &[Key] = &[
         Kind::Text,
         "",
         "Path to ask each origin for; without it origins are judged by real requests only.",
-    ),
-    per_site("health.interval", Kind::Span, "5s", "Time between two checks."),
-    per_site("health.timeout", Kind::Span, "2s", "Time a check may take."),
+    ).in_vcl("`.probe` of a backend"),
+    per_site("health.interval", Kind::Span, "5s", "Time between two checks.").in_vcl("`.probe` of a backend"),
+    per_site("health.timeout", Kind::Span, "2s", "Time a check may take.").in_vcl("`.probe` of a backend"),
     per_site(
         "health.status",
         Kind::Count { min: 100, max: 599 },
         "200",
         "Status that counts as good.",
-    ),
+    ).in_vcl("`.probe` of a backend"),
     per_site(
         "health.window",
         Kind::Count { min: 1, max: 64 },
         "8",
         "How many checks are looked at.",
-    ),
+    ).in_vcl("`.probe` of a backend"),
     per_site(
         "health.threshold",
         Kind::Count { min: 1, max: 64 },
         "3",
         "How many of them must be good for the origin to be used.",
-    ),
+    ).in_vcl("`.probe` of a backend"),
 ];

@@ -5,7 +5,7 @@ use freshet_geo::Geo;
 use freshet_policies::builtin::Builtin;
 use freshet_policies::vcl::{Files, VclPolicy, language};
 use freshet_site::semantics;
-use freshet_site::site::Site;
+use freshet_site::site::{Site, wrong_files};
 use freshet_site::snapshot::{Draft, Snapshot, Stayed, head_limits};
 use freshet_vcl::{Defaults, Timeouts};
 use freshet_worker::worker::Shared;
@@ -37,7 +37,7 @@ pub(crate) fn draft(
         let mut wrong =
             wrong.get(wanted.name.as_str()).map_or_else(Vec::new, |wrong| wrong.to_vec());
         let made = site(wanted, &classes, &geo, known.map(|site| &**site));
-        match (made.map_err(|mistake| wrong.push(mistake)), known) {
+        match (made.map_err(|mistakes| wrong.extend(mistakes)), known) {
             (Ok(site), _) if wrong.is_empty() => sites.push(Arc::new(site)),
             _ if wanted.name.is_empty() => mistakes.extend(wrong),
             (_, Some(known)) => {
@@ -79,13 +79,17 @@ fn site(
     store_classes: &[&str],
     geo: &Arc<Geo>,
     before: Option<&Site>,
-) -> Result<Site, Mistake> {
+) -> Result<Site, Vec<Mistake>> {
     let Some(path) = &settings.vcl else {
         return Site::new(settings, Arc::new(Builtin), geo, before);
     };
-    let vcl = load(path, settings, store_classes, before)
-        .map_err(|error| Mistake::error(settings.vcl_place, error))?;
-    vcl.site(Arc::clone(settings)).after(geo, before)
+    match load(path, settings, store_classes, before) {
+        Ok(vcl) => vcl.site(Arc::clone(settings)).after(geo, before),
+        Err(error) => {
+            let of_policy = Mistake::error(settings.vcl_place, error);
+            Err([of_policy].into_iter().chain(wrong_files(settings, geo)).collect())
+        }
+    }
 }
 
 /// Reads and loads a policy. Origins that did not change stay the same ones.
@@ -101,6 +105,7 @@ fn load(
         connect: timeouts.connect.as_secs_f64(),
         first_byte: timeouts.first_byte.as_secs_f64(),
         between_bytes: timeouts.between_bytes.as_secs_f64(),
+        idle: timeouts.keep_alive.as_secs_f64(),
     };
     let defaults = Defaults { grace: settings.cache.grace.as_secs_f64(), ..Defaults::default() };
     let language = language(store_classes.iter().copied());

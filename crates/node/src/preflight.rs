@@ -27,7 +27,7 @@ use freshet_net::tls::ticket_clock::TicketClock;
 use freshet_net::tls::ticket_files;
 use freshet_site::snapshot::Draft;
 use freshet_store::Placement;
-use freshet_telemetry::log::Format;
+use freshet_telemetry::log::{self, Format};
 use rustix::fs::{Access, access};
 use std::collections::HashMap;
 use std::io;
@@ -92,8 +92,7 @@ struct Read {
 impl Read {
     fn of(settings: &Settings) -> Self {
         let mut found = Vec::new();
-        let sites = settings.served();
-        found.extend(sites.iter().filter_map(|site| order::origins_beside_policy(site)));
+        found.extend(order::idle_beside_policies(settings));
         memory(settings, &mut found);
         let certificates = Certificates::read(settings, &mut found);
         client_authorities(settings, &mut found);
@@ -133,7 +132,7 @@ pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mi
     stores(settings, &mut found);
     lower_memory(settings, &mut found);
     if let LogTarget::File(path) = &settings.log.access
-        && let Err(error) = appendable(path)
+        && let Err(error) = log::suits(path).and_then(|()| appendable(path))
     {
         found.push(no_log(settings, &error));
     }
@@ -215,6 +214,7 @@ pub(crate) fn no_log(settings: &Settings, error: &io::Error) -> Mistake {
     Mistake::error(place, message).help(match error.kind() {
         io::ErrorKind::IsADirectory => "name a file, as `/var/log/freshet/access.log`".into(),
         io::ErrorKind::NotFound => format!("make its folder: mkdir -p {}", folder.display()),
+        io::ErrorKind::InvalidInput => "name a file or a named pipe, or write `stdout`".into(),
         _ => format!("let the node's user write {}", folder.display()),
     })
 }

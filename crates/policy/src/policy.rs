@@ -19,12 +19,14 @@ pub struct Timeouts {
     pub first_byte: f64,
     /// Between bytes of the response.
     pub between_bytes: f64,
+    /// That a connection without a request is kept.
+    pub idle: f64,
 }
 
 impl Default for Timeouts {
     /// As Varnish has them.
     fn default() -> Self {
-        Self { connect: 3.5, first_byte: 60.0, between_bytes: 60.0 }
+        Self { connect: 3.5, first_byte: 60.0, between_bytes: 60.0, idle: 60.0 }
     }
 }
 

@@ -12,6 +12,7 @@ use freshet_http::message::RequestHead;
 use freshet_http::reason::Reason;
 use freshet_site::keys::id_of;
 use freshet_site::policy::{ClientTask, Recv};
+use freshet_site::site::Site;
 use freshet_site::sites::{SiteName, SiteRef};
 use freshet_site::snapshot::Snapshot;
 use freshet_site::usable::Asked;
@@ -37,8 +38,8 @@ pub struct Preview {
     pub is_under_maintenance: bool,
     /// Whom its site lets in at all, in sentences.
     pub doors: Vec<String>,
-    /// What it is let in by, where it needs a token.
-    pub access: Option<String>,
+    /// What becomes of it for its token, where it needs one.
+    pub access: Option<tokens::Preview>,
     /// The rate limits it counts for, in sentences.
     pub limits: Vec<String>,
     /// What is known of the channel it belongs to, where it does.
@@ -55,6 +56,8 @@ pub fn key_of(
     now: UnixMillis,
 ) -> Option<Key> {
     let site = SiteRef::of(&Rc::new(snapshot.clone()), &request.authority)?;
+    let mut request = request;
+    let _ = show_token(&site, &mut request, now);
     let mut task = ClientTask::of_nobody(site.clone(), request, now);
     let _ = site.policy.recv(&mut task);
     Some(key(shared, &mut task))
@@ -70,7 +73,8 @@ pub fn preview(
     let site = SiteRef::of(&Rc::new(snapshot.clone()), &request.authority)?;
     let limits = limits_of(&site, &request);
     let doors = site.doors().explain(&request);
-    let access = tokens::explain(&site.tokens, &request);
+    let mut request = request;
+    let access = show_token(&site, &mut request, now);
     let mut task = ClientTask::of_nobody(site.clone(), request, now);
     let recv = site.policy.recv(&mut task);
     let rule = site.settings.rules.caching_for(&task.request.target);
@@ -108,6 +112,23 @@ pub fn preview(
         channel,
         caching,
     })
+}
+
+/// The target of another request for the host of this one, without the token it may have had: as what is stored is found.
+pub fn bare_target(site: &Site, request: &RequestHead, target: &str) -> String {
+    tokens::target_without(&site.tokens, request, target)
+}
+
+/// What becomes of a request for its token, which it has no more then; `None` where it needs none.
+fn show_token(
+    site: &SiteRef,
+    request: &mut RequestHead,
+    now: UnixMillis,
+) -> Option<tokens::Preview> {
+    if site.tokens.is_empty() || site.policy.leads_elsewhere(site, request) {
+        return None;
+    }
+    tokens::preview((&site.tokens, &site.node().geo), request, now.0 / 1000)
 }
 
 fn key(shared: &Shared, task: &mut ClientTask) -> Key {

@@ -36,14 +36,19 @@ impl ErrorPages {
     ///
     /// # Errors
     /// What is wrong with one, where it is named.
-    pub fn load(rules: &[ErrorPage], maintenance: &Maintenance) -> Result<Self, Mistake> {
+    pub fn load(rules: &[ErrorPage], maintenance: &Maintenance) -> Result<Self, Vec<Mistake>> {
         let page = |rule: &ErrorPage| {
             let content = content(&rule.file, rule.place)?;
             Ok(Page { statuses: rule.statuses.clone(), is_for_origins: rule.origin, content })
         };
         let maintenance = maintenance.page.as_ref().map(|file| content(file, maintenance.place));
-        let pages = rules.iter().map(page).collect::<Result<_, Mistake>>()?;
-        Ok(Self { pages, maintenance: maintenance.transpose()? })
+        let maintenance = maintenance.transpose().map_err(|mistake| vec![mistake]);
+        match (Mistake::collect(rules.iter().map(page)), maintenance) {
+            (Ok(pages), Ok(maintenance)) => Ok(Self { pages, maintenance }),
+            (pages, maintenance) => {
+                Err([pages.err(), maintenance.err()].into_iter().flatten().flatten().collect())
+            }
+        }
     }
 
     /// Puts the page that is for it in the place of a response's body, where there is one.

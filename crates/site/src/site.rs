@@ -184,15 +184,19 @@ impl Site {
     /// change since `before` stay the same ones, with their health and connections.
     ///
     /// # Errors
-    /// What names the origin or the file, and what is wrong with it.
+    /// All that is wrong with origins and files, each where it is named.
     pub fn new(
         settings: &Arc<SiteSettings>,
         policy: Arc<dyn Policy>,
         geo: &Arc<Geo>,
         before: Option<&Self>,
-    ) -> Result<Self, Mistake> {
-        let upstreams = Upstreams::new(settings, before)?;
-        Self::assemble(Arc::clone(settings), policy, upstreams).after(geo, before)
+    ) -> Result<Self, Vec<Mistake>> {
+        match Upstreams::new(settings, before) {
+            Ok(upstreams) => {
+                Self::assemble(Arc::clone(settings), policy, upstreams).after(geo, before)
+            }
+            Err(wrong) => Err(wrong.into_iter().chain(wrong_files(settings, geo)).collect()),
+        }
     }
 
     /// A site whose policy brings its origins, and how those are asked how they are.
@@ -221,18 +225,17 @@ impl Site {
     /// Goes on counting what the same site counted before a reload, and reads its keys.
     ///
     /// # Errors
-    /// What is wrong with a file, where it is named.
-    pub fn after(mut self, geo: &Arc<Geo>, before: Option<&Self>) -> Result<Self, Mistake> {
+    /// What is wrong with each file, where it is named.
+    pub fn after(mut self, geo: &Arc<Geo>, before: Option<&Self>) -> Result<Self, Vec<Mistake>> {
+        let files = Files::load(&self.settings, geo)?;
         let known = before.map(|before| &*before.rate_limits);
         self.rate_limits = SiteLimit::all(self.name.as_str(), &self.settings.rate_limits, known);
-        self.tokens = tokens::load(&self.settings.tokens)?;
-        let (pages, maintenance) = (&self.settings.error_pages, &self.settings.maintenance);
-        self.error_pages = Arc::new(ErrorPages::load(pages, maintenance)?);
-        self.client_auth = certificates::load(&self.settings)?;
-        self.access =
-            doors::load(&self.settings.access, geo, timeouts(&self.settings.origin_timeouts))?;
+        self.tokens = files.tokens;
+        self.error_pages = Arc::new(files.error_pages);
+        self.client_auth = files.client_auth;
+        self.access = files.access;
         let known = before.map(|before| &before.maintenance);
-        self.maintenance = MaintenanceSwitch::new(maintenance, known);
+        self.maintenance = MaintenanceSwitch::new(&self.settings.maintenance, known);
         Ok(self)
     }
 
@@ -302,6 +305,37 @@ impl Site {
     }
 }
 
+/// What files of a site's settings hold.
+struct Files {
+    tokens: Arc<[SiteToken]>,
+    error_pages: ErrorPages,
+    client_auth: Option<Arc<SiteAuth>>,
+    access: Arc<[SiteAccess]>,
+}
+
+impl Files {
+    fn load(settings: &SiteSettings, geo: &Arc<Geo>) -> Result<Self, Vec<Mistake>> {
+        let tokens = tokens::load(&settings.tokens);
+        let error_pages = ErrorPages::load(&settings.error_pages, &settings.maintenance);
+        let client_auth = certificates::load(settings).map_err(|mistake| vec![mistake]);
+        let access = doors::load(&settings.access, geo, timeouts(&settings.origin_timeouts));
+        match (tokens, error_pages, client_auth, access) {
+            (Ok(tokens), Ok(error_pages), Ok(client_auth), Ok(access)) => {
+                Ok(Self { tokens, error_pages, client_auth, access })
+            }
+            (tokens, error_pages, client_auth, access) => {
+                let wrong = [tokens.err(), error_pages.err(), client_auth.err(), access.err()];
+                Err(wrong.into_iter().flatten().flatten().collect())
+            }
+        }
+    }
+}
+
+/// What is wrong with the files of a site that cannot be made anyway.
+pub fn wrong_files(settings: &SiteSettings, geo: &Arc<Geo>) -> Vec<Mistake> {
+    Files::load(settings, geo).err().unwrap_or_default()
+}
+
 fn probe_settings(health: &settings::Health) -> ProbeSettings {
     ProbeSettings {
         target: health.path.clone(),
@@ -316,9 +350,9 @@ fn probe_settings(health: &settings::Health) -> ProbeSettings {
 
 impl Upstreams {
     /// What a configuration names. What did not change since `before` stays the same one.
-    fn new(settings: &SiteSettings, before: Option<&Site>) -> Result<Self, Mistake> {
-        let mut all = Vec::new();
-        let mut add = |setting: &settings::Origin, kept: Option<&Site>| {
+    fn new(settings: &SiteSettings, before: Option<&Site>) -> Result<Self, Vec<Mistake>> {
+        let (mut all, mut wrong) = (Vec::new(), Vec::new());
+        let mut made = |setting: &settings::Origin, kept: Option<&Site>| {
             let refuse = |error: String| Mistake::error(setting.place, error);
             let wanted = origin_settings(setting, settings).map_err(refuse)?;
             let known = kept.and_then(|kept| {
@@ -332,24 +366,29 @@ impl Upstreams {
             all.push(origin);
             Ok(member.weight(setting.weight))
         };
+        let mut add = |setting: &settings::Origin, kept: Option<&Site>| {
+            made(setting, kept).map_err(|mistake| wrong.push(mistake)).ok()
+        };
         // Without checks nothing would ever take back what the last one said.
         let ends_checks = |now: bool, then: fn(&Site) -> bool| before.filter(|b| now || !then(b));
         let Parents { groups, siblings, direct, health, .. } = &*settings.parents;
         let kept = ends_checks(health.is_some(), |site| site.settings.parents.health.is_some());
         let groups: Vec<Vec<_>> = groups
             .iter()
-            .map(|group| group.iter().map(|parent| add(parent, kept)).collect())
-            .collect::<Result<_, _>>()?;
+            .map(|group| group.iter().filter_map(|parent| add(parent, kept)).collect())
+            .collect();
         let is_own = |one: &&settings::Origin| settings.cache.loop_id.as_ref() == Some(&one.name);
         let others: Vec<_> = siblings
             .iter()
             .filter(|one| !is_own(one))
-            .map(|sibling| add(sibling, kept))
-            .collect::<Result<_, _>>()?;
+            .filter_map(|sibling| add(sibling, kept))
+            .collect();
         let own = siblings.iter().find(is_own).map(|own| (own.name.as_str(), own.weight));
         let kept = ends_checks(settings.health.is_some(), |site| site.settings.health.is_some());
-        let origins: Vec<_> =
-            settings.origins.iter().map(|one| add(one, kept)).collect::<Result<_, _>>()?;
+        let origins: Vec<_> = settings.origins.iter().filter_map(|one| add(one, kept)).collect();
+        if !wrong.is_empty() {
+            return Err(wrong);
+        }
         let caches = groups.iter().flatten().chain(&others);
         let parents: Vec<_> = caches.map(|member| member.origin).collect();
         let probes = all

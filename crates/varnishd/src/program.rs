@@ -75,6 +75,7 @@ impl Program {
             connect: parameters.seconds("connect_timeout"),
             first_byte: parameters.seconds("first_byte_timeout"),
             between_bytes: parameters.seconds("between_bytes_timeout"),
+            idle: parameters.seconds("backend_idle_timeout"),
         };
         let unix =
             state.options.endpoints.iter().any(|one| matches!(one.address, Address::Unix(_)));

@@ -159,8 +159,8 @@ pub fn load(
     rules: &[AccessRule],
     geo: &Arc<Geo>,
     timeouts: Timeouts,
-) -> Result<Arc<[SiteAccess]>, Mistake> {
-    rules.iter().map(|rule| SiteAccess::load(rule, geo, timeouts)).collect()
+) -> Result<Arc<[SiteAccess]>, Vec<Mistake>> {
+    Mistake::collect(rules.iter().map(|rule| SiteAccess::load(rule, geo, timeouts)))
 }
 
 impl Doors<'_> {

@@ -1,8 +1,10 @@
 //! What the log remembers of a URL.
 
+use crate::log::newest_last;
 use freshet_base::clock::UnixMillis;
 use freshet_base::units::span;
 use freshet_http::message::RequestHead;
+use freshet_http::path::path_of;
 use freshet_http::reason::Reason;
 use freshet_http::target::key_target;
 use freshet_node::log::decode;
@@ -22,14 +24,19 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Looks through encoded records, oldest first.
-    pub(super) fn of(records: &[Box<[u8]>], request: &RequestHead) -> Self {
-        let target = key_target(&request.target);
+    /// Looks through encoded records, oldest first. `bare` takes out of a target what is for its client alone.
+    pub(super) fn of(
+        records: &[Box<[u8]>],
+        request: &RequestHead,
+        bare: impl Fn(&str) -> String,
+    ) -> Self {
+        let target = bare(&key_target(&request.target));
+        let path = path_of(&target);
         let mut history = Self { of: records.len(), ..Self::default() };
-        for record in records {
-            let Some(record) = decode(&mut &record[..]) else { continue };
+        let records = records.iter().filter_map(|record| decode(&mut &record[..]));
+        for record in newest_last(records.collect()) {
             let Some(reason) = record.reason() else { continue };
-            if key_target(record.target) != target {
+            if path_of(record.target) != path || bare(&key_target(record.target)) != target {
                 continue;
             }
             if record.authority != request.authority {
@@ -37,10 +44,7 @@ impl History {
                 continue;
             }
             *history.reasons.entry(*reason).or_default() += 1;
-            // Each worker hands its records over for itself, so they are not quite in order.
-            if history.last.as_ref().is_none_or(|(time, ..)| *time <= record.time) {
-                history.last = Some((record.time, *reason, record.origin.to_owned()));
-            }
+            history.last = Some((record.time, *reason, record.origin.to_owned()));
         }
         history
     }
@@ -100,7 +104,7 @@ mod tests {
         ];
         let request =
             RequestHead { authority: "tv".into(), target: "/x".into(), ..RequestHead::default() };
-        let history = History::of(&records, &request);
+        let history = History::of(&records, &request, str::to_owned);
         assert_eq!(history.other_host.as_deref(), Some("other"));
         assert_eq!(
             history.words(UnixMillis(9_000)),
@@ -110,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_url_nobody_asked_for_says_so() {
-        let history = History::of(&[], &RequestHead::default());
+        let history = History::of(&[], &RequestHead::default(), str::to_owned);
         assert_eq!(history.words(UnixMillis(0)), "not among the last 0 requests");
     }
 }

@@ -23,7 +23,7 @@ use freshet_base::clock::UnixMillis;
 use freshet_cache::Key;
 use freshet_http::message::{Method, RequestHead};
 use freshet_node::decisions::NotStored;
-use freshet_node::preview::{Preview, preview};
+use freshet_node::preview::{Preview, bare_target, preview};
 use freshet_node::site::Site;
 use freshet_origin::director::stable_hash;
 use history::History;
@@ -99,7 +99,10 @@ pub(crate) async fn explain(
         .ok_or_else(|| Problem::no_site(&request.authority))?;
     let site = snapshot.sites.of(&request.authority);
     let not_stored = shared.decisions.of(&preview.key);
-    let history = History::of(&shared.log.recent(usize::MAX), &request);
+    let bare = |target: &str| {
+        site.map_or_else(|| target.to_owned(), |site| bare_target(site, &request, target))
+    };
+    let history = History::of(&shared.log.recent(usize::MAX), &request, bare);
     let known = Known {
         request: &request,
         now,

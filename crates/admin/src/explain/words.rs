@@ -109,7 +109,7 @@ pub(super) fn facts(known: &Known<'_>) -> Vec<Fact> {
         add("access", text.clone());
     }
     if let Some(text) = &known.preview.access {
-        add("access", text.clone());
+        add("access", text.sentence.clone());
     }
     for text in &known.preview.limits {
         add("limit", text.clone());
@@ -190,6 +190,11 @@ fn next(known: &Known<'_>) -> String {
     if preview.is_under_maintenance {
         return "503: the site is under maintenance, but for clients in maintenance.allow"
             .to_owned();
+    }
+    if let Some(status) = preview.access.as_ref().and_then(|access| access.refused) {
+        return format!(
+            "{status}, for want of a token that is good; what is said here is for who has one"
+        );
     }
     match &preview.recv {
         Recv::Synth(status, _) => return format!("{status}, answered here ({})", preview.reason),

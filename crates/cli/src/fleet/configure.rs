@@ -28,7 +28,7 @@ pub(crate) struct Configured {
 impl Configured {
     fn take_in(&self, below: &Below) -> Result<()> {
         let (settings, source) = self.arguments.load(below)?;
-        let wrong = check::examine(settings, &source, true);
+        let wrong = source.wrong(check::examine(settings, true));
         if wrong.is_error() {
             return Err(wrong.into());
         }

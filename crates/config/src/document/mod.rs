@@ -7,6 +7,7 @@ pub use value::Value;
 
 use super::keys::{self, Key, Keys};
 use super::mistake::{Mistake, Place};
+use super::stages;
 use std::path::Path;
 use std::sync::Arc;
 use toml::de::{DeTable, DeValue};
@@ -79,11 +80,21 @@ impl Document {
         Self::parse_by(&keys::NODE, text)
     }
 
+    /// Reads what can be read of `text` as `freshet.toml`, with all that is wrong with it in order of place.
+    pub fn read(text: &str) -> (Self, Vec<Mistake>) {
+        Self::read_by(&keys::NODE, text)
+    }
+
     /// Reads `text` against a table of keys. All mistakes are reported, not the first.
     ///
     /// # Errors
     /// The list of mistakes, in order of place.
     pub fn parse_by(keys: &'static Keys, text: &str) -> Result<Self, Vec<Mistake>> {
+        let (document, mistakes) = Self::read_by(keys, text);
+        if mistakes.is_empty() { Ok(document) } else { Err(mistakes) }
+    }
+
+    fn read_by(keys: &'static Keys, text: &str) -> (Self, Vec<Mistake>) {
         let (root, errors) = DeTable::parse_recoverable(text);
         let mut mistakes: Vec<Mistake> = errors
             .iter()
@@ -95,24 +106,17 @@ impl Document {
             first.help = Some(help.into());
         }
         let mut out = Self::of(keys);
-        if mistakes.is_empty() {
-            let whole = Place::default();
-            let scope = Scope::Whole(keys);
-            out.own = Arc::new(Layer::read(root.get_ref(), scope, whole, &mut mistakes));
-            let sites = root.get_ref().get("site").filter(|_| keys.has_sites);
-            for site in sites.map_or(&[][..], |sites| rows_of(sites)) {
-                if let DeValue::Table(table) = site.get_ref() {
-                    let place = site.span().into();
-                    let scope = Scope::Site(keys);
-                    out.sites.push(Arc::new(Layer::read(table, scope, place, &mut mistakes)));
-                }
+        let (whole, scope, mut found) = (Place::default(), Scope::Whole(keys), Vec::new());
+        out.own = Arc::new(Layer::read(root.get_ref(), scope, whole, &mut found));
+        let sites = root.get_ref().get("site").filter(|_| keys.has_sites);
+        for site in sites.map_or(&[][..], |sites| rows_of(sites)) {
+            if let DeValue::Table(table) = site.get_ref() {
+                let (place, scope) = (site.span().into(), Scope::Site(keys));
+                out.sites.push(Arc::new(Layer::read(table, scope, place, &mut found)));
             }
         }
-        if mistakes.is_empty() {
-            return Ok(out);
-        }
-        mistakes.sort_by_key(|mistake| mistake.place.span().map(|span| span.start));
-        Err(mistakes)
+        let mistakes = stages::and_then(text, mistakes, found);
+        (out, mistakes)
     }
 
     /// Reads `text`, which others are laid over, as the text of this number; files that it names
@@ -165,6 +169,14 @@ impl Document {
             Value::List(names) => names.iter().map(|name| (key, name.as_str())).collect(),
             _ => Vec::new(),
         })
+    }
+
+    /// Each key that the text gives, also in rows of its tables, and where; without those of the top level where this
+    /// is a site, and of its sites where it is not.
+    pub fn given(&self) -> impl Iterator<Item = (&'static Key, Place)> {
+        let rows = self.own.tables.iter().flat_map(|(_, rows)| rows);
+        let all = std::iter::once(&self.own.values).chain(rows).flat_map(|values| &values.list);
+        all.filter_map(|(path, _, place)| Some((self.keys.find(path)?, *place)))
     }
 
     /// The first value of a `[table]`, where the text has one.

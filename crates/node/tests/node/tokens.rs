@@ -3,7 +3,11 @@
 use crate::client::{Client, get, get_with, request};
 use crate::harness::{Setup, TestNode, run};
 use crate::origin::{Origin, response};
+use freshet_base::clock::UnixMillis;
+use freshet_http::message::RequestHead;
+use freshet_http::reason::Reason;
 use freshet_node::node::Node;
+use freshet_node::preview;
 use std::fs;
 use std::path::Path;
 
@@ -186,6 +190,82 @@ fn keys_and_revoked_tokens_are_read_again_with_a_reload() {
         let error = node.node.reload(setup.settings()).unwrap_err().to_string();
         assert!(error.contains("No such file"), "{error}");
         assert!(Node::start(setup.settings(), &mut Default::default()).is_err());
+    });
+}
+
+/// What is known of a GET for a target: how it would be answered, what becomes of its token, and its key.
+fn known(node: &TestNode, target: &str) -> (Reason, String, Option<u16>, String) {
+    let head = RequestHead {
+        authority: crate::client::HOST.into(),
+        target: target.into(),
+        ..RequestHead::default()
+    };
+    let snapshot = node.node.snapshot();
+    let shown = preview::preview(&node.node.shared, &snapshot, head.clone(), UnixMillis::now());
+    let shown = shown.unwrap();
+    let key = preview::key_of(&node.node.shared, &snapshot, head, UnixMillis::now()).unwrap();
+    assert_eq!(key, shown.key, "purges and explanations are of one key");
+    let access = shown.access.unwrap();
+    (shown.reason, access.sentence, access.refused, key.to_string())
+}
+
+#[test]
+fn what_is_stored_is_found_by_urls_with_their_tokens() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "link", "secret\n");
+        let jwt = file(folder.path(), "jwt.json", KEY);
+        let origin = echo();
+        let rules = format!(
+            "[[token]]\npath = \"/s/\"\nkind = \"secure-link\"\nkeys = [\"{key}\"]\n\
+             [[token]]\nkind = \"jwt\"\nkeys = [\"{jwt}\"]\nparameter = \"t\"\n{LEEWAY}"
+        );
+        let node = Setup::of(&origin).and(&rules).start();
+        let link = format!("/s/link?a=b&{LINK}");
+        let bearer = format!("/a?t={EXPIRED}");
+        for target in [&link, &bearer] {
+            assert_eq!(get(&node, target).await.status, 200);
+        }
+        let (reason, said, refused, _) = known(&node, &bearer);
+        assert_eq!((reason, refused), (Reason::Hit, None));
+        assert!(said.ends_with("this request has one that is good"), "{said}");
+        // It is good for clients at one address, and nobody knows who will send it.
+        let (reason, said, refused, _) = known(&node, &link);
+        assert_eq!((reason, refused), (Reason::Hit, None));
+        assert!(said.ends_with("depends on who sends it"), "{said}");
+        let (reason, said, refused, _) = known(&node, "/a?t=x.y.z");
+        assert_eq!((reason, refused), (Reason::Hit, Some(401)));
+        assert!(said.ends_with("the token is not well-formed"), "{said}");
+        let (reason, said, refused, _) = known(&node, "/a");
+        assert_eq!((reason, refused), (Reason::Hit, Some(401)));
+        assert!(said.ends_with("the request has no token"), "{said}");
+        assert_eq!(known(&node, "//s/link").2, Some(403), "it can be read in two ways");
+    });
+}
+
+#[test]
+fn no_kind_of_token_is_in_a_key() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = file(folder.path(), "secret", "secret\n");
+        let hexadecimal = file(folder.path(), "hex", "00112233445566778899aabbccddeeff\n");
+        let set = file(folder.path(), "set.json", KEY);
+        let public = concat!(env!("CARGO_MANIFEST_DIR"), "/../tokens/tests/keys/rsa.pem");
+        let origin = echo();
+        for (kind, key, token) in [
+            ("secure-link", &*secret, "md5=AAAA&expires=1"),
+            ("secure-link-hmac", &*secret, "md5=AAAA&expires=1"),
+            ("edge-auth", &*hexadecimal, "hdnts=exp=1~acl=/*~hmac=00"),
+            ("cloudfront", public, "Expires=1&Signature=AAAA&Key-Pair-Id=rsa"),
+            ("jwt", &*set, "t=x.y.z"),
+            ("cat", &*set, "t=AAAA"),
+        ] {
+            let place = if token.starts_with("t=") { "parameter = \"t\"\n" } else { "" };
+            let rule = format!("[[token]]\nkind = \"{kind}\"\nkeys = [\"{key}\"]\n{place}");
+            let node = Setup::of(&origin).and(&rule).start();
+            let (_, said, _, with) = known(&node, &format!("/a?q=1&{token}"));
+            assert_eq!(with, known(&node, "/a?q=1").3, "{kind}: {said}");
+        }
     });
 }
 

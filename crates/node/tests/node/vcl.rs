@@ -58,6 +58,17 @@ fn has(answer: &Answer, name: &str, value: &str) -> bool {
 }
 
 #[test]
+fn idle_connections_to_backends_are_kept_as_the_configuration_says() {
+    run(async {
+        let origin = Origin::serve(|_| fresh("x"));
+        let governed = governed_with(&origin, "", "[origins]\nkeep_alive = \"7s\"\n");
+        let snapshot = governed.node.node.snapshot();
+        let origins = snapshot.sites.all()[0].upstreams.board.origins();
+        assert_eq!(origins[0].settings.timeouts.idle, std::time::Duration::from_secs(7));
+    });
+}
+
+#[test]
 fn what_a_policy_says_of_requests_and_responses_holds() {
     run(async {
         let origin = Origin::serve(|asked| {

@@ -221,6 +221,7 @@ fn origin(
     out.connect = span(backend.connect_timeout.unwrap_or(timeouts.connect));
     out.first_byte = span(backend.first_byte_timeout.unwrap_or(timeouts.first_byte));
     out.between_bytes = span(backend.between_bytes_timeout.unwrap_or(timeouts.between_bytes));
+    out.idle = span(timeouts.idle);
     if backend.connections_max > 0 {
         settings.connections_max = u32::try_from(backend.connections_max).unwrap_or(u32::MAX);
         // As Varnish: what is over the limit fails at once, unless some may wait.

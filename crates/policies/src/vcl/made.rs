@@ -148,6 +148,7 @@ fn make_origin(
     out.connect = span(making.connect_timeout.unwrap_or(timeouts.connect));
     out.first_byte = span(making.first_byte_timeout.unwrap_or(timeouts.first_byte));
     out.between_bytes = span(making.between_bytes_timeout.unwrap_or(timeouts.between_bytes));
+    out.idle = span(timeouts.idle);
     if making.connections_max > 0 {
         settings.connections_max = making.connections_max;
         settings.connection_waiters_max = 0;

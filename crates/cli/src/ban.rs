@@ -1,0 +1,118 @@
+//! `freshet ban`: what is not to be served any more, by conditions.
+
+use crate::client::NodeArguments;
+use crate::control::list;
+use crate::form::FormArguments;
+use crate::text::{COLUMNS, cut, print, thousands};
+use anyhow::Result;
+use clap::Args;
+use freshet_base::clock::UnixMillis;
+use freshet_base::units::span;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// `freshet ban`
+#[derive(Args)]
+#[command(after_help = "Examples:\n  freshet ban 'req.url ~ ^/news/'\n  \
+                  freshet ban 'obj.http.content-type ~ html && obj.age > 1h' --site shop\n  freshet ban\n\n\
+                  Fields are req.url, req.http.*, obj.status, obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep, \
+                  operators ==, !=, ~, !~, and <, <=, >, >= for numbers and times.")]
+pub(crate) struct Arguments {
+    /// What has to hold of what is banned; without it, the bans in force.
+    #[arg(value_name = "CONDITIONS")]
+    conditions: Vec<String>,
+    /// Only of what this site has.
+    #[arg(long, value_name = "NAME", requires = "conditions")]
+    site: Option<String>,
+    #[command(flatten)]
+    form: FormArguments,
+    #[command(flatten)]
+    node: NodeArguments,
+}
+
+/// Adds a ban, or lists those that are in force.
+///
+/// # Errors
+/// When the node cannot be asked or refuses.
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let Arguments { conditions, site, form, node } = arguments;
+    let answer = match conditions.as_slice() {
+        [] => node.get("/v1/bans")?,
+        words => node.post("/v1/bans", &json!({"ban": words.join(" "), "site": site}))?,
+    };
+    if form.is_json() {
+        print(&answer.body)?;
+        print("\n")?;
+    } else {
+        print(&table(&answer.json()?, UnixMillis::now()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn table(answer: &Value, now: UnixMillis) -> String {
+    let mut out = String::new();
+    let bans: Vec<_> = list(&answer["bans"]).collect();
+    if bans.is_empty() {
+        return "nothing is banned\n".to_owned();
+    }
+    let _ = writeln!(out, "{:<8} {:>12}  ban", "since", "objects");
+    for ban in bans {
+        let since = span(now.since(UnixMillis(ban["time_ms"].as_u64().unwrap_or(0))));
+        let objects = match ban["is_done"] == true {
+            true => "done".to_owned(),
+            false => thousands(ban["objects"].as_u64().unwrap_or(0)),
+        };
+        let text = ban["ban"].as_str().unwrap_or_default();
+        let line = format!("{since:<8} {objects:>12}  {text}");
+        let _ = writeln!(out, "{}", cut(&line, COLUMNS));
+    }
+    if answer["durable"] == false {
+        out.push_str("the new one is not durable yet: a disk is away\n");
+    }
+    out
+}
+
+/// The conditions for all that is below a path which ends with `*`, as other caches purge it.
+pub(crate) fn below(url: &str) -> Option<String> {
+    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = path.find('/').map_or("/", |at| &path[at..]).strip_suffix('*')?;
+    let is_plain = |byte: char| {
+        byte.is_ascii_alphanumeric() || matches!(byte, '/' | '-' | '_' | '~' | '%' | '=' | '&')
+    };
+    let mut out = String::from("req.url ~ ^");
+    for byte in path.chars() {
+        if !is_plain(byte) {
+            out.push('\\');
+        }
+        out.push(byte);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bans_fit_the_terminal() {
+        let ban = |text: &str, is_done| json!({"ban": text, "time_ms": 1_000, "objects": 12_345, "needs_request": true, "is_done": is_done});
+        let long = format!("req.url ~ {}", "x".repeat(200));
+        let answer =
+            json!({"durable": false, "bans": [ban("req.url ~ ^/a", false), ban(&long, true)]});
+        let text = table(&answer, UnixMillis(61_000));
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
+        let rows: Vec<_> = text.lines().collect();
+        assert!(rows[1].ends_with("req.url ~ ^/a") && rows[1].contains("12,345"), "{text}");
+        assert!(rows[2].contains(" done ") && rows[3].contains("not durable"), "{text}");
+        assert_eq!(table(&json!({"bans": []}), UnixMillis(0)), "nothing is banned\n");
+    }
+
+    #[test]
+    fn what_other_caches_purge_by_a_star_is_a_ban() {
+        assert_eq!(below("http://a.example/*").as_deref(), Some("req.url ~ ^/"));
+        assert_eq!(below("http://a/v1.2/*").as_deref(), Some(r"req.url ~ ^/v1\.2/"));
+        assert_eq!(below("http://a/b?c=*").as_deref(), Some(r"req.url ~ ^/b\?c="));
+        assert_eq!(below("http://a/b"), None);
+    }
+}
