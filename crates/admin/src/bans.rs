@@ -72,7 +72,7 @@ pub(crate) async fn add_ban(
     let site = scope.site(&context, input.site.as_deref())?;
     let text = site.map_or_else(|| input.ban.clone(), |site| site.ban(&input.ban).into_owned());
     let durability = context.node.shared.ban(&text, &settings).map_err(|why| {
-        let help = "as {\"ban\": \"req.url ~ ^/news/\"}; there are req.url, req.http.*, obj.status, \
+        let help = "as req.url ~ ^/news/; there are req.url, req.http.*, obj.status, \
                     obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep with ==, !=, ~, !~, <, <=, >, >=";
         Problem::bad_request(&why, help)
     })?;
@@ -105,5 +105,36 @@ impl From<Listed> for Ban {
             needs_request: ban.needs_request,
             is_done: ban.is_done,
         }
+    }
+}
+
+/// The conditions for all that is below a path which ends with `*`, as other caches purge it.
+#[must_use]
+pub fn ban_below(url: &str) -> Option<String> {
+    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let path = path.find('/').map_or("/", |at| &path[at..]).strip_suffix('*')?;
+    let is_plain = |byte: char| {
+        byte.is_ascii_alphanumeric() || matches!(byte, '/' | '-' | '_' | '~' | '%' | '=' | '&')
+    };
+    let mut out = String::from("req.url ~ ^");
+    for byte in path.chars() {
+        if !is_plain(byte) {
+            out.push('\\');
+        }
+        out.push(byte);
+    }
+    Some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_other_caches_purge_by_a_star_is_a_ban() {
+        assert_eq!(ban_below("http://a.example/*").as_deref(), Some("req.url ~ ^/"));
+        assert_eq!(ban_below("http://a/v1.2/*").as_deref(), Some(r"req.url ~ ^/v1\.2/"));
+        assert_eq!(ban_below("http://a/b?c=*").as_deref(), Some(r"req.url ~ ^/b\?c="));
+        assert_eq!(ban_below("http://a/b"), None);
     }
 }

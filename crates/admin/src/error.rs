@@ -22,12 +22,12 @@ pub enum AdminError {
         why: String,
     },
     /// A token file could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     LocalTokenFile {
         /// The file.
         path: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// Its thread or runtime could not be made.
     #[error("the admin interface could not be started: {0}")]

@@ -66,6 +66,7 @@ pub mod token;
 mod url;
 mod words;
 
+pub use bans::ban_below;
 pub use context::Reload;
 pub use error::AdminError;
 pub use metrics::{Metrics, markdown as metrics_page};

@@ -188,7 +188,7 @@ pub(crate) async fn purge_all(
 fn only_site(context: &Context) -> Result<SiteName, Problem> {
     let snapshot = context.node.snapshot();
     snapshot.sites.named("").map(|site| site.name.clone()).ok_or_else(|| {
-        let error = "tags are of one site each: name it with \"site\"";
+        let error = "tags are of one site each: name it, with --site or \"site\"";
         Problem::bad_request(error, known_sites(context))
     })
 }

@@ -126,7 +126,10 @@ pub(crate) fn known_sites(context: &Context) -> String {
     let snapshot = context.node.snapshot();
     let names: Vec<_> =
         snapshot.sites.all().iter().take(20).map(|site| site.name.as_str()).collect();
-    format!("there are: {}", names.join(", "))
+    match names.as_slice() {
+        [""] => "this node has one site, for all hosts: leave it out".to_owned(),
+        names => format!("there are: {}", names.join(", ")),
+    }
 }
 
 type Scopes = HashMap<Digest, Arc<[SiteName]>>;

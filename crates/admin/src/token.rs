@@ -37,7 +37,7 @@ impl Token {
     /// [`AdminError::LocalTokenFile`] when it cannot be read; [`AdminError::ConfigTokenFile`] when
     /// others than its owner and group can read it, or it holds no token.
     pub fn read(path: &Path) -> Result<Self, AdminError> {
-        let failed = |source| AdminError::LocalTokenFile { path: path.into(), source };
+        let failed = |error| AdminError::LocalTokenFile { path: path.into(), error };
         let wrong = |why: String| AdminError::ConfigTokenFile { path: path.into(), why };
         let mode = fs::metadata(path).map_err(failed)?.mode();
         // A group may read it: that is how Kubernetes hands a secret to a user.
@@ -65,7 +65,7 @@ impl Token {
     /// # Errors
     /// When the file is not ours, or cannot be written.
     pub fn read_or_create(path: &Path) -> Result<Self, AdminError> {
-        let failed = |source| AdminError::LocalTokenFile { path: path.into(), source };
+        let failed = |error| AdminError::LocalTokenFile { path: path.into(), error };
         match fs::symlink_metadata(path) {
             Ok(found) => {
                 if !found.is_file() || found.uid() != rustix::process::geteuid().as_raw() {

@@ -3,7 +3,7 @@
 use crate::client::NodeArguments;
 use crate::control::list;
 use crate::form::FormArguments;
-use crate::text::{COLUMNS, cut, print, thousands};
+use crate::text::{COLUMNS, cut, thousands};
 use anyhow::Result;
 use clap::Args;
 use freshet_base::clock::UnixMillis;
@@ -15,9 +15,7 @@ use std::process::ExitCode;
 /// `freshet ban`
 #[derive(Args)]
 #[command(after_help = "Examples:\n  freshet ban 'req.url ~ ^/news/'\n  \
-                  freshet ban 'obj.http.content-type ~ html && obj.age > 1h' --site shop\n  freshet ban\n\n\
-                  Fields are req.url, req.http.*, obj.status, obj.http.*, obj.age, obj.ttl, obj.grace and obj.keep, \
-                  operators ==, !=, ~, !~, and <, <=, >, >= for numbers and times.")]
+                  freshet ban 'obj.http.content-type ~ html && obj.age > 1h' --site shop\n  freshet ban")]
 pub(crate) struct Arguments {
     /// What has to hold of what is banned; without it, the bans in force.
     #[arg(value_name = "CONDITIONS")]
@@ -41,13 +39,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         [] => node.get("/v1/bans")?,
         words => node.post("/v1/bans", &json!({"ban": words.join(" "), "site": site}))?,
     };
-    if form.is_json() {
-        print(&answer.body)?;
-        print("\n")?;
-    } else {
-        print(&table(&answer.json()?, UnixMillis::now()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    form.print(&answer, |answer| table(answer, UnixMillis::now()))
 }
 
 fn table(answer: &Value, now: UnixMillis) -> String {
@@ -73,23 +65,6 @@ fn table(answer: &Value, now: UnixMillis) -> String {
     out
 }
 
-/// The conditions for all that is below a path which ends with `*`, as other caches purge it.
-pub(crate) fn below(url: &str) -> Option<String> {
-    let path = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let path = path.find('/').map_or("/", |at| &path[at..]).strip_suffix('*')?;
-    let is_plain = |byte: char| {
-        byte.is_ascii_alphanumeric() || matches!(byte, '/' | '-' | '_' | '~' | '%' | '=' | '&')
-    };
-    let mut out = String::from("req.url ~ ^");
-    for byte in path.chars() {
-        if !is_plain(byte) {
-            out.push('\\');
-        }
-        out.push(byte);
-    }
-    Some(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,13 +81,5 @@ mod tests {
         assert!(rows[1].ends_with("req.url ~ ^/a") && rows[1].contains("12,345"), "{text}");
         assert!(rows[2].contains(" done ") && rows[3].contains("not durable"), "{text}");
         assert_eq!(table(&json!({"bans": []}), UnixMillis(0)), "nothing is banned\n");
-    }
-
-    #[test]
-    fn what_other_caches_purge_by_a_star_is_a_ban() {
-        assert_eq!(below("http://a.example/*").as_deref(), Some("req.url ~ ^/"));
-        assert_eq!(below("http://a/v1.2/*").as_deref(), Some(r"req.url ~ ^/v1\.2/"));
-        assert_eq!(below("http://a/b?c=*").as_deref(), Some(r"req.url ~ ^/b\?c="));
-        assert_eq!(below("http://a/b"), None);
     }
 }

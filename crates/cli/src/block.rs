@@ -3,7 +3,7 @@
 use crate::client::NodeArguments;
 use crate::control::list;
 use crate::form::FormArguments;
-use crate::text::{COLUMNS, cut, print};
+use crate::text::{COLUMNS, cut};
 use anyhow::{Result, bail};
 use clap::Args;
 use freshet_base::units::span;
@@ -61,13 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Some(answer) => answer,
         None => node.get("/v1/blocks")?,
     };
-    if form.is_json() {
-        print(&answer.body)?;
-        print("\n")?;
-    } else {
-        print(&table(&answer.json()?))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    form.print(&answer, table)
 }
 
 fn table(answer: &Value) -> String {

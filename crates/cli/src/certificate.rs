@@ -3,7 +3,7 @@
 use crate::client::NodeArguments;
 use crate::control::list;
 use crate::form::FormArguments;
-use crate::text::{COLUMNS, cut, print};
+use crate::text::{COLUMNS, cut};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use freshet_base::clock::UnixMillis;
@@ -58,12 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match &arguments.command {
         Command::List(List { form, node }) => {
             let answer = node.get("/v1/certificates")?;
-            if form.is_json() {
-                print(&answer.body)?;
-                print("\n")?;
-            } else {
-                print(&table(&answer.json()?, UnixMillis::now().seconds()))?;
-            }
+            form.print(&answer, |answer| table(answer, UnixMillis::now().seconds()))?;
         }
         Command::Renew(Renew { names, node, .. }) => {
             let names: Vec<_> = names.iter().map(|name| name.to_ascii_lowercase()).collect();

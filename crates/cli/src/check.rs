@@ -12,9 +12,9 @@ use crate::text::{print, wrap};
 use crate::traces;
 use anyhow::Result;
 use clap::Args;
-use freshet_config::Settings;
 use freshet_config::keys::{KEYS, Key, Kind};
 use freshet_config::mistake::{Mistake, Place, Severity};
+use freshet_config::{Settings, stages};
 use freshet_net::address::Address;
 use freshet_node::layout::Layout;
 use freshet_node::preflight::{self, Prepared};
@@ -159,7 +159,8 @@ fn configuration(path: &Path, classes: &mut Vec<String>, is_offline: bool) -> Ch
                 groups = (layout.groups.len() > 1).then(|| layout.to_string());
             }
             classes.extend(settings.store_classes().map(str::to_owned));
-            source.wrong_and(wrong, examine(settings, is_offline))
+            let found = examine(settings, is_offline);
+            source.wrong(stages::and_then(source.text(0), wrong, found))
         }
         Err(error) => match error.downcast::<Wrong>() {
             Ok(wrong) => wrong,

@@ -1,11 +1,11 @@
 //! Commands that talk to a running node: purge, explain, stat, log, origins.
 
-use crate::ban;
 use crate::client::{NodeArguments, encode};
 use crate::form::FormArguments;
 use crate::text::{COLUMNS, columns, cut, micros, percent, print, thousands, wrap, wrap_at};
 use anyhow::{Result, bail};
 use clap::Args;
+use freshet_admin::ban_below;
 use freshet_base::units::format_bytes;
 use freshet_node::stats::HitCounts;
 use serde_json::{Value, json};
@@ -14,6 +14,10 @@ use std::process::ExitCode;
 
 /// `freshet purge`
 #[derive(Args)]
+#[command(
+    override_usage = "freshet purge [OPTIONS] <URL>...\n       freshet purge [OPTIONS] --tag <TAG>\n       \
+                             freshet purge [OPTIONS] --all"
+)]
 #[command(after_help = "Examples:\n  freshet purge http://localhost:8000/a.mp4\n  \
                         freshet purge --tag news --soft\n  freshet purge --all")]
 pub(crate) struct PurgeArguments {
@@ -27,7 +31,7 @@ pub(crate) struct PurgeArguments {
     #[arg(long)]
     all: bool,
     /// With --tag or --all: of this site only.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "urls")]
     site: Option<String>,
     /// Keep it as stale, to be served while it is refreshed.
     #[arg(long)]
@@ -78,7 +82,7 @@ pub(crate) fn purge(arguments: PurgeArguments) -> Result<ExitCode> {
         let away = if answer["durable"] == false { "; not durable yet" } else { "" };
         let result = result + away;
         say!("{}: {result}", cut(what, COLUMNS - result.chars().count() - 2))?;
-        if let Some(ban) = ban::below(what).filter(|_| path == "/v1/purge" && answer["purged"] == 0)
+        if let Some(ban) = ban_below(what).filter(|_| path == "/v1/purge" && answer["purged"] == 0)
         {
             tell!("  a purge is of one URL; for all below it: freshet ban '{ban}'\n");
         }
@@ -146,13 +150,7 @@ pub(crate) struct StatArguments {
 /// When the node cannot be asked or refuses.
 pub(crate) fn stat(arguments: StatArguments) -> Result<ExitCode> {
     let answer = arguments.node.get("/v1/stats")?;
-    if arguments.form.is_json() {
-        print(&answer.body)?;
-        print("\n")?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    print(&figures(&answer.json()?, columns()))?;
-    Ok(ExitCode::SUCCESS)
+    arguments.form.print(&answer, |answer| figures(answer, columns()))
 }
 
 /// Figures in lines of so many columns.

@@ -1,6 +1,11 @@
 //! The form in which commands print facts.
 
+use crate::client::Answer;
+use crate::text::print;
+use anyhow::Result;
 use clap::{Args, ValueEnum};
+use serde_json::Value;
+use std::process::ExitCode;
 
 /// The flags for it, the same at each command that prints facts.
 #[derive(Args, Clone, Copy)]
@@ -29,5 +34,16 @@ impl FormArguments {
     /// Whether it is JSON that is asked for.
     pub(crate) fn is_json(self) -> bool {
         self.json || self.format == Form::Json
+    }
+
+    /// Prints what a node answered: as it is, or as `shown` makes of it for people.
+    pub(crate) fn print(
+        self,
+        answer: &Answer,
+        shown: impl FnOnce(&Value) -> String,
+    ) -> Result<ExitCode> {
+        let text =
+            if self.is_json() { format!("{}\n", answer.body) } else { shown(&answer.json()?) };
+        print(&text).map(|()| ExitCode::SUCCESS)
     }
 }

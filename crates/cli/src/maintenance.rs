@@ -3,7 +3,7 @@
 use crate::client::NodeArguments;
 use crate::control::list;
 use crate::form::FormArguments;
-use crate::text::{COLUMNS, cut, print};
+use crate::text::{COLUMNS, cut};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -46,13 +46,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         None if site.is_some() => bail!("give `on` or `off`"),
         None => node.get("/v1/maintenance")?,
     };
-    if form.is_json() {
-        print(&answer.body)?;
-        print("\n")?;
-    } else {
-        print(&table(&answer.json()?))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    form.print(&answer, table)
 }
 
 fn table(answer: &Value) -> String {

@@ -97,7 +97,8 @@ impl SettingsArguments {
             source.add(path)?;
         }
         let (own, wrong) = Document::read(source.text(0));
-        let mut document = self.over(own)?;
+        let mut document = own;
+        self.add_to(&mut document)?;
         if wrong.is_empty()
             && let Some(folder) = below.folder(&document)?
         {
@@ -119,12 +120,6 @@ impl SettingsArguments {
         let (settings, found) = Settings::read(&document, wrong.is_empty());
         let wrong = stages::and_then(source.text(0), wrong, found);
         Ok((settings, source, wrong))
-    }
-
-    /// A document with the flags over it.
-    fn over(&self, mut document: Document) -> Result<Document> {
-        self.add_to(&mut document)?;
-        Ok(document)
     }
 
     /// Refuses an `off` that says nothing, or leaves nothing.
@@ -252,9 +247,6 @@ pub(crate) fn parse_below(text: &str, folder: &Path) -> Result<Document, Vec<Mis
 /// Bytes of a configuration file: ten thousand sites at a kilobyte each, and half as many again.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
 
-/// Mistakes that are shown.
-const MISTAKES_MAX: usize = 100;
-
 /// The texts of a configuration, the uppermost first; none where flags say all.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source(Vec<Text>);
@@ -285,7 +277,7 @@ impl Source {
         Self(vec![Text::default(), Text { file: file.to_owned(), text: text.to_owned() }])
     }
 
-    fn text(&self, number: usize) -> &str {
+    pub(crate) fn text(&self, number: usize) -> &str {
         self.0.get(number).map_or("", |text| &text.text)
     }
 
@@ -297,19 +289,9 @@ impl Source {
         }
     }
 
-    /// Mistakes of this text, and of those that a later look at it has `found` those that do not follow from them.
-    pub(crate) fn wrong_and(&self, known: Vec<Mistake>, found: Vec<Mistake>) -> Wrong {
-        self.wrong(stages::and_then(self.text(0), known, found))
-    }
-
     /// Mistakes of this text, as many as anybody reads.
-    pub(crate) fn wrong(&self, mut mistakes: Vec<Mistake>) -> Wrong {
-        let more = mistakes.split_off(mistakes.len().min(MISTAKES_MAX));
-        if let Some(first) = more.iter().find(|one| one.is_error()).or(more.first()) {
-            let message = format!("and {} more", more.len());
-            mistakes.push(Mistake { message, help: None, place: Place::default(), ..*first });
-        }
-        Wrong { source: self.clone(), mistakes }
+    pub(crate) fn wrong(&self, mistakes: Vec<Mistake>) -> Wrong {
+        Wrong { source: self.clone(), mistakes: stages::readable(mistakes) }
     }
 
     /// Why a node did not start or reload, with the places of what is wrong with this text.

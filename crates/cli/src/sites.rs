@@ -3,7 +3,7 @@
 use crate::client::NodeArguments;
 use crate::control::list;
 use crate::form::FormArguments;
-use crate::text::{COLUMNS, cut, percent, print, thousands};
+use crate::text::{COLUMNS, cut, percent, thousands};
 use anyhow::Result;
 use clap::Args;
 use freshet_base::units::format_bytes;
@@ -27,13 +27,7 @@ pub(crate) struct Arguments {
 /// When the node cannot be asked or refuses.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let answer = arguments.node.get("/v1/sites")?;
-    if arguments.form.is_json() {
-        print(&answer.body)?;
-        print("\n")?;
-    } else {
-        print(&table(&answer.json()?))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    arguments.form.print(&answer, table)
 }
 
 /// Columns of a site's name.

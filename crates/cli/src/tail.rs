@@ -7,7 +7,6 @@ use anyhow::Result;
 use clap::Args;
 use freshet_base::units::format_bytes;
 use serde_json::Value;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
@@ -45,8 +44,8 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             print(&answer.body)?;
         } else {
             let width = if arguments.wide { usize::MAX } else { columns() };
-            let records = answer.body.lines().filter_map(|line| serde_json::from_str(line).ok());
-            let lines: String = records.map(|record| line(&record, width) + "\n").collect();
+            let records = answer.lines()?;
+            let lines: String = records.iter().map(|record| line(record, width) + "\n").collect();
             print(&lines)?;
         }
         if !arguments.follow {
@@ -76,19 +75,8 @@ fn line(record: &Value, width: usize) -> String {
         text("host"),
         text("target"),
     );
-    cut(&shown(&line), width)
-}
-
-/// A line as a terminal may show it: what a client sends may be anything.
-fn shown(line: &str) -> String {
-    let mut out = String::with_capacity(line.len());
-    for c in line.chars() {
-        match c.is_control() {
-            true => drop(write!(out, "\\x{:02x}", u32::from(c))),
-            false => out.push(c),
-        }
-    }
-    out
+    // What a client sends may be anything, also what a terminal obeys.
+    cut(&line.replace(char::is_control, "\u{fffd}"), width)
 }
 
 #[cfg(test)]
@@ -109,6 +97,6 @@ mod tests {
         );
         assert_eq!(line(&record, 30).chars().count(), 30);
         let record = json!({"method": "", "host": "", "target": "\u{1b}[2J"});
-        assert!(line(&record, COLUMNS).ends_with(" \\x1b[2J"), "{}", line(&record, COLUMNS));
+        assert!(line(&record, COLUMNS).ends_with(" \u{fffd}[2J"), "{}", line(&record, COLUMNS));
     }
 }

@@ -67,6 +67,7 @@ fn certificate(folder: &Path, name: &str, until: (i32, u8, u8)) -> (PathBuf, Pat
     let files = (folder.join(format!("{name}.pem")), folder.join(format!("{name}.key")));
     fs::write(&files.0, made.pem()).unwrap();
     fs::write(&files.1, key.serialize_pem()).unwrap();
+    fs::set_permissions(&files.1, fs::Permissions::from_mode(0o600)).unwrap();
     files
 }
 
@@ -256,6 +257,10 @@ fn what_may_not_be_meant_is_a_warning() {
     ] {
         assert!(said.contains(wanted), "wanted {wanted}\n{said}");
     }
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o644)).unwrap();
+    let (_, said) = checked(&file);
+    assert!(said.contains("everybody here can read") && said.contains("chmod o= "), "{said}");
+    fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     let offline = check(&["--offline"], &file);
     assert!(String::from_utf8_lossy(&offline.stdout).contains("good, 1 warning\n"), "{offline:?}");
     let without = fs::read_to_string(&file).unwrap().replace("[[certificate]]", "[[listen]]");
@@ -263,6 +268,29 @@ fn what_may_not_be_meant_is_a_warning() {
     fs::write(&file, without).unwrap();
     let (good, said) = checked(&file);
     assert!(good && said.contains("TLS without a certificate"), "{said}");
+}
+
+#[test]
+fn a_host_that_no_certificate_names_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("freshet.toml");
+    let (cert, key) = certificate(folder.path(), "new", (2099, 1, 1));
+    let site = |host: &str| {
+        format!("[[site]]\nhosts = [\"{host}\"]\n[[site.origin]]\nurl = \"http://192.0.2.1\"\n")
+    };
+    let text = format!(
+        "[admin]\nlisten = \"off\"\n[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n[[certificate]]\n\
+         cert = \"{}\"\nkey = \"{}\"\n{}{}",
+        cert.display(),
+        key.display(),
+        site("localhost"),
+        site("www.example"),
+    );
+    fs::write(&file, text).unwrap();
+    let offline = check(&["--offline"], &file);
+    let said = String::from_utf8_lossy(&offline.stderr).into_owned();
+    assert!(said.contains("no certificate names `www.example`") && said.contains(":13:"), "{said}");
+    assert!(String::from_utf8_lossy(&offline.stdout).contains("good, 1 warning\n"), "{offline:?}");
 }
 
 #[test]

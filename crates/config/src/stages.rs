@@ -18,6 +18,19 @@ pub fn and_then(text: &str, known: Vec<Mistake>, found: Vec<Mistake>) -> Vec<Mis
     all
 }
 
+/// Mistakes that are shown.
+const MISTAKES_MAX: usize = 100;
+
+/// As many as anybody reads, with how many more there are.
+pub fn readable(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
+    let more = mistakes.split_off(mistakes.len().min(MISTAKES_MAX));
+    if let Some(first) = more.iter().find(|one| one.is_error()).or(more.first()) {
+        let (severity, message) = (first.severity, format!("and {} more", more.len()));
+        mistakes.push(Mistake { severity, ..Mistake::warning(Place::default(), message) });
+    }
+    mistakes
+}
+
 /// Where the table begins that a place is in, with all of its site; `None` where it is not in the uppermost text.
 fn table_of(text: &str, place: Place) -> Option<usize> {
     let span = place.span().filter(|_| place.text() == 0)?;

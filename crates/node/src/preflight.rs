@@ -9,6 +9,8 @@ pub use crate::certificates::InForce;
 use crate::certificates::{Certificates, cure};
 use crate::configured;
 use freshet_base::units::format_bytes;
+use freshet_config::hosts::HostPattern;
+use freshet_config::keys::{Key, Kind};
 use freshet_config::listeners::{Http3, Listener as ListenerSettings};
 use freshet_config::mistake::{Mistake, Place};
 use freshet_config::settings::{LogTarget, Settings};
@@ -97,6 +99,7 @@ impl Read {
         let certificates = Certificates::read(settings, &mut found);
         client_authorities(settings, &mut found);
         ticket_keys(settings, &mut found);
+        open_secrets(settings, &mut found);
         let format = Format::parse(&settings.log.format).map_err(|error| {
             let place = settings.document.at("log.format");
             found.push(Mistake::error(place, format!("log.format: {error}")));
@@ -107,6 +110,9 @@ impl Read {
     fn with(self, draft: Draft, before: Option<&InForce<'_>>) -> Result<Prepared, Vec<Mistake>> {
         let Self { certificates, format, mut found } = self;
         let certificates = certificates.map(|read| read.store(&draft.stayed, before));
+        if let Some(certificates) = &certificates {
+            hosts_without_certificate(&draft.settings, certificates, &mut found);
+        }
         found.extend(crate::geo::examine(&draft.settings, &draft.geo));
         match format.filter(|_| !found.iter().any(Mistake::is_error)) {
             Some(format) => {
@@ -269,10 +275,48 @@ fn client_authorities(settings: &Settings, found: &mut Vec<Mistake>) {
     }
 }
 
+/// Warns of secrets that everybody on this machine can read. Keys of tokens may be public ones, and of passwords there are
+/// hashes.
+fn open_secrets(settings: &Settings, found: &mut Vec<Mistake>) {
+    let is_secret = |key: &Key| {
+        matches!(key.kind, Kind::SecretFile | Kind::SecretFiles)
+            && !matches!(key.path, "token[].keys" | "access[].users")
+    };
+    for (_, name, place) in settings.document.placed_files().filter(|(key, ..)| is_secret(key)) {
+        let mode = std::fs::metadata(name).map_or(0, |found| found.permissions().mode());
+        if mode & 0o004 != 0 {
+            let mistake = Mistake::warning(place, format!("everybody here can read {name}"));
+            found.push(mistake.help(format!("chmod o= {name}")));
+        }
+    }
+}
+
+/// Warns of hosts for which clients get a certificate that is for others, as none is for them.
+fn hosts_without_certificate(
+    settings: &Settings,
+    certificates: &CertificateStore,
+    found: &mut Vec<Mistake>,
+) {
+    // An authority gives those that are not there.
+    for site in settings.sites.iter().filter(|_| settings.acme.is_none()) {
+        let is_without = |host: &&HostPattern| match host {
+            HostPattern::Exact(name) => !certificates.has_configured(name),
+            HostPattern::Below(_) | HostPattern::Any => false,
+        };
+        if let Some(host) = site.hosts.iter().find(is_without) {
+            let message =
+                format!("no certificate names `{host}`: its clients over TLS are shown another");
+            let help =
+                "give [[site.certificate]], with the host among the names (subjectAltName) in it";
+            found.push(Mistake::warning(site.place, message).help(help));
+        }
+    }
+}
+
 /// What is wrong with the keys of session tickets. Who has them reads sessions under TLS 1.2, and takes
 /// part in others under 1.3.
 fn ticket_keys(settings: &Settings, found: &mut Vec<Mistake>) {
-    let mut examine = |key: &str, checked: Result<(), NetError>, files: &[PathBuf]| {
+    let mut examine = |key: &str, checked: Result<(), NetError>| {
         let place = settings.document.at(key);
         if let Err(error) = checked {
             let mistake = Mistake::error(place, format!("{key}: {error}"));
@@ -281,22 +325,14 @@ fn ticket_keys(settings: &Settings, found: &mut Vec<Mistake>) {
                 None => mistake,
             });
         }
-        for path in files {
-            let mode = std::fs::metadata(path).map_or(0, |found| found.permissions().mode());
-            if mode & 0o007 != 0 {
-                let shown = path.display();
-                let mistake = Mistake::warning(place, format!("everybody here can read {shown}"));
-                found.push(mistake.help(format!("chmod o= {shown}")));
-            }
-        }
     };
     let files = &settings.ticket_keys;
-    examine("tls.ticket_keys", ticket_files::check(files), files);
+    examine("tls.ticket_keys", ticket_files::check(files));
     if let Some((fleet, secret)) =
         settings.fleet.as_ref().and_then(|fleet| Some((fleet, fleet.tickets.as_ref()?)))
     {
         let checked = TicketClock::open(secret, &fleet.name).map(drop);
-        examine("fleet.secret", checked, std::slice::from_ref(secret));
+        examine("fleet.secret", checked);
     }
 }
 

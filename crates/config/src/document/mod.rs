@@ -155,18 +155,23 @@ impl Document {
 
     /// Each value that names a file, or several, with its key; those of sites too.
     pub fn files(&self) -> impl Iterator<Item = (&'static Key, &str)> {
+        self.placed_files().map(|(key, name, _)| (key, name))
+    }
+
+    /// The same with where each is named.
+    pub fn placed_files(&self) -> impl Iterator<Item = (&'static Key, &str, Place)> {
         let layers = std::iter::once(&self.own).chain(&self.sites);
         let all = layers.flat_map(|layer| {
             let rows = layer.tables.iter().flat_map(|(_, rows)| rows);
             std::iter::once(&layer.values).chain(rows)
         });
-        let all = all.flat_map(|values| &values.list).filter_map(|(path, value, _)| {
+        let all = all.flat_map(|values| &values.list).filter_map(|(path, value, place)| {
             let key = self.keys.find(path).filter(|key| key.kind.is_file())?;
-            Some((key, value))
+            Some((key, value, *place))
         });
-        all.flat_map(|(key, value)| match value {
-            Value::Text(name) => vec![(key, name.as_str())],
-            Value::List(names) => names.iter().map(|name| (key, name.as_str())).collect(),
+        all.flat_map(|(key, value, place)| match value {
+            Value::Text(name) => vec![(key, name.as_str(), place)],
+            Value::List(names) => names.iter().map(|name| (key, name.as_str(), place)).collect(),
             _ => Vec::new(),
         })
     }
