@@ -279,6 +279,23 @@ fn memory_moves(groups: usize) {
 }
 
 #[test]
+fn what_goes_from_memory_during_the_move_is_fetched_by_who_has_begun_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Origin::start();
+    let mut node = Node::start(origin.address, folder.path(), &[]);
+    // More than there is memory for: each one that comes has another go.
+    let targets: Vec<String> = (0..90).map(|at| format!("/{}/large", 1_000_000 + at)).collect();
+    let load = Load::start(&node, &targets);
+    load.go_on(200);
+    for _ in 0..3 {
+        node.upgrade();
+        load.go_on(100);
+        node.wait_for("memory was taken over");
+    }
+    load.finish();
+}
+
+#[test]
 fn what_a_site_keeps_stays_its_own_in_the_new_process() {
     let folder = tempfile::tempdir().unwrap();
     let origin = Origin::start();

@@ -226,6 +226,22 @@ fn a_writer_that_fails_or_goes_away_tells_its_readers() {
 }
 
 #[test]
+fn what_a_writer_leaves_is_missing_and_may_come_from_another() {
+    let body = Body::new(&arena(), Some(10_000));
+    let mut writer = body.writer(0, None);
+    let mut reader = body.reader(..);
+    fill(&mut writer, 100);
+    writer.leave();
+    let (n, then) = drain(&mut reader);
+    assert!(matches!(then, Poll::Ready(Next::Hole(hole)) if hole == (100..10_000)));
+    assert_eq!(n, 100);
+    let mut other = body.writer(100, None);
+    fill(&mut other, 9_900);
+    other.finish().expect("all bytes were sent");
+    assert!(matches!(drain(&mut reader), (9_900, Poll::Ready(Next::End))));
+}
+
+#[test]
 fn an_end_before_the_announced_one_is_the_origins_fault() {
     let body = Body::new(&arena(), Some(10_000));
     let mut reader = body.reader(..);

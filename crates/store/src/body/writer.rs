@@ -1,8 +1,8 @@
 //! Filling a body.
 
-use super::Body;
 use super::sizing::{self, Outlook};
-use super::state::Room;
+use super::state::{Room, State};
+use super::{After, Body};
 use crate::arena::{Claim, MemoryWait, Need};
 use crate::error::BodyError;
 use crate::limits::{PIECE_BYTES_MIN, SKIP_BYTES_MAX, SLAB_BYTES_MAX, TRANSIT_WINDOW_BYTES_LEAST};
@@ -224,6 +224,12 @@ impl BodyWriter {
         self.end(error);
     }
 
+    /// Ends the writer where others may bring the rest: readers that wait for it find that missing. What it brought
+    /// stays.
+    pub fn leave(mut self) {
+        self.end_by(|state, id, after| state.leave_writer(id, after));
+    }
+
     /// The offset of the next byte it writes.
     pub fn position(&self) -> u64 {
         self.position
@@ -320,11 +326,15 @@ impl BodyWriter {
     }
 
     fn end(&mut self, error: BodyError) {
+        self.end_by(|state, id, after| state.fail_writer(id, error, after));
+    }
+
+    fn end_by(&mut self, how: impl FnOnce(&mut State, u32, &mut After)) {
         self.trim();
         self.wait = None;
         self.has_ended = true;
         let id = self.id;
-        self.body.change(|state, after| state.fail_writer(id, error, after));
+        self.body.change(|state, after| how(state, id, after));
         self.body.arena.reclaim_for_waiting();
     }
 

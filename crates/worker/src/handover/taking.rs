@@ -10,7 +10,7 @@ use freshet_cache::{Groups, Key, KeyBuilder, Object, ObjectSpec, Purge};
 use freshet_http::freshness::Lifetimes;
 use freshet_site::durability::Durability;
 use freshet_site::sites::Sites;
-use freshet_store::{Body, BodyError, BodyWriter};
+use freshet_store::{Body, BodyWriter};
 use std::collections::HashMap;
 use std::io::{self, BufReader, Read};
 use std::os::unix::net::UnixStream;
@@ -378,10 +378,10 @@ impl Receiver {
 }
 
 impl Coming {
-    /// It does not come: who waits for it is told, and nobody finds it any more.
+    /// It does not come: nobody finds it any more, and who has begun with it goes on at its origin, where that can be.
     fn give_up(self, cache: &Groups) {
         cache.forget(&self.object);
-        self.writer.fail(BodyError::OriginFailed("the process before is gone".into()));
+        self.writer.leave();
     }
 }
 
