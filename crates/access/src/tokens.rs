@@ -6,12 +6,13 @@ use freshet_config::Mistake;
 use freshet_config::tokens::{TokenKind, TokenRule};
 use freshet_geo::{Code, Geo};
 use freshet_http::fields::Fields;
+use freshet_http::freshness::Credentials;
 use freshet_http::message::{Method, RequestHead, Scheme as UrlScheme};
 use freshet_http::path::{self, Firsts, Readings};
 use freshet_http::reason::Reason;
 use freshet_tokens::{
-    Cat, CloudFront, Denied, EdgeAuth, Granted, Jwt, Keys, Places, Question, Scheme, SecureLink,
-    Source, Used, Verifier, without_token,
+    Cat, CloudFront, Denied, EdgeAuth, Granted, Jwt, Keys, Places, Question, Revoked, Scheme,
+    SecureLink, Source, Used, Verifier, without_token,
 };
 use std::net::IpAddr;
 use std::path::Path;
@@ -65,7 +66,12 @@ pub fn admit(
         used: Some(used),
     };
     match judge((tokens, geo), head, from, now_s) {
-        Verdict::Open => Ok(None),
+        Verdict::Open => {
+            if let Some((first, _)) = first_for(tokens, head) {
+                take_all_out(tokens, first, head);
+            }
+            Ok(None)
+        }
         Verdict::In(token, granted) => {
             take_out(tokens, token, &granted, head);
             Ok(Some(granted))
@@ -107,6 +113,13 @@ fn judge<'a>(
     now_s: u64,
 ) -> Verdict<'a> {
     let Some((first, is_clear)) = first_for(tokens, head) else { return Verdict::Open };
+    let is_preflight = head.method == Method::Options
+        && head.fields.contains("origin")
+        && head.fields.contains("access-control-request-method");
+    if is_preflight {
+        // Browsers send none with it (Fetch Standard §4.8), and it gives nothing away.
+        return Verdict::Open;
+    }
     let places = Whereabouts(geo);
     let mut last = None;
     let mut asks = false;
@@ -137,18 +150,17 @@ fn judge<'a>(
     Verdict::Out(last.unwrap_or(Denied::Missing), asks)
 }
 
-/// Takes tokens out of a request that the one of this rule has let in.
+/// Takes tokens out of a request that the one of this rule has let in: all but that one, where it stays. Others are no
+/// more for origins than it, and an origin may go by one that nobody has looked at.
 fn take_out(tokens: &[SiteToken], by: &SiteToken, granted: &Granted, head: &mut RequestHead) {
-    if !by.rule.forward {
-        // Another one that is good as well is no more for others than this one.
-        return take_all_out(tokens, by, head);
-    }
-    if let Some(verifier) = &by.verifier {
-        // Its origin may go by one that nobody has looked at.
-        without_token(head, &verifier.other_parts(granted));
+    let stays = by.verifier.as_ref().filter(|_| by.rule.forward);
+    let stays = stays.map(|verifier| verifier.parts_of(granted)).unwrap_or_default();
+    for verifier in alternatives(tokens, by).filter_map(|other| other.verifier.as_ref()) {
+        without_token(head, &verifier.parts().besides(&stays));
     }
 }
 
+/// Takes tokens out of a request that none of these rules has let in: those that do not stay.
 fn take_all_out(tokens: &[SiteToken], by: &SiteToken, head: &mut RequestHead) {
     for other in alternatives(tokens, by).filter(|other| !other.rule.forward) {
         if let Some(verifier) = &other.verifier {
@@ -221,6 +233,19 @@ pub fn preview(
     Some(Preview { sentence: said + &has, refused })
 }
 
+/// Where tokens are that say who asks at origins too, and are in no key.
+pub fn credentials(rules: &[TokenRule]) -> Option<Credentials> {
+    let mut found = Credentials::default();
+    for rule in rules.iter().filter(|rule| rule.forward) {
+        found.fields.extend(rule.header.clone());
+        found.cookies.extend(rule.cookie.clone());
+        if rule.kind == TokenKind::CloudFront {
+            found.cookies.extend(CloudFront::COOKIES.map(str::to_owned));
+        }
+    }
+    (found != Credentials::default()).then_some(found)
+}
+
 /// A target of a log without the tokens that a request for it may have had.
 pub fn target_without(tokens: &[SiteToken], head: &RequestHead, target: &str) -> String {
     let mut head =
@@ -235,13 +260,6 @@ pub fn target_without(tokens: &[SiteToken], head: &RequestHead, target: &str) ->
 /// be read in several ways is of the first rule that asks for a token at all.
 fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<(&'a SiteToken, bool)> {
     if tokens.is_empty() {
-        return None;
-    }
-    let preflight = head.method == Method::Options
-        && head.fields.contains("origin")
-        && head.fields.contains("access-control-request-method");
-    if preflight {
-        // Browsers send none with it (Fetch Standard §4.8), and it gives nothing away.
         return None;
     }
     let asks = |token: &&SiteToken| token.verifier.is_some();
@@ -308,20 +326,37 @@ impl SiteToken {
                 return Err(refuse(why));
             }
         }
-        let Some(scheme) = scheme(rule).map_err(refuse)? else {
+        if let Some(name) = keys.not_hex().filter(|_| rule.kind == TokenKind::EdgeAuth) {
+            let why = format!(
+                "token.keys: {name}: it is not the hexadecimal digits, two for a byte, that EdgeAuth has for a key"
+            );
+            return Err(refuse(why));
+        }
+        let of_expression = |why: String| Mistake::error(rule.expression_place, why);
+        let Some(scheme) = scheme(rule).map_err(of_expression)? else {
             return Ok(Self { rule: rule.clone(), verifier: None });
         };
-        let revoked = match &rule.revoked {
-            Some(file) => String::from_utf8(read(file).map_err(refuse)?)
-                .map_err(|_| refuse(format!("token.revoked: {} is no text", file.display())))?,
-            None => String::new(),
-        };
-        let lines = revoked.lines().map(str::trim).filter(|line| !line.is_empty());
         let verifier = Verifier::new(scheme, keys, random::secret())
-            .revoking(lines)
+            .revoking(revoked(rule).map_err(|why| Mistake::error(rule.revoked_place, why))?)
             .with_leeway(rule.leeway.as_secs());
         Ok(Self { rule: rule.clone(), verifier: Some(verifier) })
     }
+}
+
+/// Tokens that are not good any more.
+fn revoked(rule: &TokenRule) -> Result<Revoked, String> {
+    let Some(file) = &rule.revoked else { return Ok(Revoked::default()) };
+    let text = String::from_utf8(read(file)?)
+        .map_err(|_| format!("token.revoked: {} is no text", file.display()))?;
+    let mut revoked = Revoked::read(&text);
+    if rule.kind == TokenKind::Cat {
+        revoked = revoked.of_hex_ids();
+    }
+    if let Some(line) = revoked.odd().next() {
+        let file = file.display();
+        tracing::warn!(%file, line, "a line revokes nothing that is not called just so: each has one id, or sub:NAME");
+    }
+    Ok(revoked)
 }
 
 fn scheme(rule: &TokenRule) -> Result<Option<Scheme>, String> {

@@ -139,6 +139,11 @@ fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<
             "access.satisfy = \"any\" is for a rule with `allow` and one of `users` and `service`";
         refuse("satisfy", message.into());
     }
+    if row.has("access[].allow") && row.value("access[].allow").list().is_empty() {
+        let message = "access.allow names nobody, which would let in everybody: leave it out for that, or have \
+                       `deny = [\"::/0\", \"0.0.0.0/0\"]`";
+        refuse("allow", message.into());
+    }
     if rule.forward && !asks {
         refuse("forward", "access.forward means nothing without `users` or `service`".into());
     }
@@ -237,6 +242,7 @@ mod tests {
             ("[[access]]\npath = \"a\"\n", "begins with `/`"),
             ("[[access]]\npath = \"/a/*\"\n", "leave out `*`"),
             ("[[access]]\nallow = [\"300.0.0.0/8\"]\n", "access.allow"),
+            ("[[access]]\nallow = []\n", "names nobody"),
             ("[[access]]\nrealm = \"a\\\"b\"\nusers = \"f\"\n", "no quotes"),
             ("[[access]]\nsatisfy = \"any\"\nusers = \"f\"\n", "with `allow` and one of"),
             ("[[access]]\nforward = true\n", "without `users`"),

@@ -8,6 +8,7 @@ use super::mistake::{Mistake, Place};
 use super::origins::Director;
 use super::settings::Settings;
 use super::site::SiteSettings;
+use super::tokens::{TokenKind, TokenRule};
 
 /// Warns of keys that do nothing, as a policy decides that: of the one site, of each site, and of the top level where
 /// all sites have a policy.
@@ -67,7 +68,34 @@ pub fn never_counting(site: &SiteSettings) -> Vec<Mistake> {
     let access = |one: &AccessRule, other: &AccessRule| covers_path(&one.path, &other.path);
     let mut found = covered("cache_rule", &site.rules.caching, caching, |rule| rule.place);
     found.extend(covered("access", &site.access, access, |rule| rule.place));
+    // Those of one path are alternatives, but for what everybody gets.
+    let token = |one: &TokenRule, other: &TokenRule| {
+        covers_path(&one.path, &other.path)
+            && (one.path != other.path || one.kind == TokenKind::None)
+    };
+    found.extend(covered("token", &site.tokens, token, |rule| rule.path_place));
+    found.extend(site.tokens.iter().filter_map(|token| unanswerable(site, token)));
     found
+}
+
+/// Warns of a token that is where a password has to be.
+fn unanswerable(site: &SiteSettings, token: &TokenRule) -> Option<Mistake> {
+    let is_authorization = |name: &String| name.eq_ignore_ascii_case("authorization");
+    let is_elsewhere = token.cookie.is_some() || token.parameter.is_some();
+    if is_elsewhere || !token.header.as_ref().is_some_and(is_authorization) {
+        return None;
+    }
+    let asks = |rule: &&AccessRule| rule.users.is_some() || rule.service.is_some();
+    let meets = |rule: &&AccessRule| {
+        rule.path.starts_with(&token.path) || token.path.starts_with(&rule.path)
+    };
+    let other = site.access.iter().filter(asks).find(meets)?;
+    let message = format!(
+        "[[token]] of {} and [[access]] of {} both want `Authorization`: nobody gets in where both count",
+        token.path, other.path
+    );
+    let help = "have the token in a field of its own (`header`), a cookie or a parameter";
+    Some(Mistake::warning(token.path_place, message).help(help))
 }
 
 fn covered<R>(
@@ -154,5 +182,27 @@ mod tests {
             ("[[access]]\ndeny = [\"192.0.2.0/24\"]\n", "[[access]]\npath = \"/a/\"\n");
         assert_eq!(warned(&format!("{admin}{all}")), [""; 0]);
         assert_eq!(warned(&format!("{all}{admin}")).len(), 1);
+        let (all, members) = ("[[token]]\nkind = \"none\"\n", "[[token]]\npath = \"/m/\"\n");
+        let members = format!("{members}kind = \"jwt\"\nkeys = [\"k\"]\n");
+        assert_eq!(warned(&format!("{members}{all}")), [""; 0]);
+        assert_eq!(warned(&format!("{members}{members}")), [""; 0], "they are alternatives");
+        let message = warned(&format!("{all}{members}")).remove(0);
+        assert!(message.starts_with("[[token]] number 2 never counts: number 1"), "{message}");
+    }
+
+    #[test]
+    fn what_wants_one_field_twice_is_told() {
+        let rules = |path: &str, more: &str| {
+            format!(
+                "[[access]]\npath = \"/m/\"\nusers = \"f\"\n\
+                 [[token]]\npath = \"{path}\"\nkind = \"jwt\"\nkeys = [\"k\"]\n{more}"
+            )
+        };
+        for path in ["/m/", "/", "/m/a"] {
+            let message = warned(&rules(path, "")).remove(0);
+            assert!(message.contains("both want `Authorization`"), "{message}");
+        }
+        assert_eq!(warned(&rules("/n/", "")), [""; 0]);
+        assert_eq!(warned(&rules("/m/", "cookie = \"t\"\n")), [""; 0]);
     }
 }

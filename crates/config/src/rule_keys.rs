@@ -273,7 +273,8 @@ pub(super) const KEYS: &[Key] = &[
         "token[].forward",
         Kind::Bool,
         "false",
-        "Whether the token stays in the request: in the cache's key and at the origin.",
+        "Whether origins get the token that let a request in. One in the query is in the cache's key; with one in a field or cookie the \
+         response is kept only where it says that it may be shared.",
     ),
     per_site(
         "path[].prefix",

@@ -3,6 +3,7 @@
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
 use super::values::{optional, wrong_beginning};
+use freshet_http::fields::is_token;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,8 +46,14 @@ pub struct TokenRule {
     pub leeway: Duration,
     /// Whether origins get the token, and keys have it.
     pub forward: bool,
+    /// Where its path is written.
+    pub path_place: Place,
     /// Where its keys are written.
     pub place: Place,
+    /// Where the file of what is revoked is written.
+    pub revoked_place: Place,
+    /// Where the expression is written.
+    pub expression_place: Place,
 }
 
 /// `token.kind`
@@ -92,10 +99,12 @@ fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
         "cloudfront" => TokenKind::CloudFront,
         "jwt" => TokenKind::Jwt,
         "cat" => TokenKind::Cat,
-        _ => {
+        kind => {
             let kinds = "none, secure-link, secure-link-hmac, edge-auth, cloudfront, jwt or cat";
-            refuse("kind", format!("token.kind says what lets in: {kinds}"));
-            TokenKind::None
+            if kind.is_empty() {
+                refuse("kind", format!("token.kind says what lets in: {kinds}"));
+            }
+            return None;
         }
     };
     let path = value("path").text();
@@ -112,6 +121,7 @@ fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
     }
     let given = |key: &str| optional(value(key).text());
     let has_source = matches!(kind, TokenKind::EdgeAuth | TokenKind::Jwt | TokenKind::Cat);
+    let has_claims = matches!(kind, TokenKind::Jwt | TokenKind::Cat);
     let is_link = matches!(kind, TokenKind::SecureLink | TokenKind::SecureLinkHmac);
     for (key, is_used) in [
         ("cookie", has_source),
@@ -120,9 +130,27 @@ fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
         ("expression", is_link),
         ("prefix_parameter", is_link),
         ("salt", kind == TokenKind::EdgeAuth),
+        ("revoked", has_source),
+        ("issuers", has_claims),
+        ("audiences", has_claims),
+        ("endless", has_claims),
     ] {
-        if !is_used && given(key).is_some() {
+        if !is_used && row.has(&format!("token[].{key}")) {
             refuse(key, format!("token.{key} means nothing with this kind"));
+        }
+    }
+    for (key, what, fits) in [
+        ("header", "a field's name", is_token as fn(&str) -> bool),
+        ("cookie", "a cookie's name", is_token),
+        ("parameter", "a parameter's name", is_parameter),
+        ("expires_parameter", "a parameter's name", is_parameter),
+        ("prefix_parameter", "a parameter's name", is_parameter),
+    ] {
+        if let Some(name) = given(key).filter(|name| !fits(name)) {
+            refuse(
+                key,
+                format!("token.{key} is {what} as requests have it, which `{name}` is not"),
+            );
         }
     }
     let is_nowhere =
@@ -139,6 +167,16 @@ fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
         }
         _ => (given("parameter"), given("cookie"), given("header")),
     };
+    let expires_parameter = value("expires_parameter").text();
+    let prefix_parameter = given("prefix_parameter");
+    if is_link {
+        let names = [parameter.as_ref(), Some(&expires_parameter), prefix_parameter.as_ref()];
+        let mut names: Vec<_> = names.into_iter().flatten().collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+            refuse("kind", format!("two parts of a link are in one parameter, `{}`", twice[0]));
+        }
+    }
     let rule = TokenRule {
         path,
         kind,
@@ -148,17 +186,25 @@ fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
         cookie,
         header,
         expression: given("expression"),
-        expires_parameter: value("expires_parameter").text(),
-        prefix_parameter: given("prefix_parameter"),
+        expires_parameter,
+        prefix_parameter,
         salt: given("salt"),
         issuers: value("issuers").list(),
         audiences: value("audiences").list(),
         may_be_endless: value("endless").bool(),
         leeway: value("leeway").span(),
         forward: value("forward").bool(),
+        path_place: row.at("token[].path"),
         place: row.at("token[].keys"),
+        revoked_place: row.at("token[].revoked"),
+        expression_place: row.at("token[].expression"),
     };
     (wrong.len() == before).then_some(rule)
+}
+
+/// Whether a name can be that of a parameter as it stands in a query.
+fn is_parameter(name: &str) -> bool {
+    !name.bytes().any(|byte| byte <= b' ' || matches!(byte, b'&' | b'=' | b'?' | b'#'))
 }
 
 #[cfg(test)]
@@ -200,6 +246,16 @@ mod tests {
             ("kind = \"jwt\"\nkeys = [\"k\"]\nsalt = \"a\"\n", "means nothing with this kind"),
             ("kind = \"cloudfront\"\nkeys = [\"k\"]\ncookie = \"a\"\n", "means nothing"),
             ("kind = \"basic\"\n", "is one of"),
+            ("kind = \"jwt\"\nkeys = [\"k\"]\nheader = \"a b\"\n", "`a b` is not"),
+            ("kind = \"jwt\"\nkeys = [\"k\"]\ncookie = \"a;b\"\n", "`a;b` is not"),
+            ("kind = \"jwt\"\nkeys = [\"k\"]\nparameter = \"a&b\"\n", "`a&b` is not"),
+            ("kind = \"secure-link\"\nkeys = [\"k\"]\nparameter = \"expires\"\n", "`expires`"),
+            ("kind = \"secure-link\"\nkeys = [\"k\"]\nprefix_parameter = \"md5\"\n", "`md5`"),
+            ("kind = \"secure-link\"\nkeys = [\"k\"]\nrevoked = \"f\"\n", "means nothing"),
+            ("kind = \"cloudfront\"\nkeys = [\"k\"]\nendless = true\n", "means nothing"),
+            ("kind = \"edge-auth\"\nkeys = [\"k\"]\nissuers = [\"a\"]\n", "means nothing"),
+            ("kind = \"none\"\npath = \"/a?x\"\n", "no query"),
+            ("kind = \"none\"\npath = \"/a/../b\"\n", "`..`"),
         ] {
             let text = format!("[[token]]\n{text}");
             let wrong = of(&text).expect_err(&text);

@@ -105,8 +105,18 @@ pub(super) fn wrong_beginning(key: &str, text: &str, example: &str) -> Option<St
         return Some(format!("{key} begins with `/`, as `{example}`, not `{text}`"));
     }
     // Taken for itself it would be for no path, and a rule that protects would protect nothing.
-    text.contains('*')
-        .then(|| format!("{key} is what a path begins with: leave out `*` of `{text}`"))
+    if text.contains('*') {
+        return Some(format!("{key} is what a path begins with: leave out `*` of `{text}`"));
+    }
+    if text.contains(['?', '#']) {
+        return Some(format!(
+            "{key} is what a path begins with, and no query: leave that out of `{text}`"
+        ));
+    }
+    let dots = text.split('/').find(|segment| matches!(*segment, "." | ".."))?;
+    Some(format!(
+        "{key} is what a path begins with that is read already: no path has `{dots}` as `{text}`"
+    ))
 }
 
 /// Memory this process may use: the machine's, or what a cgroup that it is in may have where that is less.

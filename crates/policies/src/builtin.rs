@@ -248,7 +248,7 @@ fn is_for_one_as_it_is(task: &ClientTask) -> bool {
     let RequestHead { method, fields, .. } = &task.request;
     let is_nothing_stored =
         matches!(task.reason, Reason::Miss | Reason::MissVary | Reason::HitForMiss);
-    let is_for_one = task.reason == Reason::HitForMiss || fields.contains("authorization");
+    let is_for_one = task.reason == Reason::HitForMiss || task.site.is_for_one(fields);
     let would_change = || *method == Method::Head || is_conditional(fields);
     is_nothing_stored && is_for_one && would_change()
 }

@@ -21,7 +21,7 @@ use freshet_geo::Geo;
 use freshet_http::cdn_loop::{self, CdnLoop};
 use freshet_http::coding::Coding;
 use freshet_http::fields::Fields;
-use freshet_http::freshness::{self, Given, InPlaceOf, SetCookie};
+use freshet_http::freshness::{self, Credentials, Given, InPlaceOf, SetCookie};
 use freshet_http::message::RequestHead;
 use freshet_http::target::key_target;
 use freshet_origin::base_path::BasePath;
@@ -48,6 +48,8 @@ pub struct Site {
     pub policy: Arc<dyn Policy>,
     /// What the machine does beside it.
     pub semantics: Semantics,
+    /// What says who asks, beside `Authorization`: tokens that origins get.
+    pub credentials: Option<Arc<Credentials>>,
     /// Origins and how they are chosen.
     pub upstreams: Arc<Upstreams>,
     /// Limits on response heads, where they are not each origin's own.
@@ -245,9 +247,17 @@ impl Site {
         set_cookie(&self.settings.cache, self.semantics)
     }
 
+    /// Whether a request says whom its response is for.
+    pub fn is_for_one(&self, request: &Fields) -> bool {
+        Credentials::are_in(self.credentials.as_deref(), request)
+    }
+
     /// Rules of freshness for what a target, as it is in the key, brings.
     pub fn freshness(&self, target: &str) -> freshness::Settings {
-        let site = freshness_settings(&self.settings.cache, self.semantics);
+        let site = freshness::Settings {
+            credentials: self.credentials.clone(),
+            ..freshness_settings(&self.settings.cache, self.semantics)
+        };
         match self.settings.rules.caching_for(target) {
             Some(rule) => freshness_by(rule, site),
             None => site,
@@ -288,6 +298,7 @@ impl Site {
             },
             policy,
             semantics,
+            credentials: tokens::credentials(&settings.tokens).map(Arc::new),
             upstreams: Arc::new(upstreams),
             response_limits: None,
             shares: None,

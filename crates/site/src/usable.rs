@@ -155,7 +155,7 @@ impl<'a> Asked<'a> {
     /// Whether what is fetched for this request may join an object that all get: not where the request says who
     /// it is for and the object's origin does not want such responses to be shared (RFC 9111 §3.5).
     fn may_add_to(&self, object: &Object) -> bool {
-        let is_authorized = self.task.request.fields.contains("authorization");
+        let is_authorized = self.task.site.is_for_one(&self.task.request.fields);
         let is_shared = || {
             object.with_head(|head| CacheControl::from_fields(&head.fields).permits_authorized())
         };

@@ -45,7 +45,7 @@ impl CloudFront {
     pub(crate) const PARAMETERS: [&'static str; 5] =
         ["Expires", "Policy", "Signature", "Key-Pair-Id", "Hash-Algorithm"];
     /// The same as cookies.
-    pub(crate) const COOKIES: [&'static str; 5] = [
+    pub const COOKIES: [&'static str; 5] = [
         "CloudFront-Expires",
         "CloudFront-Policy",
         "CloudFront-Signature",
@@ -73,7 +73,7 @@ impl CloudFront {
         let check = |text: &[u8], read: &dyn Fn() -> Result<Policy, Denied>| {
             let parts = [text, &signature, given.key.as_bytes(), &[u8::from(is_sha1)]];
             seen.get_or(&parts, || {
-                first_good(keys.named(given.key.as_bytes()), |key| {
+                first_good(keys.named(given.key.as_bytes()), "RS256", |key| {
                     is_signed(key, is_sha1, text, &signature)
                 })?;
                 read()

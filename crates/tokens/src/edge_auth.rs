@@ -7,9 +7,10 @@ use crate::denied::Denied;
 use crate::keys::{Keys, is_mac};
 use crate::limits::{PATTERNS_MAX, TOKEN_BYTES_MAX};
 use crate::question::{Place, Question, Source};
+use crate::revoked::Revoked;
 use crate::text::{decode, hex};
 use crate::times::{Times, seconds};
-use crate::verifier::{Grant, Granted, Revoked};
+use crate::verifier::{Grant, Granted};
 use std::borrow::Cow;
 use std::net::IpAddr;
 
@@ -80,9 +81,8 @@ impl EdgeAuth {
                 return Err(Denied::Url);
             }
         }
-        let plain = |value: Option<&str>| value.map(unescaped).transpose();
-        let id: Option<Box<str>> = plain(parts.id)?.map(|id| id.into());
-        let data = plain(parts.data)?.map(|data| ("data".into(), data.into()));
+        let id: Option<Box<str>> = parts.id.map(|id| plain(id).into());
+        let data = parts.data.map(|data| ("data".into(), plain(data).into()));
         Ok(Grant { id, claims: data.into_iter().collect(), subject: None })
     }
 
@@ -159,6 +159,11 @@ impl<'a> Parts<'a> {
 /// Whether a list of patterns was escaped early: unescaped ones begin with a slash or a star.
 fn is_escaped(acl: &str) -> bool {
     acl.get(..3).is_some_and(|start| ["%2f", "%2a"].contains(&&*start.to_ascii_lowercase()))
+}
+
+/// What a generator was given, which may have escaped it early; as it is where it is no escape of anything.
+fn plain(text: &str) -> String {
+    unescaped(&text.replace('+', " ")).unwrap_or_else(|_| text.to_owned())
 }
 
 fn unescaped(text: &str) -> Result<String, Denied> {

@@ -3,10 +3,11 @@
 use crate::denied::Denied;
 use crate::keys::{Keys, Material, first_good, is_mac};
 use crate::question::{Question, Source};
+use crate::revoked::Revoked;
 use crate::seen::Seen;
 use crate::text::base64_url_bare;
 use crate::times::{Named, Times, Wanted, time};
-use crate::verifier::{Claims as AllClaims, Grant, Granted, Revoked};
+use crate::verifier::{Claims as AllClaims, Grant, Granted};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -122,7 +123,8 @@ impl JwtToken {
         let signature = bytes(signature)?;
         let signed = signed.as_bytes();
         let id = header.kid.as_ref().map(String::as_bytes);
-        first_good(keys.meant(id), |key| match (key, header.alg.as_str()) {
+        let algorithm = header.alg.as_str();
+        first_good(keys.meant(id), algorithm, |key| match (key, algorithm) {
             (Material::Secret(secret), "HS256") => Some(is_mac(&secret.hmac, signed, &signature)),
             (Material::P256 { fixed, .. }, "ES256") => {
                 Some(fixed.verify_sig(signed, &signature).is_ok())

@@ -42,7 +42,7 @@ pub(crate) fn read(
     let secret = content.strip_suffix(b"\n").unwrap_or(content);
     let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
     let material = Material::secret(secret);
-    keys.push(Key { id: name.into(), is_named: false, material });
+    keys.push(Key { id: name.into(), is_named: false, algorithm: None, material });
     Ok(())
 }
 
@@ -100,7 +100,7 @@ fn read_pem(name: &str, content: &[u8], keys: &mut Vec<Key>) -> Result<(), KeyEr
             why: format!("a public key is broken, or of RSA and below {RSA_BITS_MIN} bits"),
         })?;
         let id = if index == 0 { name.to_owned() } else { format!("{name}-{}", index + 1) };
-        keys.push(Key { id, is_named: false, material });
+        keys.push(Key { id, is_named: false, algorithm: None, material });
     }
     if has(content, b"PRIVATE KEY") {
         let why = "it has a private key; the node needs the public one: openssl pkey -pubout";
@@ -171,7 +171,9 @@ fn read_set(
             let alg = key.alg.unwrap_or_default();
             return Err(unreadable(format!("key `{id}` is of no kind for `{alg}`")));
         }
-        keys.push(Key { id, is_named: key.kid.is_some(), material });
+        // The others have one algorithm by what they are.
+        let algorithm = ["RS256", "PS256"].into_iter().find(|one| key.alg.as_deref() == Some(one));
+        keys.push(Key { id, is_named: key.kid.is_some(), algorithm, material });
     }
     Ok(())
 }

@@ -56,6 +56,8 @@ pub(crate) struct Key {
     pub(crate) id: String,
     /// Whether a key set gives it that name, not its file.
     pub(crate) is_named: bool,
+    /// The one algorithm it is for, where its material is of use for several and a key set says which.
+    pub(crate) algorithm: Option<&'static str>,
     pub(crate) material: Material,
 }
 
@@ -126,6 +128,12 @@ impl Keys {
     /// Kinds of the keys, for mistakes: `secret`, `P-256`, `Ed25519` or `RSA`.
     pub fn kinds(&self) -> impl Iterator<Item = &'static str> {
         self.all.iter().map(|key| key.material.kind())
+    }
+
+    /// The first secret that is no hexadecimal, as EdgeAuth has its keys, by its name.
+    pub fn not_hex(&self) -> Option<&str> {
+        let is_hex = |key: &&Key| matches!(&key.material, Material::Secret(secret) if secret.hmac_of_hex.is_some());
+        self.all.iter().find(|key| !is_hex(key)).map(|key| &*key.id)
     }
 
     /// The secrets.
@@ -214,15 +222,17 @@ pub(crate) fn is_digest(algorithm: &'static digest::Algorithm, text: &[u8], of: 
     is_same(made.as_ref(), of) || hex.is_some_and(|hex| is_same(made.as_ref(), &hex))
 }
 
-/// The first key by which a signature is good; why none is, otherwise.
+/// The first key by which a signature of this algorithm is good, as JSON Web Keys name it (RFC 7518 §3.1); why none is,
+/// otherwise. A key that is for another algorithm has no part in it (RFC 8725 §3.1).
 pub(crate) fn first_good<'a>(
     keys: impl Iterator<Item = &'a Key>,
+    algorithm: &str,
     mut is_good: impl FnMut(&Material) -> Option<bool>,
-) -> Result<(), Denied> {
+) -> Result<&'a Key, Denied> {
     let mut was_asked = false;
-    for key in keys {
+    for key in keys.filter(|key| key.algorithm.is_none_or(|only| only == algorithm)) {
         match is_good(&key.material) {
-            Some(true) => return Ok(()),
+            Some(true) => return Ok(key),
             Some(false) => was_asked = true,
             None => {}
         }

@@ -19,6 +19,8 @@ pub const RSA_BITS_MIN: usize = 2048;
 /// Shortest secret of an HMAC in a JSON Web Key (RFC 7518 §3.2). Secrets in plain files may be
 /// shorter, as those of others are.
 pub const HS256_BYTES_MIN: usize = 32;
+/// Cookies of one name that are looked at: a site's own, a renewal, and those of other paths. Each may cost a signature.
+pub const COOKIES_MAX: usize = 4;
 /// Patterns of one EdgeAuth token.
 pub const PATTERNS_MAX: usize = 64;
 /// How deep the claims of a token may be nested.

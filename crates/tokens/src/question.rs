@@ -1,7 +1,7 @@
 //! A request, as far as tokens care.
 
 use crate::denied::Denied;
-use crate::limits::TOKEN_BYTES_MAX;
+use crate::limits::{COOKIES_MAX, TOKEN_BYTES_MAX};
 use crate::text::query_values;
 use crate::used::Used;
 use freshet_http::fields::Fields;
@@ -80,14 +80,24 @@ pub struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// All of it but what is in this place.
+    /// What of it is in this place.
     #[must_use]
-    pub fn besides(mut self, place: Place) -> Self {
+    pub fn of(self, place: Place) -> Self {
         match place {
-            Place::Header => self.header = None,
-            Place::Cookie => self.cookies.clear(),
-            Place::Parameter => self.parameters.clear(),
+            Place::Header => Self { header: self.header, ..Self::default() },
+            Place::Cookie => Self { cookies: self.cookies, ..Self::default() },
+            Place::Parameter => Self { parameters: self.parameters, ..Self::default() },
         }
+    }
+
+    /// What of it is not of another.
+    #[must_use]
+    pub fn besides(mut self, other: &Self) -> Self {
+        self.parameters.retain(|name| !other.parameters.contains(name));
+        self.cookies.retain(|name| !other.cookies.contains(name));
+        let is_others =
+            |name: &&str| other.header.is_some_and(|one| one.eq_ignore_ascii_case(name));
+        self.header = self.header.filter(|name| !is_others(name));
         self
     }
 }
@@ -123,16 +133,25 @@ impl<'a> Question<'a> {
     /// # Errors
     /// [`Denied::Ambiguous`] where there are several, [`Denied::Malformed`] where it is no text.
     pub(crate) fn cookie(&self, name: &str) -> Result<Option<&'a str>, Denied> {
-        let mut found = None;
-        for line in self.fields.into_iter().flat_map(|fields| fields.get_all("cookie")) {
-            let text = std::str::from_utf8(line).map_err(|_| Denied::Malformed)?;
-            for value in text.split(';').filter_map(|pair| named(pair.trim(), name)) {
-                if found.replace(value.trim_matches('"')).is_some() {
-                    return Err(Denied::Ambiguous);
-                }
-            }
+        let mut values = self.cookies(name);
+        let first = values.next();
+        if values.next().is_some() {
+            return Err(Denied::Ambiguous);
         }
-        Ok(found)
+        first.transpose()
+    }
+
+    /// The values of the cookies of a name. Others need not be text.
+    fn cookies<'n>(
+        &self,
+        name: &'n str,
+    ) -> impl Iterator<Item = Result<&'a str, Denied>> + use<'a, 'n> {
+        let lines = self.fields.into_iter().flat_map(|fields| fields.get_all("cookie"));
+        let values = lines.flat_map(pairs).filter_map(|pair| named(pair, name));
+        values.map(|value| {
+            let text = std::str::from_utf8(value).map_err(|_| Denied::Malformed)?;
+            Ok(text.trim_matches('"'))
+        })
     }
 
     /// The path with its encoding taken off, where it can be read in one way only: without `//`, `.`
@@ -173,32 +192,33 @@ impl Source {
         }
     }
 
-    /// What `check` makes of a request's token: of that in the field, else in the cookie, else in the
+    /// What `check` makes of a request's token: of that in the field, else in cookies, else in the
     /// parameter, the first that it finds good. A client may send each alone, so nobody gets in by this who
-    /// would not, and a browser sends a cookie whether its player means it or not.
+    /// would not, and a browser sends a cookie whether its player means it or not: also several of one name, where a
+    /// site and a renewal gave it those for different paths (RFC 6265 §5.4).
     ///
     /// # Errors
-    /// [`Denied::Ambiguous`] where a place has several, or why the first one is not good, or
-    /// [`Denied::Missing`].
+    /// [`Denied::Ambiguous`] where the field or the parameter is there twice, or a cookie more than
+    /// [`COOKIES_MAX`] times, or why the first one is not good, or [`Denied::Missing`].
     pub(crate) fn first_good<T>(
         &self,
         question: &Question<'_>,
         mut check: impl FnMut(&str, Place) -> Result<T, Denied>,
     ) -> Result<T, Denied> {
-        let found = [
-            (Place::Header, self.in_header(question)),
-            (Place::Cookie, self.in_cookie(question)),
-            (Place::Parameter, self.in_parameter(question)),
-        ];
-        if found.iter().any(|(_, token)| *token == Err(Denied::Ambiguous)) {
+        let header = self.in_header(question).transpose().map(|found| (Place::Header, found));
+        let parameter =
+            self.in_parameter(question).transpose().map(|found| (Place::Parameter, found));
+        let is_twice = |(_, token): &(_, Result<_, Denied>)| *token == Err(Denied::Ambiguous);
+        let mut cookies: Vec<_> = self.in_cookies(question).take(COOKIES_MAX + 1).collect();
+        if header.iter().chain(&parameter).any(is_twice) || cookies.len() > COOKIES_MAX {
             return Err(Denied::Ambiguous);
         }
+        let cookies = cookies.drain(..).map(|found| (Place::Cookie, found.map(Cow::Borrowed)));
         let mut why = None;
-        for (place, token) in found {
+        for (place, token) in header.into_iter().chain(cookies).chain(parameter) {
             let result = match token {
-                Ok(None) => continue,
-                Ok(Some(token)) if token.len() <= TOKEN_BYTES_MAX => check(&token, place),
-                Ok(Some(_)) => Err(Denied::Malformed),
+                Ok(token) if token.len() <= TOKEN_BYTES_MAX => check(&token, place),
+                Ok(_) => Err(Denied::Malformed),
                 Err(denied) => Err(denied),
             };
             match result {
@@ -223,9 +243,11 @@ impl Source {
         Ok(found.map(Cow::Borrowed))
     }
 
-    fn in_cookie<'a>(&self, question: &Question<'a>) -> Result<Option<Cow<'a, str>>, Denied> {
-        let Some(name) = &self.cookie else { return Ok(None) };
-        Ok(question.cookie(name)?.map(Cow::Borrowed))
+    fn in_cookies<'a>(
+        &self,
+        question: &Question<'a>,
+    ) -> impl Iterator<Item = Result<&'a str, Denied>> {
+        self.cookie.iter().flat_map(|name| question.cookies(name))
     }
 
     fn in_parameter<'a>(&self, question: &Question<'a>) -> Result<Option<Cow<'a, str>>, Denied> {
@@ -240,9 +262,14 @@ impl Source {
     }
 }
 
+/// The cookies of a line (RFC 6265 §5.4).
+fn pairs(line: &[u8]) -> impl Iterator<Item = &[u8]> {
+    line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty())
+}
+
 /// The value of `name=value`.
-fn named<'a>(pair: &'a str, name: &str) -> Option<&'a str> {
-    pair.strip_prefix(name)?.strip_prefix('=')
+fn named<'a>(pair: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
 /// The token of an `Authorization` field of scheme `Bearer` (RFC 6750 §2.1).
@@ -267,18 +294,16 @@ pub fn without_token(head: &mut RequestHead, parts: &Parts<'_>) {
     if let Some(name) = parts.header {
         head.fields.remove(name);
     }
-    let is_token = |pair: &str| parts.cookies.iter().any(|name| named(pair, name).is_some());
-    let lines: Vec<&[u8]> = head.fields.get_all("cookie").collect();
-    let Ok(text) = String::from_utf8(lines.join(&b"; "[..])) else { return };
-    let pairs = || text.split(';').map(str::trim).filter(|pair| !pair.is_empty());
-    if !pairs().any(is_token) {
+    let is_token = |pair: &&[u8]| parts.cookies.iter().any(|name| named(pair, name).is_some());
+    let all = || head.fields.get_all("cookie").flat_map(pairs);
+    if !all().any(|pair| is_token(&pair)) {
         // Others' cookies stay as they came.
         return;
     }
-    let kept: Vec<_> = pairs().filter(|pair| !is_token(pair)).collect();
+    let kept = all().filter(|pair| !is_token(pair)).collect::<Vec<_>>().join(&b"; "[..]);
     head.fields.remove("cookie");
     if !kept.is_empty() {
-        head.fields.append("Cookie", kept.join("; "));
+        head.fields.append("Cookie", kept);
     }
 }
 
@@ -313,7 +338,9 @@ mod tests {
         assert_eq!(token("/a?t=x", &both), Ok("z".into()));
         assert_eq!(token("/a?t=%zz", &both), Ok("z".into()));
         assert_eq!(token("/a?t=x&t=x", &both), Err(Denied::Ambiguous));
-        assert_eq!(token("/a", &[("Cookie", "t=x"), ("Cookie", "t=y")]), Err(Denied::Ambiguous));
+        assert_eq!(token("/a", &[("Cookie", "t=x"), ("Cookie", "t=y")]), Ok("x".into()));
+        let many = "t=x; ".repeat(COOKIES_MAX + 1);
+        assert_eq!(token("/a", &[("Cookie", &many)]), Err(Denied::Ambiguous));
         assert_eq!(token("/a?t=%zz", &[]), Err(Denied::Malformed));
         assert_eq!(token("/a?t=%ff", &[]), Err(Denied::Malformed));
         let long = format!("/a?t={}", "x".repeat(TOKEN_BYTES_MAX + 1));
@@ -337,6 +364,24 @@ mod tests {
         assert_eq!(good("y"), Ok(Place::Cookie));
         assert_eq!(good("x"), Ok(Place::Parameter));
         assert_eq!(good("w"), Err(Denied::Expired));
+    }
+
+    #[test]
+    fn each_cookie_of_a_name_may_be_the_good_one_and_others_need_not_be_text() {
+        let mut fields = Fields::default();
+        fields.append("Cookie", b"n=J\xfcrgen; t=old; t=\"new\"".to_vec());
+        let question = Question { fields: Some(&fields), ..Question::get("http", "h", "/a", 0) };
+        let good = |only: &'static str| {
+            source().first_good(&question, |token, _| match token == only {
+                true => Ok(()),
+                false => Err(Denied::Expired),
+            })
+        };
+        assert_eq!((good("old"), good("new")), (Ok(()), Ok(())));
+        assert_eq!(good("other"), Err(Denied::Expired));
+        let mut head = RequestHead { fields: fields.clone(), ..RequestHead::default() };
+        without_token(&mut head, &source().parts());
+        assert_eq!(head.fields.get("cookie"), Some(&b"n=J\xfcrgen"[..]));
     }
 
     #[test]

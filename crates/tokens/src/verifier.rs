@@ -7,9 +7,9 @@ use crate::edge_auth::EdgeAuth;
 use crate::jwt::{Jwt, JwtToken};
 use crate::keys::Keys;
 use crate::question::{Parts, Place, Question};
+use crate::revoked::Revoked;
 use crate::secure_link::SecureLink;
 use crate::seen::Seen;
-use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How requests are let in.
@@ -38,13 +38,6 @@ pub struct Verifier {
     jwts: Seen<JwtToken>,
     cats: Seen<CatToken>,
 }
-
-/// What editors put before a text.
-const BYTE_ORDER_MARK: char = '\u{feff}';
-
-/// Tokens that are not good any more, by what [`Verifier::revoking`] was told.
-#[derive(Debug, Default)]
-pub(crate) struct Revoked(HashSet<Box<str>>);
 
 /// What a token claims, by name.
 pub type Claims = Vec<(Box<str>, Box<str>)>;
@@ -105,12 +98,10 @@ impl Verifier {
         }
     }
 
-    /// With tokens that are not good any more, by their ids (`jti`, `cti` in hexadecimal, `id`), or
-    /// all of a subject's, as `sub:NAME`.
+    /// With tokens that are not good any more.
     #[must_use]
-    pub fn revoking<'a>(mut self, revoked: impl IntoIterator<Item = &'a str>) -> Self {
-        let without_mark = |id: &'a str| id.trim_start_matches(BYTE_ORDER_MARK).into();
-        self.revoked = Revoked(revoked.into_iter().map(without_mark).collect());
+    pub fn revoking(mut self, revoked: Revoked) -> Self {
+        self.revoked = revoked;
         self
     }
 
@@ -158,23 +149,12 @@ impl Verifier {
         }
     }
 
-    /// The places in a request where tokens are that had no part in letting it in.
-    pub fn other_parts(&self, granted: &Granted) -> Parts<'_> {
-        granted.place.map_or_else(Parts::default, |place| self.parts().besides(place))
-    }
-}
-
-impl Revoked {
-    /// What lets in, unless its token is one of these.
-    ///
-    /// # Errors
-    /// [`Denied::Revoked`].
-    pub(crate) fn admit(&self, granted: Granted) -> Result<Granted, Denied> {
-        let grant = &granted.grant;
-        let has = |text: &str| self.0.contains(text);
-        let is_one = !self.0.is_empty()
-            && (grant.id.as_deref().is_some_and(has)
-                || grant.subject.as_deref().is_some_and(|name| has(&format!("sub:{name}"))));
-        if is_one { Err(Denied::Revoked) } else { Ok(granted) }
+    /// The places in a request of the token that has let it in.
+    pub fn parts_of(&self, granted: &Granted) -> Parts<'_> {
+        let parts = self.parts();
+        match granted.place {
+            Some(place) => parts.of(place),
+            None => parts,
+        }
     }
 }

@@ -4,8 +4,10 @@
 //! stored response. From then on each question about it is arithmetic: no field is read and
 //! nothing is allocated on the hit path.
 
+mod credentials;
 mod storability;
 
+pub use credentials::Credentials;
 pub use storability::{Given, InPlaceOf, Received, SetCookie, Settings, Storability, storability};
 
 use crate::cache_control::RequestCacheControl;

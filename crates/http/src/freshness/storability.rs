@@ -1,6 +1,7 @@
 //! The one place that decides whether a response may be stored (RFC 9111 §3) and how long it is
 //! fresh (§4.2).
 
+use super::credentials::Credentials;
 use super::{Freshness, LifetimeSource};
 use crate::cache_control::{CacheControl, RequestCacheControl, delta_seconds, unstored_fields};
 use crate::fields::Fields;
@@ -11,6 +12,7 @@ use crate::vary::Vary;
 use crate::{date, status, target, unkeyed};
 use freshet_base::clock::UnixMillis;
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A stale response is served for this long when the origin fails and nothing else is said: long
@@ -70,6 +72,8 @@ pub struct Settings {
     pub honour_request_directives: bool,
     /// What becomes of a response with `Set-Cookie`, in a shared cache.
     pub set_cookie: SetCookie,
+    /// What says who asks, beside `Authorization`.
+    pub credentials: Option<Arc<Credentials>>,
 }
 
 /// A lifetime an operator gives, from when a response arrives. Against RFC 9111 §4.2.1 where it takes
@@ -119,6 +123,7 @@ impl Default for Settings {
             targeted: Cow::Borrowed(&["CDN-Cache-Control"]),
             honour_request_directives: false,
             set_cookie: SetCookie::Store,
+            credentials: None,
         }
     }
 }
@@ -253,7 +258,7 @@ fn check_directives(
     if settings.shared && control.private {
         return Err(Reason::Private);
     }
-    let is_authorized = received.request.contains("Authorization");
+    let is_authorized = Credentials::are_in(settings.credentials.as_deref(), received.request);
     if settings.shared && is_authorized && !control.permits_authorized() {
         return Err(Reason::Authorization);
     }

@@ -104,6 +104,9 @@ fn a_bearer_token_lets_in_and_others_are_told_why_not() {
         let fields = [&*format!("Cookie: a=b; session={EXPIRED}")];
         let text = get_with(&cookie, "/b", &fields).await.text();
         assert_eq!(text, format!("/b - a=b; session={EXPIRED}"));
+        // What an origin made of a token is not for who has another.
+        let again = get_with(&cookie, "/b", &fields).await;
+        assert!(!again.cache().contains("hit"), "{}", again.cache());
         let taken = token(&format!("{LEEWAY}cookie = \"session\"\n"));
         assert_eq!(get_with(&taken, "/c", &fields).await.text(), "/c - a=b");
     });
@@ -127,6 +130,34 @@ fn an_origin_that_gets_tokens_gets_the_one_that_let_in() {
         let others = get_with(&node, &link, &["Authorization: Bearer x", "Cookie: t=x"]).await;
         assert_eq!((others.status, others.text()), (200, format!("{link} - -")));
         assert_eq!(get_with(&node, "/c?t=x", &["Cookie: t=x"]).await.status, 401);
+    });
+}
+
+#[test]
+fn of_alternatives_an_origin_gets_the_one_that_let_in_or_none() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "key.json", KEY);
+        let rule =
+            |more: &str| format!("[[token]]\nkind = \"jwt\"\nkeys = [\"{key}\"]\n{LEEWAY}{more}");
+        let origin = echo();
+        let node = Setup::of(&origin)
+            .and(&rule("parameter = \"t\"\nforward = true\n"))
+            .and(&rule("parameter = \"u\"\n"))
+            .start();
+        let text = |target: String| {
+            let node = &node;
+            async move { get(node, &target).await.text() }
+        };
+        assert_eq!(text(format!("/a?t=x&u={EXPIRED}")).await, "/a - -");
+        assert_eq!(
+            text(format!("/b?u={EXPIRED}&t={EXPIRED}")).await,
+            format!("/b?t={EXPIRED} - -")
+        );
+        // Also of a question of a browser for a request of a page of another site.
+        let asks = ["Origin: https://a.example", "Access-Control-Request-Method: GET"];
+        let answer = request(&node, "OPTIONS", &format!("/c?u={EXPIRED}"), &asks).await;
+        assert_eq!(answer.text(), "/c - -");
     });
 }
 

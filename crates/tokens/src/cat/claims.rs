@@ -97,7 +97,7 @@ impl CatToken {
     /// Reads claims. Every claim has to be understood: one that is not may be a condition that is not
     /// met.
     pub(super) fn read(opened: Opened) -> Result<Self, Denied> {
-        let Opened { claims, key_id, digest } = opened;
+        let Opened { claims, seal, digest } = opened;
         let Value::Map(map) = &claims else { return Err(Denied::Malformed) };
         if map.len() > ENTRIES_MAX {
             return Err(Denied::Malformed);
@@ -123,7 +123,7 @@ impl CatToken {
         }
         token.grant = Arc::new(grant);
         if let Some(renewal) = label(map, number::RENEWAL)? {
-            token.renewal = Renewal::read(&renewal.clone(), claims, key_id)?;
+            token.renewal = Renewal::read(&renewal.clone(), claims, seal)?;
         }
         Ok(token)
     }

@@ -34,10 +34,18 @@ pub(super) fn item(bytes: &[u8]) -> Result<Value, Denied> {
 /// A token whose signature is good.
 pub(super) struct Opened {
     pub(super) claims: Value,
-    /// The name of its key, where it says one.
-    pub(super) key_id: Option<Vec<u8>>,
+    /// With what another token is made that is good where this one is; `None` for one that is signed by a key that is
+    /// not here.
+    pub(super) seal: Option<Seal>,
     /// A digest of what is signed: what is around that can be written in many ways.
     pub(super) digest: u128,
+}
+
+/// The secret under which a token is, and the name that the token has for it, where it says one.
+#[derive(Debug)]
+pub(super) struct Seal {
+    secret: hmac::Key,
+    key_id: Option<Vec<u8>>,
 }
 
 /// Opens a token.
@@ -78,7 +86,15 @@ pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Opened, Denied> {
         _ => return Err(Denied::Malformed),
     };
     let signed = structure(context, protected, &payload)?;
-    first_good(keys.meant(id), |key| match (key, algorithm, tag) {
+    let name = match algorithm {
+        HMAC_256 => "HS256",
+        ES256 => "ES256",
+        EDDSA => "EdDSA",
+        PS256 => "PS256",
+        RS256 => "RS256",
+        _ => return Err(Denied::Key),
+    };
+    let key = first_good(keys.meant(id), name, |key| match (key, algorithm, tag) {
         (Material::Secret(secret), HMAC_256, MAC0) => {
             Some(is_mac(&secret.hmac, &signed, &signature))
         }
@@ -94,8 +110,13 @@ pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Opened, Denied> {
         }
         _ => None,
     })?;
-    let key_id = id.map(<[u8]>::to_vec);
-    Ok(Opened { claims: item(&payload)?, key_id, digest: digest(&signed) })
+    let seal = match &key.material {
+        Material::Secret(secret) => {
+            Some(Seal { secret: secret.hmac.clone(), key_id: id.map(<[u8]>::to_vec) })
+        }
+        _ => None,
+    };
+    Ok(Opened { claims: item(&payload)?, seal, digest: digest(&signed) })
 }
 
 /// The first half of SHA-256.
@@ -105,22 +126,17 @@ pub(super) fn digest(bytes: &[u8]) -> u128 {
     u128::from_be_bytes(*half)
 }
 
-/// A token with these claims, under a MAC by the first secret of this name; `None` where there is no
-/// such secret.
-pub(super) fn seal(claims: &Value, key_id: Option<&[u8]>, keys: &Keys) -> Option<Vec<u8>> {
-    let secret = keys.meant(key_id).find_map(|key| match &key.material {
-        Material::Secret(secret) => Some(secret),
-        _ => None,
-    })?;
+/// A token with these claims.
+pub(super) fn sealed(claims: &Value, Seal { secret, key_id }: &Seal) -> Option<Vec<u8>> {
     let bytes = |value: &Value| {
         let mut out = Vec::new();
         ciborium::into_writer(value, &mut out).ok().map(|()| out)
     };
     let mut header = vec![(ALGORITHM.into(), HMAC_256.into())];
-    header.extend(key_id.map(|id| (KEY_ID.into(), Value::Bytes(id.to_vec()))));
+    header.extend(key_id.as_ref().map(|id| (KEY_ID.into(), Value::Bytes(id.clone()))));
     let (protected, payload) = (bytes(&Value::Map(header))?, bytes(claims)?);
     let signed = structure("MAC0", protected.clone(), &payload).ok()?;
-    let mac = hmac::sign(&secret.hmac, &signed);
+    let mac = hmac::sign(secret, &signed);
     let parts = vec![
         Value::Bytes(protected),
         Value::Map(Vec::new()),

@@ -11,9 +11,10 @@ mod uses;
 use crate::denied::Denied;
 use crate::keys::Keys;
 use crate::question::{Place, Question, Source};
+use crate::revoked::Revoked;
 use crate::seen::Seen;
 use crate::times::{Named, Wanted};
-use crate::verifier::{Granted, Revoked};
+use crate::verifier::Granted;
 pub(crate) use claims::CatToken;
 use std::sync::Arc;
 
@@ -69,7 +70,7 @@ impl Cat {
             place: Some(place),
             renewal: renewal.and_then(|renewal| {
                 let until_s = read.times.expires_s?;
-                renewal.field(&self.source, place, keys, (question.now_s, until_s))
+                renewal.field(&self.source, place, (question.now_s, until_s))
             }),
         })
     }

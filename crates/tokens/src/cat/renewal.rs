@@ -1,9 +1,8 @@
 //! Renewal of a token that is about to end (the claim `catr` of CTA-5007), where a secret is there to
 //! do it with.
 
-use super::cose::{self, label};
+use super::cose::{self, Seal, label};
 use crate::denied::Denied;
-use crate::keys::Keys;
 use crate::limits::ENTRIES_MAX;
 use crate::question::{Place, Source};
 use base64::Engine as _;
@@ -35,7 +34,8 @@ pub(super) struct Renewal {
     header_parts: Vec<String>,
     /// What the new token says too.
     claims: Value,
-    key_id: Option<Vec<u8>>,
+    /// Under what it is: what the old one is under.
+    seal: Seal,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -47,14 +47,14 @@ enum Way {
 }
 
 impl Renewal {
-    /// Reads the claim; `None` where it asks for what is not done here, which is no condition.
+    /// Reads the claim; `None` where it asks for what is not done here, which is no condition: without a secret too.
     ///
     /// # Errors
     /// [`Denied::Malformed`]
     pub(super) fn read(
         renewal: &Value,
         claims: Value,
-        key_id: Option<Vec<u8>>,
+        seal: Option<Seal>,
     ) -> Result<Option<Self>, Denied> {
         let Value::Map(map) = renewal else { return Err(Denied::Malformed) };
         if map.len() > ENTRIES_MAX {
@@ -87,6 +87,7 @@ impl Renewal {
         if ![&cookie, &header].into_iter().flatten().all(|name| is_token(name)) {
             return Err(Denied::Malformed);
         }
+        let Some(seal) = seal else { return Ok(None) };
         Ok(Some(Self {
             way,
             added_s: number(1)?.ok_or(Denied::Malformed)?,
@@ -96,7 +97,7 @@ impl Renewal {
             cookie_parts: texts(5)?,
             header_parts: texts(6)?,
             claims,
-            key_id,
+            seal,
         }))
     }
 
@@ -106,7 +107,6 @@ impl Renewal {
         &self,
         source: &Source,
         place: Place,
-        keys: &Keys,
         (now_s, until_s): (u64, f64),
     ) -> Option<(String, String)> {
         if now_s.saturating_add(self.deadline_s) as f64 <= until_s {
@@ -118,7 +118,7 @@ impl Renewal {
             // It would take a redirect.
             (Way::Automatic, Place::Parameter) => return None,
         };
-        let token = URL_SAFE_NO_PAD.encode(self.renewed(keys, now_s)?);
+        let token = URL_SAFE_NO_PAD.encode(self.renewed(now_s)?);
         Some(if is_cookie {
             let name = self.cookie.as_deref().or(source.cookie.as_deref()).unwrap_or(NAME);
             let parts = if self.cookie_parts.is_empty() {
@@ -135,14 +135,14 @@ impl Renewal {
     }
 
     /// The same token with a later end.
-    fn renewed(&self, keys: &Keys, now_s: u64) -> Option<Vec<u8>> {
+    fn renewed(&self, now_s: u64) -> Option<Vec<u8>> {
         let mut claims = self.claims.clone();
         let map = claims.as_map_mut()?;
         let is_end =
             |key: &Value| matches!(key, Value::Integer(key) if i128::from(*key) == EXPIRES);
         let (_, end) = map.iter_mut().find(|(key, _)| is_end(key))?;
         *end = Value::Integer(now_s.saturating_add(self.added_s).into());
-        cose::seal(&claims, self.key_id.as_deref(), keys)
+        cose::sealed(&claims, &self.seal)
     }
 }
 

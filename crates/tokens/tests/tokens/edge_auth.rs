@@ -108,6 +108,6 @@ fn tokens_may_come_in_a_cookie_and_be_revoked() {
     question.fields = Some(&fields);
     let good = verifier(Scheme::EdgeAuth(scheme.clone()), keys("a", KEY));
     assert_eq!(good.verify(&question).unwrap().grant.id.as_deref(), Some("s1"));
-    let revoking = verifier(Scheme::EdgeAuth(scheme), keys("a", KEY)).revoking(["s1"]);
+    let revoking = verifier(Scheme::EdgeAuth(scheme), keys("a", KEY)).revoking(Revoked::read("s1"));
     assert_eq!(revoking.verify(&question).unwrap_err(), Denied::Revoked);
 }

@@ -72,7 +72,7 @@ fn tokens_signed_by_openssl_are_good() {
         let other = super::verifier(Scheme::Jwt(other), public_keys());
         assert_eq!(ask(&other, token, NOW), Err(Denied::Issuer));
         for revoked in ["j1", "sub:ann", "\u{feff}j1"] {
-            let revoking = of(public_keys()).revoking([revoked]);
+            let revoking = of(public_keys()).revoking(Revoked::read(revoked));
             assert_eq!(ask(&revoking, token, NOW), Err(Denied::Revoked));
         }
     }
@@ -220,7 +220,7 @@ fn a_revoked_token_is_none_beside_one_that_is_good() {
     let jwt =
         Jwt { source: Source { cookie: Some("t".into()), ..parameter("token") }, ..Jwt::default() };
     let file = String::from_utf8(secret.to_vec()).unwrap();
-    let verifier = verifier(Scheme::Jwt(jwt), keys("k", &file)).revoking(["old"]);
+    let verifier = verifier(Scheme::Jwt(jwt), keys("k", &file)).revoking(Revoked::read("old"));
     let token = |id: &str| {
         let claims = format!(r#"{{"jti":"{id}","exp":2147483647}}"#);
         signed(r#"{"alg":"HS256"}"#, &claims, &secret)

@@ -9,7 +9,8 @@ mod secure_link;
 
 use freshet_http::fields::Fields;
 use freshet_tokens::{
-    Cat, CloudFront, Denied, EdgeAuth, Jwt, Keys, Question, Scheme, SecureLink, Source, Verifier,
+    Cat, CloudFront, Denied, EdgeAuth, Jwt, Keys, Question, Revoked, Scheme, SecureLink, Source,
+    Verifier,
 };
 
 const NOW: u64 = 1_700_000_000;
