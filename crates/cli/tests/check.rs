@@ -430,7 +430,7 @@ fn what_is_found_is_json_for_programs() {
     let file = folder.path().join("freshet.toml");
     fs::write(&file, "[[origin]]\nurl = \"http://127.0.0.1:1\"\n[cache]\ngrase = \"1s\"\n")
         .unwrap();
-    let output = check(&["--format", "json"], &file);
+    let output = check(&["--format", "json", "--offline"], &file);
     assert!(!output.status.success());
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(found["good"], false);

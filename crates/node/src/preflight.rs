@@ -300,7 +300,7 @@ fn hosts_without_certificate(
     // An authority gives those that are not there.
     for site in settings.sites.iter().filter(|_| settings.acme.is_none()) {
         let is_without = |host: &&HostPattern| match host {
-            HostPattern::Exact(name) => !certificates.has_configured(name),
+            HostPattern::Exact(name) => !certificates.has(name),
             HostPattern::Below(_) | HostPattern::Any => false,
         };
         if let Some(host) = site.hosts.iter().find(is_without) {
