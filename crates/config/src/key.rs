@@ -67,7 +67,9 @@ impl Key {
     /// Its help, with what is in its place where a policy decides.
     pub fn whole_help(&self) -> Cow<'static, str> {
         match self.in_vcl {
-            Some(instead) => format!("{} Nothing under `vcl`: {instead}.", self.help).into(),
+            Some(instead) => {
+                format!("{} Does nothing beside `vcl`; in its place: {instead}.", self.help).into()
+            }
             None => self.help.into(),
         }
     }

@@ -7,7 +7,10 @@ use super::mistake::{Mistake, Place};
 /// table that could not be read is missed, and what names it is not wrong. In order of place.
 pub fn and_then(text: &str, known: Vec<Mistake>, found: Vec<Mistake>) -> Vec<Mistake> {
     let mut all = known;
-    let wrong: Vec<_> = all.iter().filter_map(|mistake| table_of(text, mistake.place)).collect();
+    // Of so many nobody reads more, and each has its table looked for.
+    let found = if all.len() < MISTAKES_MAX { found } else { Vec::new() };
+    let known = all.iter().take(MISTAKES_MAX);
+    let wrong: Vec<_> = known.filter_map(|mistake| table_of(text, mistake.place)).collect();
     let is_of_its_own = |mistake: &Mistake| match table_of(text, mistake.place) {
         Some(table) => !wrong.contains(&table),
         None => false,
@@ -24,7 +27,7 @@ const MISTAKES_MAX: usize = 100;
 /// As many as anybody reads, with how many more there are.
 pub fn readable(mut mistakes: Vec<Mistake>) -> Vec<Mistake> {
     let more = mistakes.split_off(mistakes.len().min(MISTAKES_MAX));
-    if let Some(first) = more.iter().find(|one| one.is_error()).or(more.first()) {
+    if let Some(first) = more.iter().find(|one| one.is_error()).or_else(|| more.first()) {
         let (severity, message) = (first.severity, format!("and {} more", more.len()));
         mistakes.push(Mistake { severity, ..Mistake::warning(Place::default(), message) });
     }

@@ -108,7 +108,7 @@ fn a_token_for_somebody_else_lets_nobody_in() {
 fn base64_of_a_token_has_no_padding() {
     use base64::Engine as _;
     let secret = [b'k'; 32];
-    let verifier = of(keys("k", &String::from_utf8(secret.to_vec()).unwrap()));
+    let verifier = of(keys("k", std::str::from_utf8(&secret).unwrap()));
     let claims = r#"{"iss":"joe","exp":2147483647}"#;
     let good = signed(r#"{"alg":"HS256"}"#, claims, &secret);
     assert_eq!(ask(&verifier, &good, NOW), Ok(()));
