@@ -196,14 +196,11 @@ impl<'a> Reader<'a> {
             let each = text.split(',').map(|one| one.trim().to_owned());
             each.map(|text| Found { text, place: Place::Flag, comment: String::new() }).collect()
         });
-        let given = self.given.many(key).map(|all| all.iter().map(of_file).collect());
+        let given = or_mistake(self.given.many(key), &mut self.mistakes)
+            .map(|all| all.iter().map(of_file).collect());
         let found: Vec<Found> = from_flag.or(given).unwrap_or_else(|| {
-            self.defaults
-                .many(key)
-                .expect("the paper's inputs have every key")
-                .iter()
-                .map(of_default)
-                .collect()
+            let papers = self.defaults.many(key).ok().flatten();
+            papers.expect("the paper's inputs have every key").iter().map(of_default).collect()
         });
         found
             .into_iter()
@@ -215,9 +212,12 @@ impl<'a> Reader<'a> {
     /// The rows of a repeated table: those of the file where it has any, else the paper's.
     pub(crate) fn rows(&mut self, table: &str) -> Vec<RowOf> {
         self.known.insert(table.to_owned());
-        let (rows, is_default) = match self.given.rows(table) {
-            Some(rows) if !rows.is_empty() => (rows.to_vec(), false),
-            _ => (self.defaults.rows(table).unwrap_or(&[]).to_vec(), true),
+        let given = or_mistake(self.given.rows(table), &mut self.mistakes);
+        let (rows, is_default) = match given {
+            Some(rows) => (rows.to_vec(), false),
+            None => {
+                (self.defaults.rows(table).ok().flatten().unwrap_or_default().to_vec(), true)
+            }
         };
         if rows.len() > ROWS_MAX
             && let Some(row) = rows.get(ROWS_MAX)
@@ -233,7 +233,7 @@ impl<'a> Reader<'a> {
             .take(ROWS_MAX)
             .enumerate()
             .map(|(index, row)| {
-                let entry = row.one("name").cloned();
+                let entry = or_mistake(row.one("name"), &mut self.mistakes).cloned();
                 let name = entry
                     .as_ref()
                     .map_or_else(|| format!("{}", index + 1), |entry| entry.text.clone());
@@ -261,10 +261,14 @@ impl<'a> Reader<'a> {
         otherwise: Option<&str>,
     ) -> Quantity<D> {
         let path = format!("{}.{}.{key}", row.table, row.name);
+        let mistakes = self.mistakes.len();
         match self.find_in_row(row, key, &path, otherwise) {
             Some(found) => self.read(&path, found, bound),
             None => {
-                self.missing(row, key, D::EXAMPLE);
+                // What is there in another shape is not missing.
+                if self.mistakes.len() == mistakes {
+                    self.missing(row, key, D::EXAMPLE);
+                }
                 Quantity::ZERO
             }
         }
@@ -346,7 +350,8 @@ impl<'a> Reader<'a> {
             self.used_flags.insert(key.to_owned());
             return Found { text: text.clone(), place: Place::Flag, comment: String::new() };
         }
-        match (self.given.one(key), self.defaults.one(key)) {
+        let given = or_mistake(self.given.one(key), &mut self.mistakes);
+        match (given, self.defaults.one(key).ok().flatten()) {
             (Some(entry), _) => of_file(entry),
             (None, Some(entry)) => of_default(entry),
             (None, None) => unreachable!("the paper's inputs have every key, and not `{key}`"),
@@ -366,7 +371,7 @@ impl<'a> Reader<'a> {
             return Some(Found { text: text.clone(), place: Place::Flag, comment: String::new() });
         }
         self.known.insert(path.to_owned());
-        match (row.row.one(key), otherwise) {
+        match (or_mistake(row.row.one(key), &mut self.mistakes), otherwise) {
             (Some(entry), _) => {
                 let mut found = if row.is_default { of_default(entry) } else { of_file(entry) };
                 if found.comment.is_empty() {
@@ -506,6 +511,14 @@ impl<'a> Reader<'a> {
             span: field.span.clone(),
         }
     }
+}
+
+/// What a file gives; a mistake in it is noted.
+fn or_mistake<T>(given: Result<Option<T>, Mistake>, mistakes: &mut Vec<Mistake>) -> Option<T> {
+    given.unwrap_or_else(|mistake| {
+        mistakes.push(mistake);
+        None
+    })
 }
 
 fn of_file(entry: &Entry) -> Found {

@@ -32,6 +32,41 @@ pub(crate) enum Held {
     Rows(Vec<Row>),
 }
 
+/// How a key is to be given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Shape {
+    One,
+    Many,
+    Rows,
+}
+
+impl Shape {
+    fn of(held: &Held) -> Self {
+        match held {
+            Held::One(_) => Self::One,
+            Held::Many(_) => Self::Many,
+            Held::Rows(_) => Self::Rows,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::One => "one value",
+            Self::Many => "a list of values",
+            Self::Rows => "a repeated table",
+        }
+    }
+
+    /// How `name` is written in this shape.
+    fn example(self, name: &str) -> String {
+        match self {
+            Self::One => format!("write one value, `{name} = …`, without brackets"),
+            Self::Many => format!("write a list, `{name} = [\"…\"]`"),
+            Self::Rows => format!("write `[[{name}]]` and its keys below, for each"),
+        }
+    }
+}
+
 /// One `[[name]]`.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -40,7 +75,11 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    pub(crate) fn one(&self, name: &str) -> Option<&Entry> {
+    /// The value of a key.
+    ///
+    /// # Errors
+    /// The mistake, where the key is there and is not one value.
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&Entry>, Mistake> {
         one(&self.fields, name)
     }
 }
@@ -76,29 +115,59 @@ impl Sheet {
         Err(mistakes)
     }
 
-    pub(crate) fn one(&self, name: &str) -> Option<&Entry> {
+    /// The value of a key of the top level.
+    ///
+    /// # Errors
+    /// The mistake, where the key is there and is not one value.
+    pub(crate) fn one(&self, name: &str) -> Result<Option<&Entry>, Mistake> {
         one(&self.fields, name)
     }
 
-    pub(crate) fn many(&self, name: &str) -> Option<&[Entry]> {
-        self.fields.iter().find(|field| field.name == name).and_then(|field| match &field.held {
+    /// The values of a list.
+    ///
+    /// # Errors
+    /// The mistake, where the key is there and is no list of values.
+    pub(crate) fn many(&self, name: &str) -> Result<Option<&[Entry]>, Mistake> {
+        get(&self.fields, name, Shape::Many, |held| match held {
             Held::Many(entries) => Some(entries.as_slice()),
             _ => None,
         })
     }
 
-    pub(crate) fn rows(&self, name: &str) -> Option<&[Row]> {
-        self.fields.iter().find(|field| field.name == name).and_then(|field| match &field.held {
+    /// The rows of a repeated table.
+    ///
+    /// # Errors
+    /// The mistake, where the key is there and is no such table.
+    pub(crate) fn rows(&self, name: &str) -> Result<Option<&[Row]>, Mistake> {
+        get(&self.fields, name, Shape::Rows, |held| match held {
             Held::Rows(rows) => Some(rows.as_slice()),
             _ => None,
         })
     }
 }
 
-fn one<'a>(fields: &'a [Field], name: &str) -> Option<&'a Entry> {
-    fields.iter().find(|field| field.name == name).and_then(|field| match &field.held {
+fn one<'a>(fields: &'a [Field], name: &str) -> Result<Option<&'a Entry>, Mistake> {
+    get(fields, name, Shape::One, |held| match held {
         Held::One(entry) => Some(entry),
         _ => None,
+    })
+}
+
+/// What a key holds, in the one shape that it may have: a key of another shape is never one that is not there.
+fn get<'a, T>(
+    fields: &'a [Field],
+    name: &str,
+    wanted: Shape,
+    of: impl FnOnce(&'a Held) -> Option<T>,
+) -> Result<Option<T>, Mistake> {
+    let Some(field) = fields.iter().find(|field| field.name == name) else { return Ok(None) };
+    of(&field.held).map(Some).ok_or_else(|| {
+        let (found, wanted_words) = (Shape::of(&field.held).words(), wanted.words());
+        mistake(
+            field.span.clone(),
+            format!("`{name}` is {found}, and must be {wanted_words}"),
+            wanted.example(name),
+        )
     })
 }
 
@@ -211,11 +280,11 @@ mod tests {
             "pue = 1.5 # 002, page 5\nsites = [\"1 Tbit/s\", 2] # Table 2\n[[server]]\nname = \"a # b\"\n",
         )
         .unwrap();
-        let pue = sheet.one("pue").unwrap();
+        let pue = sheet.one("pue").unwrap().unwrap();
         assert_eq!((pue.text.as_str(), pue.line, pue.comment.as_str()), ("1.5", 1, "002, page 5"));
-        let sites = sheet.many("sites").unwrap();
+        let sites = sheet.many("sites").unwrap().unwrap();
         assert_eq!((sites.len(), sites[1].comment.as_str()), (2, "Table 2"));
-        let server = sheet.rows("server").unwrap()[0].one("name").unwrap();
+        let server = sheet.rows("server").unwrap().unwrap()[0].one("name").unwrap().unwrap();
         assert_eq!((server.text.as_str(), server.line, server.comment.as_str()), ("a # b", 4, ""));
     }
 

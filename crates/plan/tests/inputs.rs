@@ -163,6 +163,31 @@ fn each_mistake_is_shown_at_its_line_with_what_to_do() {
 }
 
 #[test]
+fn a_key_of_another_shape_is_a_mistake_and_not_missing() {
+    for (model, text, place, must) in [
+        (Model::Cost, "pue = [1.2]", "mine.toml:1", "one value"),
+        (Model::Cost, "\nsites = \"200 Gbit/s\"", "mine.toml:2", "a list of values"),
+        (Model::Cost, "server = \"x\"", "mine.toml:1", "a repeated table"),
+        (Model::Cost, "load = []", "mine.toml:1", "a repeated table"),
+        (Model::Cost, "[[sites]]\nname = \"x\"", "mine.toml:1", "a list of values"),
+        (Model::Channels, "segment = [\"50 MB\"]", "mine.toml:1", "one value"),
+        (Model::Carbon, "carbon-counts-pue = [true]", "mine.toml:1", "one value"),
+        (Model::Tco, "compare-with = [\"PMem 2-2-1\"]", "mine.toml:1", "one value"),
+        (
+            Model::Channels,
+            "[[object]]\nname = \"a\"\nrate = \"1 Mbit/s\"\nsize = [\"3 MB\"]",
+            "mine.toml:4",
+            "one value",
+        ),
+        (Model::Energy, "[[load]]\nname = [\"low\"]", "mine.toml:2", "one value"),
+    ] {
+        let message = refusal(model, text);
+        assert!(message.contains(place), "{text}: {message}");
+        assert!(message.contains(&format!("must be {must}")), "{text}: {message}");
+    }
+}
+
+#[test]
 fn all_mistakes_are_shown_at_once() {
     let message = refusal(Model::Cost, "pue = 0.5\nprcie = 1\nyears = \"x\"\n");
     assert_eq!(message.matches("error").count(), 3, "{message}");
