@@ -188,6 +188,17 @@ fn a_key_of_another_shape_is_a_mistake_and_not_missing() {
 }
 
 #[test]
+fn machines_that_fit_to_the_byte_all_count() {
+    let host = "memory.384 GB DRAM, 16 GB VMs";
+    let set = [("size", "9.6 GB"), ("of-a-vm", "3.2 GB")]
+        .map(|(key, value)| (format!("{host}.{key}"), value.to_owned()));
+    let outcome =
+        plan(Model::Memory, &Request { set: set.to_vec(), ..Request::default() }).unwrap();
+    let found = outcome.figures.iter().find(|figure| host.ends_with(&figure.name)).unwrap();
+    assert_eq!(found.value, 3.0);
+}
+
+#[test]
 fn all_mistakes_are_shown_at_once() {
     let message = refusal(Model::Cost, "pue = 0.5\nprcie = 1\nyears = \"x\"\n");
     assert_eq!(message.matches("error").count(), 3, "{message}");

@@ -1,5 +1,6 @@
 //! How many live channels a server holds, after paper 000.
 
+use super::whole;
 use crate::mistake::PlanError;
 use crate::outcome::{
     Agrees, Check, Contradiction, Figure, Formula, Outcome, ResultColumn, ResultTable,
@@ -167,11 +168,6 @@ pub(crate) fn channels(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         range: None,
         plots: vec![plot],
     })
-}
-
-/// Channels that are whole; one that fits but for a rounding error fits.
-fn whole(channels: f64) -> f64 {
-    (channels + 1e-9).floor()
 }
 
 fn many(count: f64, word: &str) -> String {

@@ -1,5 +1,6 @@
 //! Virtual machines that a host's memory holds, and what their load asks, after paper 003.
 
+use super::whole;
 use crate::mistake::PlanError;
 use crate::outcome::{
     Agrees, Check, Contradiction, Figure, Formula, Outcome, ResultColumn, ResultTable,
@@ -27,7 +28,7 @@ struct Host {
 
 impl Host {
     fn fit(&self) -> f64 {
-        (self.size / self.of_a_vm).floor()
+        whole(self.size / self.of_a_vm)
     }
 }
 

@@ -105,6 +105,11 @@ pub struct Request<'a> {
     pub vary: Vec<Vary>,
 }
 
+/// The whole things that are in `value`; one that fits but for a rounding error fits.
+pub(crate) fn whole(value: f64) -> f64 {
+    (value + 1e-9).floor()
+}
+
 /// Runs a model.
 ///
 /// # Errors
