@@ -146,6 +146,12 @@ impl<'a> Reader<'a> {
         self.flags.contains_key(key) || self.given.fields.iter().any(|field| field.name == key)
     }
 
+    /// Whether the file gives a repeated table, or a flag a value in it.
+    pub(crate) fn is_touched(&self, table: &str) -> bool {
+        let is_in = |key: &String| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        self.is_given(table) || self.flags.keys().any(is_in)
+    }
+
     /// The currency of the plan; that of the papers where no amount of money was read.
     pub(crate) fn currency(&self) -> &'static str {
         self.currency.as_ref().map_or("USD", |(code, _)| code)

@@ -199,6 +199,15 @@ fn machines_that_fit_to_the_byte_all_count() {
 }
 
 #[test]
+fn an_object_that_a_flag_changes_is_in_the_segment() {
+    let channels = |size: &str| {
+        let set = vec![("object.4K video 1.size".to_owned(), size.to_owned())];
+        plan(Model::Channels, &Request { set, ..Request::default() }).unwrap().figures[0].value
+    };
+    assert!(channels("24 MB") < 0.75 * channels("12 MB"));
+}
+
+#[test]
 fn all_mistakes_are_shown_at_once() {
     let message = refusal(Model::Cost, "pue = 0.5\nprcie = 1\nyears = \"x\"\n");
     assert_eq!(message.matches("error").count(), 3, "{message}");

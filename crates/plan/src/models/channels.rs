@@ -53,7 +53,7 @@ impl Channels {
         let vms_per_socket = reader.number("vms-per-socket", Bound::Count);
         let configurations = Self::read_configurations(reader);
         let objects = Self::read_objects(reader, segment_time);
-        let is_from_objects = reader.is_given("object") && !reader.is_given("segment");
+        let is_from_objects = reader.is_touched("object") && !reader.is_given("segment");
         let segment = if is_from_objects {
             objects.iter().map(|object| object.size).sum()
         } else {
