@@ -64,6 +64,12 @@ pub struct Input {
     pub source: String,
 }
 
+/// Whether one of the inputs whose key ends so is in use as the papers' file has it, with a source that begins so:
+/// what is noted of it is untrue of another.
+pub(crate) fn uses(inputs: &[Input], key_end: &str, source: &str) -> bool {
+    inputs.iter().any(|input| input.key.ends_with(key_end) && input.source.starts_with(source))
+}
+
 /// A file of inputs as its reader named it.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {

@@ -208,6 +208,30 @@ fn an_object_that_a_flag_changes_is_in_the_segment() {
 }
 
 #[test]
+fn notes_of_the_papers_inputs_are_gone_with_them() {
+    let server = "[[server]]\nname = \"ours\"\nrate = \"100 Gbit/s\"\npower = \"310 W\"\n\
+                  switch-rate = \"3 Tbit/s\"\nswitch-power = \"250 W\"\n";
+    let box_ = "compare-with = \"ours\"\n[[configuration]]\nname = \"ours\"\ncost = \"1 USD\"\n\
+                power = \"1 kW\"\nrack-units = \"1 RU\"\nrate = \"9 Gbit/s\"\nchannels = 3\n";
+    let drive = "[[medium]]\nname = \"QLC\"\ncapacity = \"1 TB\"\nrating = \"1 DWPD\"\n";
+    for (model, text, note) in [
+        (Model::Cost, "price = \"0.2 EUR/kWh\"\n", "0.0125"),
+        (Model::Energy, server, "400 Gbit/s servers"),
+        (Model::Energy, server, "prints no powers"),
+        (Model::Tco, box_, "Rack units"),
+        (Model::Tco, box_, "Figure 12"),
+        (Model::Endurance, drive, "0.41 DWPD"),
+        (Model::Latency, "radio = \"4 ms\"\n", "`20 ms`"),
+    ] {
+        let says = |notes: &[String]| notes.iter().any(|other| other.contains(note));
+        let of_paper = plan(model, &Request::default()).unwrap();
+        assert!(says(&of_paper.assumptions), "{note}: {:?}", of_paper.assumptions);
+        let own = with_file(model, text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!says(&own.assumptions), "{note}: {:?}", own.assumptions);
+    }
+}
+
+#[test]
 fn all_mistakes_are_shown_at_once() {
     let message = refusal(Model::Cost, "pue = 0.5\nprcie = 1\nyears = \"x\"\n");
     assert_eq!(message.matches("error").count(), 3, "{message}");

@@ -6,7 +6,7 @@ use crate::outcome::{
 };
 use crate::papers;
 use crate::quantity::{Data, Frequency, Quantity, Rate, Time};
-use crate::reader::{Bound, Reader, RowOf};
+use crate::reader::{Bound, Input, Reader, RowOf, uses};
 use freshet_report::{Axis, Plot, Series, number};
 
 /// The papers' case.
@@ -142,20 +142,30 @@ pub(crate) fn endurance(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         is_changed: !is_paper,
         checks: if is_paper { checks(&model) } else { Vec::new() },
         contradictions: if is_paper { contradictions(&model) } else { Vec::new() },
-        assumptions: vec![
-            "No paper gives the endurance of the QLC drive. 0.41 DWPD is for random writes of 64 KiB; \
-             the data sheet of your drive has its own, often several times as much for sequential \
-             ones."
-                .to_owned(),
-            "The byte hit ratio is the same on each medium, though a smaller one would miss more: \
-             `freshet plan fit` takes a measured curve."
-                .to_owned(),
-        ],
+        assumptions: assumptions(&inputs),
         formulas: formulas(&model),
         inputs,
         range: None,
         plots: vec![plot(&model)],
     })
+}
+
+fn assumptions(inputs: &[Input]) -> Vec<String> {
+    let mut all = Vec::new();
+    if uses(inputs, "QLC.rating", "assumed") {
+        all.push(
+            "No paper gives the endurance of the QLC drive. 0.41 DWPD is for random writes of 64 KiB; \
+             the data sheet of your drive has its own, often several times as much for sequential \
+             ones."
+                .to_owned(),
+        );
+    }
+    all.push(
+        "The byte hit ratio is the same on each medium, though a smaller one would miss more: \
+         `freshet plan fit` takes a measured curve."
+            .to_owned(),
+    );
+    all
 }
 
 fn per_day(writes: Quantity<Frequency>) -> f64 {

@@ -4,7 +4,7 @@ use crate::mistake::PlanError;
 use crate::outcome::{Check, Figure, Formula, Outcome, ResultColumn, ResultTable};
 use crate::papers;
 use crate::quantity::{Quantity, Time};
-use crate::reader::{Bound, Reader};
+use crate::reader::{Bound, Input, Reader, uses};
 use freshet_report::{Axis, Plot, Series};
 
 /// The paper's case.
@@ -79,6 +79,19 @@ impl Latency {
     }
 }
 
+fn assumptions(inputs: &[Input]) -> Vec<String> {
+    let mut all = vec!["Queues are empty.".to_owned()];
+    if uses(inputs, ".km", "assumed") || uses(inputs, ".hops", "assumed") {
+        all.push("The paper prints neither distances nor hops: its own are examples.".to_owned());
+    }
+    if uses(inputs, "radio", "003") && uses(inputs, "less-than-before", "003") {
+        all.push(
+            "`20 ms` for 4G is not printed either: it follows from 8 ms being 60 % less.".to_owned(),
+        );
+    }
+    all
+}
+
 /// Runs the model.
 pub(crate) fn latency(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
     let model = Latency::read(&mut reader);
@@ -107,12 +120,7 @@ pub(crate) fn latency(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
             Vec::new()
         },
         contradictions: Vec::new(),
-        assumptions: vec![
-            "The paper prints neither distances nor hops: they are examples. Queues are empty."
-                .to_owned(),
-            "`20 ms` for 4G is not printed either: it follows from 8 ms being 60 % less."
-                .to_owned(),
-        ],
+        assumptions: assumptions(&inputs),
         formulas: formulas(&model),
         inputs,
         range: None,

@@ -8,7 +8,7 @@ use crate::papers;
 use crate::quantity::{
     Data, DataPrice, EnergyPrice, Money, Power, Quantity, Rate, Space, SpacePrice, Spending, Time,
 };
-use crate::reader::{Bound, Reader};
+use crate::reader::{Bound, Input, Reader, uses};
 use freshet_report::{Axis, Plot, Series, number};
 
 /// The paper's case.
@@ -168,7 +168,7 @@ pub(crate) fn tco(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         is_changed: !is_paper,
         checks: if is_paper { checks(&model) } else { Vec::new() },
         contradictions: if is_paper { contradictions(&model) } else { Vec::new() },
-        assumptions: assumptions(&model, is_paper),
+        assumptions: assumptions(&model, &inputs, is_paper),
         formulas: formulas(&model),
         inputs,
         range: None,
@@ -267,20 +267,27 @@ fn needed(model: &Tco, name: &str, with: &str, finding: f64) -> Option<(f64, f64
     Some((ratio / (1.0 + finding), one.rate / base.rate))
 }
 
-fn assumptions(model: &Tco, is_paper: bool) -> Vec<String> {
-    let mut all = vec![
-        "Rates of the 2nd generation are not in the text but in Figure 12, a picture. Taken: 42.5 \
-         Gbit/s for each virtual machine with PMem (§2.2.1), that ÷ 1.28 for DRAM (28 %, §2.2.4), both \
-         sockets of a server alike."
-            .to_owned(),
-        "Rack units of a server: not given, 2 taken. Space is under 3 % of the cost.".to_owned(),
+fn assumptions(model: &Tco, inputs: &[Input], is_paper: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    if uses(inputs, ".rate", "4 VMs") {
+        all.push(
+            "Rates of the 2nd generation are not in the text but in Figure 12, a picture. Taken: 42.5 \
+             Gbit/s for each virtual machine with PMem (§2.2.1), that ÷ 1.28 for DRAM (28 %, §2.2.4), \
+             both sockets of a server alike."
+                .to_owned(),
+        );
+    }
+    if uses(inputs, ".rack-units", "assumed") {
+        all.push("Rack units of the paper's servers: not given, 2 taken.".to_owned());
+    }
+    all.extend([
         "The average-to-peak ratio applies to what is delivered, not to the power, which the paper \
          gives as what the wall has to supply."
             .to_owned(),
         "The paper's c€/TB/month are taken as cents for a TB delivered, with a month's cost over a \
          month's TB. No rate of exchange is given; in the findings, which are ratios, it cancels."
             .to_owned(),
-    ];
+    ]);
     for one in &model.configurations {
         let power = one.power * model.servers;
         if power > model.rack_power {

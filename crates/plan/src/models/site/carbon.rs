@@ -72,8 +72,8 @@ pub(crate) fn carbon(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         checks: if sites.is_paper { checks(&sites) } else { Vec::new() },
         contradictions: if sites.is_paper { contradictions(&sites) } else { Vec::new() },
         assumptions: vec![
-            "Table 3 is made with the unrounded intensity, 181.5384 kgCO2e/MWh: the printed 181.54 \
-             would give 194.36 where it prints 194.35."
+            "Table 3 of the paper is made with the unrounded intensity, 181.5384 kgCO2e/MWh: the printed \
+             181.54 would give 194.36 where it prints 194.35."
                 .to_owned(),
             "`--set carbon-counts-pue=true` and the intensity of your grid as the only `[[fuel]]` \
              give the carbon of a place."

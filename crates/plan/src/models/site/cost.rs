@@ -7,7 +7,7 @@ use crate::outcome::{
 };
 use crate::papers;
 use crate::quantity::{Energy, EnergyPrice, Money, Quantity};
-use crate::reader::Reader;
+use crate::reader::{Input, Reader, uses};
 use freshet_report::{Axis, Plot, Series, number};
 
 const COST: &str = "energy cost over the years";
@@ -53,19 +53,31 @@ pub(crate) fn cost(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         is_changed: !sites.is_paper,
         checks: if sites.is_paper { checks(&sites) } else { Vec::new() },
         contradictions: if sites.is_paper { contradictions(&sites) } else { Vec::new() },
-        assumptions: vec![
-            "Figure 4 of the paper, its own costs, is a picture: its values are not in the text and \
-             are not compared."
-                .to_owned(),
-            "The price is the one that gives the paper's conclusion, 0.125 USD/kWh: the 0.0125 that it \
-             states twice is a misprint."
-                .to_owned(),
-        ],
+        assumptions: assumptions(&inputs, sites.is_paper),
         formulas: formulas(&sites),
         inputs,
         range: None,
         plots: vec![plot],
     })
+}
+
+fn assumptions(inputs: &[Input], is_paper: bool) -> Vec<String> {
+    let mut all = Vec::new();
+    if is_paper {
+        all.push(
+            "Figure 4 of the paper, its own costs, is a picture: its values are not in the text and \
+             are not compared."
+                .to_owned(),
+        );
+    }
+    if uses(inputs, "price", "solved from") {
+        all.push(
+            "The price is the one that gives the paper's conclusion, 0.125 USD/kWh: the 0.0125 that it \
+             states twice is a misprint."
+                .to_owned(),
+        );
+    }
+    all
 }
 
 fn money(sites: &Sites, annual: Quantity<Energy>) -> Quantity<Money> {

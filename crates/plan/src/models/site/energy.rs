@@ -5,7 +5,7 @@ use crate::mistake::PlanError;
 use crate::outcome::{Check, Contradiction, Figure, Formula, Outcome, ResultColumn, ResultTable};
 use crate::papers;
 use crate::quantity::{Efficiency, Quantity, Rate};
-use crate::reader::Reader;
+use crate::reader::{Input, Reader, uses};
 use freshet_report::{Axis, Plot, Series};
 
 const ENERGY: &str = "energy in a year";
@@ -50,19 +50,31 @@ pub(crate) fn energy(mut reader: Reader<'_>) -> Result<Outcome, PlanError> {
         is_changed: !sites.is_paper,
         checks: if sites.is_paper { checks(&sites) } else { Vec::new() },
         contradictions: if sites.is_paper { contradictions(&sites) } else { Vec::new() },
-        assumptions: vec![
-            "The paper prints no powers. Those of the inputs are solved from Table 2: in steps of 10 \
-             W they are the ones that give each of its cells to the last digit."
-                .to_owned(),
-            "In the row of 400 Gbit/s servers a server takes 380 W and the switch 1,100 W: only \
-             their sum and what each further server adds can be told from the table."
-                .to_owned(),
-        ],
+        assumptions: assumptions(&inputs),
         formulas: formulas(&sites),
         inputs,
         range: None,
         plots: vec![plot],
     })
+}
+
+fn assumptions(inputs: &[Input]) -> Vec<String> {
+    let mut all = Vec::new();
+    if uses(inputs, "servers.power", "solved from") {
+        all.push(
+            "The paper prints no powers. Those that are its own here are solved from Table 2: in steps \
+             of 10 W they are the ones that give each of its cells to the last digit."
+                .to_owned(),
+        );
+    }
+    if uses(inputs, "400 Gbit/s servers.power", "solved from") {
+        all.push(
+            "In the row of 400 Gbit/s servers a server takes 380 W and the switch 1,100 W: only \
+             their sum and what each further server adds can be told from the table."
+                .to_owned(),
+        );
+    }
+    all
 }
 
 fn powers(sites: &Sites) -> ResultTable {
