@@ -184,13 +184,17 @@ impl<'a> Reader<'a> {
     /// Yes or no.
     pub(crate) fn truth(&mut self, key: &str) -> bool {
         let found = self.find(key);
-        let text = found.text.clone();
-        self.note(key, &found);
+        self.read_truth(key, &found)
+    }
+
+    fn read_truth(&mut self, key: &str, found: &Found) -> bool {
+        self.note(key, found);
+        let (text, name) = (&found.text, key.rsplit('.').next().unwrap_or(key));
         match text.as_str() {
             "true" => true,
             "false" => false,
             _ => {
-                self.wrong(key, &found, format!("`{key}` is `{text}`"), "write `true` or `false`");
+                self.wrong(key, found, format!("`{name}` is `{text}`"), "write `true` or `false`");
                 false
             }
         }
@@ -295,6 +299,15 @@ impl<'a> Reader<'a> {
         otherwise: Option<&str>,
     ) -> f64 {
         self.of_row::<Ratio>(row, key, bound, otherwise).number()
+    }
+
+    /// Yes or no of a row; `otherwise` where it does not say.
+    pub(crate) fn truth_of_row(&mut self, row: &RowOf, key: &str, otherwise: bool) -> bool {
+        let path = format!("{}.{}.{key}", row.table, row.name);
+        match self.find_in_row(row, key, &path, None) {
+            Some(found) => self.read_truth(&path, &found),
+            None => otherwise,
+        }
     }
 
     /// A text of a row; empty where it has none.

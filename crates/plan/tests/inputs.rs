@@ -115,6 +115,12 @@ fn each_mistake_is_shown_at_its_line_with_what_to_do() {
         ),
         (Model::Tco, "price = \"0.1 EUR/kWh\"", vec!["EUR", "USD", "one currency"]),
         (Model::Tco, "compare-with = \"x\"", vec!["no `[[configuration]]` is called `x`"]),
+        (
+            Model::Energy,
+            "[[server]]\nname = \"a\"\nin-table = \"no\"\nrate = \"1 Gbit/s\"\npower = \"1 W\"\n\
+             switch-rate = \"1 Gbit/s\"\nswitch-power = \"1 W\"",
+            vec!["mine.toml:3", "`in-table` is `no`", "`true` or `false`"],
+        ),
         (Model::Tco, "servers-per-rack = 1.5", vec!["must be a whole number"]),
         (Model::Channels, "buffer = \"2 s\"", vec!["shorter than one segment"]),
         (Model::Channels, "[[object]]\nname = \"a\"", vec!["neither a size nor a bit rate"]),

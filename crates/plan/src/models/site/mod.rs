@@ -108,7 +108,7 @@ impl Sites {
         rows.iter()
             .map(|row| Server {
                 name: row.name.clone(),
-                in_table: reader.text_of_row(row, "in-table") != "false",
+                in_table: reader.truth_of_row(row, "in-table", true),
                 rate: reader.of_row(row, "rate", Bound::Positive, None),
                 power: reader.of_row(row, "power", Bound::Positive, None),
                 switch_rate: reader.of_row(row, "switch-rate", Bound::Positive, None),
