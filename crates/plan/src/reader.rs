@@ -290,6 +290,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Whether a row, or a flag for it, gives this key.
+    pub(crate) fn is_in_row(&self, row: &RowOf, key: &str) -> bool {
+        let path = format!("{}.{}.{key}", row.table, row.name);
+        self.flags.contains_key(&path) || row.row.fields.iter().any(|field| field.name == key)
+    }
+
     /// A plain number or share of a row.
     pub(crate) fn number_of_row(
         &mut self,

@@ -238,6 +238,22 @@ fn notes_of_the_papers_inputs_are_gone_with_them() {
 }
 
 #[test]
+fn servers_can_be_replaced_by_such_as_need_no_switch() {
+    let saved = |switches: &str| {
+        let key = "replacement.25 by 200, as in the conclusion.new-switches";
+        let set = vec![(key.to_owned(), switches.to_owned())];
+        let outcome = plan(Model::Energy, &Request { set, ..Request::default() }).unwrap();
+        let table = outcome.tables.iter().find(|table| table.name == "replacement").unwrap();
+        match table.rows[0][1] {
+            freshet_plan::outcome::Value::Number(saved) => saved,
+            freshet_plan::outcome::Value::Text(_) => f64::NAN,
+        }
+    };
+    let of_a_switch = saved("1") - saved("2");
+    assert!(of_a_switch > 1.0 && (saved("0") - saved("1") - of_a_switch).abs() < 1e-9);
+}
+
+#[test]
 fn all_mistakes_are_shown_at_once() {
     let message = refusal(Model::Cost, "pue = 0.5\nprcie = 1\nyears = \"x\"\n");
     assert_eq!(message.matches("error").count(), 3, "{message}");

@@ -128,6 +128,7 @@ impl Sites {
         let mut all = Vec::new();
         for row in &rows {
             let site = reader.of_row(row, "site", Bound::Positive, None);
+            let has_switches = reader.is_in_row(row, "new-switches");
             let switches = reader.number_of_row(row, "new-switches", Bound::CountOrNone, Some("0"));
             let mut index_of = |key: &str| {
                 let name = reader.text_of_row(row, key);
@@ -142,7 +143,7 @@ impl Sites {
                 index
             };
             if let (Some(old), Some(new)) = (index_of("old"), index_of("new")) {
-                let new_switches = (switches > 0.0).then_some(switches);
+                let new_switches = has_switches.then_some(switches);
                 all.push(Replacement { name: row.name.clone(), site, old, new, new_switches });
             }
         }
