@@ -130,12 +130,73 @@ fn an_open_loop_counts_from_when_a_request_was_due() {
     load.warmup = Duration::ZERO;
     load.duration = Duration::from_millis(1500);
     load.interval = Duration::from_millis(100);
+    load.drain = Duration::from_millis(100);
     let measured = measure(load, &mut Observer::default());
     assert!(measured.late_arrivals > 0);
+    // Each request that was due is answered for, and those that were while the connection was made.
+    let due = measured.due.unwrap();
+    assert!((140..=151).contains(&due), "{due}");
+    assert!(measured.asked >= due, "{due} {}", measured.asked);
+    assert_eq!(measured.last_byte.count, measured.asked);
+    assert!(measured.errors.unserved > due / 2, "{:?}", measured.errors);
+    assert_eq!(measured.errors.total(), measured.errors.unserved);
+    assert!(!measured.keeps_up());
     // The n-th request is done 30·n ms after the start but was due 10·n ms after it: a closed loop
     // would say 30 ms for all of them.
     assert!(measured.last_byte.max_us > 100_000, "{:?}", measured.last_byte);
     assert!(measured.last_byte.p50_us > 60_000, "{:?}", measured.last_byte);
+}
+
+#[test]
+fn requests_that_are_never_answered_are_failures_that_took_their_time() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let workload = Workload::default().session(1.0, true, &[("a", "/a"), ("b", "/b")]).unwrap();
+    let mut load = load(listener.local_addr().unwrap(), workload);
+    load.pace = Pace::Open { per_second: 50.0, is_random: false };
+    load.warmup = Duration::ZERO;
+    load.duration = Duration::from_millis(400);
+    load.drain = Duration::from_millis(100);
+    let measured = measure(load, &mut Observer::default());
+    // The second request of a session is due with it.
+    let due = measured.due.unwrap();
+    assert!((36..=42).contains(&due), "{due}");
+    let asked = measured.asked;
+    assert!(asked >= due, "{due} {asked}");
+    assert_eq!((measured.requests, measured.errors.unserved), (0, asked));
+    assert_eq!(measured.failed_share(), 1.0);
+    let [a, b] = [&measured.classes[0], &measured.classes[1]];
+    assert_eq!((a.last_byte.count, b.last_byte.count), (asked / 2, asked / 2));
+    assert!(measured.last_byte.max_us > 400_000, "{:?}", measured.last_byte);
+}
+
+#[test]
+fn answers_that_come_behind_the_end_count_with_their_time() {
+    // One connection is answered 300 ms late, behind the measured time.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let _knock = listener.accept();
+        let Ok((mut stream, _)) = listener.accept() else { return };
+        std::thread::sleep(Duration::from_millis(300));
+        let mut request = [0; 4096];
+        while stream.read(&mut request).is_ok_and(|count| count > 0) {
+            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").is_err() {
+                return;
+            }
+        }
+    });
+    let mut load = load(address, Workload::single("a", "/").unwrap());
+    load.connections = 1;
+    load.pace = Pace::Open { per_second: 50.0, is_random: false };
+    load.warmup = Duration::ZERO;
+    load.duration = Duration::from_millis(200);
+    let measured = measure(load, &mut Observer::default());
+    let due = measured.due.unwrap();
+    assert_eq!((measured.requests, measured.errors.total()), (0, 0));
+    assert!(measured.asked >= due, "{due} {}", measured.asked);
+    assert_eq!(measured.last_byte.count, measured.asked);
+    assert!(measured.last_byte.max_us > 250_000, "{:?}", measured.last_byte);
+    assert!(!measured.keeps_up());
 }
 
 #[test]

@@ -203,6 +203,27 @@ impl Connection {
         self.lanes().iter().any(|lane| lane.exchange.is_some())
     }
 
+    /// Whether it has requests to send or to wait for.
+    pub(super) fn owes(&self) -> bool {
+        self.is_busy() || !self.deferred.is_empty()
+    }
+
+    /// Counts what it has not brought an answer to as never served.
+    pub(super) fn leave_unserved(&mut self, context: &mut Context) {
+        // The socket stays: the kernel is still to be asked about it.
+        self.forget_exchanges();
+        for (number, due) in std::mem::take(&mut self.deferred) {
+            if let Some(lane) = self.lanes_mut().get_mut(number as usize) {
+                context.leave_unserved(lane, due);
+            }
+        }
+        for lane in self.lanes_mut() {
+            if let Some(due) = lane.exchange.as_ref().map(|exchange| exchange.due) {
+                context.leave_unserved(lane, due);
+            }
+        }
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.phase == Phase::Open
     }
@@ -574,6 +595,11 @@ impl Connection {
         self.sent = 0;
         self.has_answered = false;
         self.phase = Phase::Closed;
+        self.forget_exchanges();
+    }
+
+    /// Forgets what the protocol was in the midst of; what waited for a stream waits for a connection.
+    fn forget_exchanges(&mut self) {
         match &mut self.protocol {
             Protocol::Http1(http) => http.reset(),
             Protocol::Http2(http) => http.reset(&mut self.deferred),

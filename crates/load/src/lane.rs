@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Arrivals that wait for a free connection, per thread; beyond that they are dropped and counted.
+/// Arrivals that wait for a free connection, per thread; beyond that the oldest are given up.
 /// A second of a million requests: whoever is further behind is not measured but buried.
 const BACKLOG_MAX: usize = 1_000_000;
 
@@ -145,7 +145,7 @@ impl Lane {
     pub(super) fn time_out(&mut self, context: &mut Context) {
         if let Some(exchange) = self.abandon() {
             let waited = context.now.saturating_sub(exchange.due);
-            context.meter.give_up(exchange.class, waited);
+            context.meter.give_up(exchange.class, waited, |errors| &mut errors.timeout);
         }
     }
 
@@ -219,14 +219,7 @@ impl Context {
         if !self.issuing {
             return false;
         }
-        if !lane.is_within_session(self) {
-            let sequence = match self.load.workload.is_sequential() {
-                true => self.shared.sequence.fetch_add(1, Ordering::Relaxed),
-                false => 0,
-            };
-            (lane.session, lane.values) = self.load.workload.choose(&mut self.random, sequence);
-            (lane.position, lane.started) = (0, true);
-        }
+        self.join(lane);
         if self.load.requests_max.is_some()
             && self.shared.budget.fetch_sub(1, Ordering::Relaxed) <= 0
         {
@@ -252,6 +245,47 @@ impl Context {
             check,
         });
         true
+    }
+
+    /// Has a lane that is not within a session begin one.
+    fn join(&mut self, lane: &mut Lane) {
+        if lane.is_within_session(self) {
+            return;
+        }
+        let sequence = match self.load.workload.is_sequential() {
+            true => self.shared.sequence.fetch_add(1, Ordering::Relaxed),
+            false => 0,
+        };
+        (lane.session, lane.values) = self.load.workload.choose(&mut self.random, sequence);
+        (lane.position, lane.started) = (0, true);
+    }
+
+    /// Counts the request of a lane that was due at `due`, and the rest of its session, as never served.
+    pub(super) fn leave_unserved(&mut self, lane: &mut Lane, due: u64) {
+        match lane.exchange.take() {
+            Some(_) => lane.position = lane.position.saturating_sub(1),
+            None => self.join(lane),
+        }
+        let waited_ns = self.now.saturating_sub(due);
+        let load = Arc::clone(&self.load);
+        let session = load.workload.get(lane.session);
+        let owed = session.and_then(|session| session.requests.get(usize::from(lane.position)..));
+        for request in owed.unwrap_or_default() {
+            self.meter.give_up(request.class, waited_ns, |errors| &mut errors.unserved);
+        }
+        lane.abandon();
+    }
+
+    /// Counts the sessions that never found a connection as never served.
+    pub(super) fn leave_backlog(&mut self) {
+        while let Some(due) = self.backlog.pop_front() {
+            self.drop_arrival(due);
+        }
+    }
+
+    fn drop_arrival(&mut self, due: u64) {
+        let mut nobody = Lane::new(Place { connection: u32::MAX, lane: 0 });
+        self.leave_unserved(&mut nobody, due);
     }
 
     fn checker(&mut self) -> Option<Box<Checker>> {
@@ -324,8 +358,11 @@ impl Context {
     /// Takes note of an arrival that found no free lane.
     pub(super) fn queue(&mut self, due: u64) {
         self.meter.late_arrivals += 1;
-        if self.backlog.len() < BACKLOG_MAX {
-            self.backlog.push_back(due);
+        self.backlog.push_back(due);
+        if self.backlog.len() > BACKLOG_MAX
+            && let Some(oldest) = self.backlog.pop_front()
+        {
+            self.drop_arrival(oldest);
         }
     }
 }

@@ -300,6 +300,8 @@ struct Shared {
     until_ns: AtomicU64,
     stop: Arc<AtomicBool>,
     is_aborted: AtomicBool,
+    /// Whether it was aborted as the server had died.
+    is_dead: AtomicBool,
     sequence: AtomicU64,
     budget: AtomicI64,
     digests: check::Digests,
@@ -321,6 +323,7 @@ impl Shared {
             until_ns: AtomicU64::new(u64::MAX),
             stop: Arc::clone(&load.stop),
             is_aborted: AtomicBool::new(false),
+            is_dead: AtomicBool::new(false),
             sequence: AtomicU64::new(0),
             budget: AtomicI64::new(budget.unwrap_or(i64::MAX)),
             digests: check::Digests::default(),
@@ -341,6 +344,11 @@ impl Shared {
 
     fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.is_aborted.load(Ordering::Relaxed)
+    }
+
+    /// Whether somebody ended it early, so that nobody is to blame for what has no answer.
+    fn is_interrupted(&self) -> bool {
+        self.is_stopped() && !self.is_dead.load(Ordering::Relaxed)
     }
 
     fn set_open(&self, thread: usize, count: usize) {

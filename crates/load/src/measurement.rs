@@ -88,6 +88,11 @@ pub struct TcpFigures {
 /// From this share of a processor on, waiting for one included, a thread of the generator is taken for the limit.
 pub const GENERATOR_BUSY_MAX: f64 = 0.9;
 
+/// Share of the requests due in a time, and how many in any case, that may have come too late to be answered
+/// within it.
+const JUST_COME_SHARE: f64 = 0.05;
+const JUST_COME: u64 = 2;
+
 /// What the generator itself cost.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct ClientFigures {
@@ -206,8 +211,15 @@ pub struct Measurement {
     pub protocol: String,
     /// How long was measured.
     pub seconds: f64,
-    /// Complete responses.
+    /// Complete responses within that time.
     pub requests: u64,
+    /// Requests that were due by the clock in that time; `None` where clients ask again as they are answered.
+    #[serde(default)]
+    pub due: Option<u64>,
+    /// Requests of which it is known what became: those with a complete response, whatever it said and whenever
+    /// it came, and those with none.
+    #[serde(default)]
+    pub asked: u64,
     /// Complete responses per second.
     pub requests_per_second: f64,
     /// Bytes of bodies.
@@ -273,16 +285,17 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Requests that were made: those with a complete response, whatever it said, and those with none.
-    pub fn asked(&self) -> u64 {
-        let [.., of_clients, of_server] = self.statuses;
-        let complete = of_clients + of_server + self.errors.content;
-        self.requests + self.errors.total().saturating_sub(complete)
+    /// Share of the requests that failed.
+    pub fn failed_share(&self) -> f64 {
+        (self.errors.total() as f64 / self.asked.max(1) as f64).min(1.0)
     }
 
-    /// Share of them that failed.
-    pub fn failed_share(&self) -> f64 {
-        (self.errors.total() as f64 / self.asked().max(1) as f64).min(1.0)
+    /// Whether the server kept up with the clock: within the time it answered as many as were due in it, but
+    /// for those that had just come.
+    pub fn keeps_up(&self) -> bool {
+        let behind = |due: u64| due.saturating_sub(self.requests);
+        self.due
+            .is_none_or(|due| behind(due) <= JUST_COME.max((due as f64 * JUST_COME_SHARE) as u64))
     }
 
     /// Requests per second per watt.
@@ -303,21 +316,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_response_that_is_an_error_is_one_request() {
-        let all_404 = Measurement {
-            requests: 100,
-            statuses: [0, 0, 0, 100, 0],
-            errors: Errors { status: 100, ..Errors::default() },
-            ..Measurement::default()
-        };
-        assert_eq!((all_404.asked(), all_404.failed_share()), (100, 1.0));
-        let cut = Errors { closed: 60, content: 40, ..Errors::default() };
-        let half = Measurement { statuses: [0, 100, 0, 0, 0], errors: cut, ..all_404 };
-        assert_eq!(half.asked(), 160);
+    fn shares_of_failures_are_of_all_that_was_asked() {
+        let errors = Errors { status: 50, unserved: 50, ..Errors::default() };
+        let half = Measurement { requests: 150, asked: 200, errors, ..Measurement::default() };
+        assert_eq!(half.failed_share(), 0.5);
         assert_eq!(Measurement::default().failed_share(), 0.0);
-        // Players say of their responses no status, and count those that are none apart.
-        let players = Errors { status: 50, ..Errors::default() };
-        let third = Measurement { requests: 100, errors: players, ..Measurement::default() };
-        assert_eq!((third.asked(), third.failed_share()), (150, 50.0 / 150.0));
+    }
+
+    #[test]
+    fn a_server_keeps_up_that_answers_what_is_due() {
+        let of = |requests, due| Measurement { requests, due, ..Measurement::default() };
+        assert!(of(290, Some(300)).keeps_up() && of(1, None).keeps_up());
+        assert!(of(1, Some(3)).keeps_up());
+        assert!(!of(162, Some(300)).keeps_up() && !of(0, Some(3)).keeps_up());
     }
 }

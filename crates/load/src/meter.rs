@@ -40,18 +40,19 @@ pub struct Errors {
     pub timeout: u64,
     /// Responses with bytes other than expected.
     pub content: u64,
+    /// Requests that were due by the clock and had no answer when the load was over.
+    pub unserved: u64,
 }
 
 impl Errors {
     /// All of them.
     pub fn total(&self) -> u64 {
-        self.connect
-            + self.tls
-            + self.status
-            + self.protocol
-            + self.closed
-            + self.timeout
-            + self.content
+        self.unanswered() + self.status + self.content
+    }
+
+    /// Those of requests that no response was complete of.
+    pub(crate) fn unanswered(&self) -> u64 {
+        self.connect + self.tls + self.protocol + self.closed + self.timeout + self.unserved
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
@@ -62,6 +63,7 @@ impl Errors {
         self.closed += other.closed;
         self.timeout += other.timeout;
         self.content += other.content;
+        self.unserved += other.unserved;
     }
 }
 
@@ -164,6 +166,8 @@ pub(super) struct Meter {
     pub(super) checked: u64,
     /// Requests that were due and found no free connection in time.
     pub(super) late_arrivals: u64,
+    /// Sessions that were due by the clock.
+    pub(super) arrivals: u64,
     pub(super) interval: Interval,
 }
 
@@ -182,6 +186,7 @@ impl Meter {
             connecting: histogram(INTERVAL_DIGITS),
             checked: 0,
             late_arrivals: 0,
+            arrivals: 0,
             interval: Interval::new(),
         }
     }
@@ -225,13 +230,18 @@ impl Meter {
 
     /// Counts a request that was given up after `waited_ns`: left out, the slowest answers would be
     /// missing from the latencies.
-    pub(super) fn give_up(&mut self, class: u16, waited_ns: u64) {
+    pub(super) fn give_up(
+        &mut self,
+        class: u16,
+        waited_ns: u64,
+        kind: impl FnOnce(&mut Errors) -> &mut u64,
+    ) {
         if let Some(class) = self.classes.get_mut(usize::from(class)) {
             record(&mut class.first, waited_ns);
             record(&mut class.last, waited_ns);
         }
         record(&mut self.interval.last, waited_ns);
-        self.fault(|errors| &mut errors.timeout);
+        self.fault(kind);
     }
 
     pub(super) fn fault(&mut self, kind: impl FnOnce(&mut Errors) -> &mut u64) {
@@ -262,6 +272,18 @@ impl Meter {
         let _ = self.connecting.add(&other.connecting);
         self.checked += other.checked;
         self.late_arrivals += other.late_arrivals;
+        self.arrivals += other.arrivals;
+    }
+
+    /// Adds what became, behind the measured time, of requests that were due within it: how long they took
+    /// and what failed, not what came of them. How many answers there were.
+    pub(super) fn add_late(&mut self, late: &Self) -> u64 {
+        for (own, late) in self.classes.iter_mut().zip(&late.classes) {
+            let _ = own.first.add(&late.first);
+            let _ = own.last.add(&late.last);
+        }
+        self.errors.add(&late.errors);
+        late.classes.iter().map(|class| class.requests).sum()
     }
 }
 
@@ -294,7 +316,7 @@ mod tests {
         one.receive(100);
         one.complete(&done);
         one.complete(&Completed { status: 503, hit: Hit::No, ..done });
-        one.give_up(0, 20_000_000_000);
+        one.give_up(0, 20_000_000_000, |errors| &mut errors.timeout);
         let mut sum = Meter::new(1);
         sum.add(&one);
         sum.add(&one);

@@ -281,6 +281,7 @@ impl<'a> Watch<'a> {
                 "the server stopped answering {:.0} s before the end was noticed",
                 silence.as_secs_f64()
             ));
+            self.shared.is_dead.store(true, Ordering::Relaxed);
             self.shared.is_aborted.store(true, Ordering::Relaxed);
         }
     }
@@ -371,6 +372,22 @@ impl<'a> Watch<'a> {
         let seconds = (until.saturating_sub(from) as f64 / 1e9).max(1e-9);
         let requests: u64 = meter.classes.iter().map(|class| class.requests).sum();
         let tail_requests: u64 = tail.classes.iter().map(|class| class.requests).sum();
+        let checked = meter.checked + tail.checked;
+        // What was due by the clock is answered for, whenever that was; a closed loop asks for less instead.
+        let late = match &self.load.pace {
+            super::Pace::Open { .. } => meter.add_late(&tail),
+            super::Pace::Closed { .. } => {
+                meter.errors.content += tail.errors.content;
+                0
+            }
+        };
+        let due = match &self.load.pace {
+            super::Pace::Open { .. } => {
+                let each = self.load.workload.session_requests_mean();
+                Some((meter.arrivals as f64 * each).round() as u64)
+            }
+            super::Pace::Closed { .. } => None,
+        };
         let all = |of: fn(&super::meter::ClassTally) -> &hdrhistogram::Histogram<u64>| {
             let mut sum = histogram(3);
             for class in &meter.classes {
@@ -471,12 +488,13 @@ impl<'a> Watch<'a> {
             self.cut_short = Some("the time was over before all requests were made".to_owned());
         }
         let statuses = [1, 2, 3, 4, 5].map(|digit| meter.statuses[digit]);
-        let mut errors = meter.errors;
-        errors.content += tail.errors.content;
+        let errors = meter.errors;
         Measurement {
             protocol: self.load.protocol.name().to_owned(),
             seconds,
             requests,
+            due,
+            asked: requests + late + errors.unanswered(),
             requests_per_second: requests as f64 / seconds,
             body_bytes: meter.received_bytes,
             goodput_bps,
@@ -494,7 +512,7 @@ impl<'a> Watch<'a> {
             byte_hit_ratio,
             hit_ratio,
             hit_source,
-            checked: meter.checked + tail.checked,
+            checked,
             late_arrivals: meter.late_arrivals,
             tcp,
             quic,

@@ -46,7 +46,7 @@ pub(super) struct Beat {
 pub(super) struct Report {
     /// Everything within the time that is measured.
     pub(super) meter: Meter,
-    /// What came in after it, of requests sent within it.
+    /// What became after it of requests that were sent or due within it.
     pub(super) tail: Meter,
     /// Processor time of the measured time, and what was spun besides.
     pub(super) cpu_ns: u64,
@@ -316,6 +316,7 @@ impl Thread {
         let Some(arrivals) = &mut self.arrivals else { return };
         while context.issuing && arrivals.next_ns <= context.now as f64 {
             let due = arrivals.next_ns as u64;
+            context.meter.arrivals += 1;
             arrivals.advance(&mut context.random);
             match context.idle.pop() {
                 None => context.queue(due),
@@ -412,27 +413,48 @@ impl Thread {
         self.connections.iter().any(Connection::is_busy)
     }
 
+    /// Whether requests that were due are still to be sent or answered.
+    fn owes(&self) -> bool {
+        !self.context.backlog.is_empty() || self.connections.iter().any(Connection::owes)
+    }
+
     /// Ends the measuring and waits for responses under way, so that what the origin counted and what
-    /// was received here can be compared.
+    /// was received here can be compared. What was due by the clock is still sent; what has no answer then
+    /// counts as never served.
     fn finish(mut self, events: &mut Vec<epoll::Event>) -> Report {
         let until_ns = self.context.now;
         let usage = Usage::now(until_ns, self.spun_ns);
         if self.measuring && self.context.meter.interval.requests > 0 {
             self.report_interval();
         }
-        self.context.issuing = false;
+        let is_open_loop = self.arrivals.take().is_some();
+        self.context.issuing &= is_open_loop;
+        if !self.context.issuing {
+            self.context.timers.clear();
+            self.bench.retries.clear();
+        }
         let tail = Meter::new(self.context.load.workload.classes().len());
         let meter = std::mem::replace(&mut self.context.meter, tail);
         let drain_until = until_ns + self.context.load.drain.as_nanos() as u64;
-        while self.is_busy() && self.context.now < drain_until && !self.context.shared.is_stopped()
-        {
-            let next_alarm = self.bench.alarms.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
-            let left_ns = next_alarm.saturating_sub(self.context.now).min(TICK_NS);
-            if wait(&self.bench.epoll, events, left_ns).is_err() {
+        let mut next_tick = until_ns + TICK_NS;
+        while self.context.now < drain_until && !self.context.shared.is_stopped() {
+            let is_done = if self.context.issuing { !self.owes() } else { !self.is_busy() };
+            if is_done {
+                break;
+            }
+            if wait(&self.bench.epoll, events, self.left_ns(next_tick)).is_err() {
                 break;
             }
             self.context.tick();
-            self.look_at_alarms();
+            if self.context.issuing {
+                self.go_on();
+            } else {
+                self.look_at_alarms();
+            }
+            if self.context.now >= next_tick {
+                next_tick = self.context.now + TICK_NS;
+                self.tick();
+            }
             for event in events.iter() {
                 let (number, flags) = (event.data.u64() as usize, event.flags);
                 if let Some(connection) = self.connections.get_mut(number) {
@@ -445,6 +467,12 @@ impl Thread {
                 }
             }
             self.send();
+        }
+        if is_open_loop && !self.context.shared.is_interrupted() {
+            for connection in &mut self.connections {
+                connection.leave_unserved(&mut self.context);
+            }
+            self.context.leave_backlog();
         }
         Report {
             meter,

@@ -219,6 +219,19 @@ impl Workload {
         self.sessions.iter().map(|session| session.requests.len()).max().unwrap_or(0)
     }
 
+    /// Requests of a session, mean over their kinds by weight.
+    pub(super) fn session_requests_mean(&self) -> f64 {
+        let before = std::iter::once(&0.0).chain(&self.shares);
+        let weights = self.shares.iter().zip(before).map(|(sum, before)| sum - before);
+        let all: f64 = self
+            .sessions
+            .iter()
+            .zip(weights)
+            .map(|(s, weight)| s.requests.len() as f64 * weight)
+            .sum();
+        all / self.shares.last().copied().unwrap_or(1.0)
+    }
+
     pub(super) fn get(&self, session: u16) -> Option<&Session> {
         self.sessions.get(usize::from(session))
     }
@@ -369,6 +382,16 @@ mod tests {
         assert_eq!(written[0].trim_end_matches('a'), written[1].trim_end_matches('b'));
         assert_eq!(workload.classes(), ["a", "b"]);
         assert!(workload.closes());
+    }
+
+    #[test]
+    fn sessions_have_a_mean_length_by_their_weights() {
+        let workload = Workload::default()
+            .session(3.0, false, &[("a", "/")])
+            .unwrap()
+            .session(1.0, false, &[("a", "/"); 5])
+            .unwrap();
+        assert_eq!(workload.session_requests_mean(), 2.0);
     }
 
     #[test]

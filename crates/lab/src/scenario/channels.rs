@@ -167,6 +167,7 @@ fn try_out(
     bench.fill(workload(channels, options.segments, None)?, objects)?;
     let workload = workload(channels, options.segments, Some(options.known_share))?;
     let (mut ratios, mut users, mut failed, mut last) = (Vec::new(), 0.0, 0.0_f64, None);
+    let mut keeps_up = true;
     for step in steps {
         if bench.is_over() {
             return Ok(());
@@ -180,6 +181,7 @@ fn try_out(
         ratios.extend(measured.byte_hit_ratio);
         users += measured.requests as f64 / TABLE_3.len() as f64;
         failed = failed.max(measured.failed_share());
+        keeps_up &= measured.keeps_up();
         last = Some((measured.goodput_bps / 1e9, response_ms(measured)));
     }
     // What was cut short says nothing of a number of channels.
@@ -189,8 +191,8 @@ fn try_out(
     let chance = 3.0 * (share * (1.0 - share) / users.max(1.0)).sqrt();
     let hits_hold = ratio.is_none_or(|ratio| ratio >= share - TOLERANCE.max(chance));
     let base = trials.first().map_or(response_ms, |trial| trial.response_ms);
-    // An error is a quick response, and nobody's channel.
-    let is_well = failed <= ERRORS_MAX;
+    // An error is a quick response, and nobody's channel; neither are users who were not served.
+    let is_well = failed <= ERRORS_MAX && keeps_up;
     let holds = is_well && hits_hold && response_ms <= base * GROWTH_MAX;
     trials.push(Trial { channels, gbps, byte_hit_ratio: ratio, response_ms, holds });
     Ok(())

@@ -302,6 +302,13 @@ impl<'a> Bench<'a> {
         if measured.errors.content > 0 {
             self.warn(format!("{name}: {} responses had wrong bytes", measured.errors.content));
         }
+        if let Some(due) = measured.due.filter(|_| !measured.keeps_up()) {
+            self.warn(format!(
+                "{name}: of {due} requests that were due, {} were answered within the time and {} never: \
+                 the rate was not reached",
+                measured.requests, measured.errors.unserved
+            ));
+        }
         let run = 1 + self.outcome.steps.iter().filter(|step| step.name == name).count() as u32;
         self.outcome.steps.push(Step { name: name.to_owned(), run, x, measured });
         Ok(self.outcome.steps.last().expect("it was pushed"))
@@ -430,7 +437,7 @@ impl<'a> Bench<'a> {
             self.outcome.cut_short = Some("it was interrupted".to_owned());
         }
         let failed: u64 = self.outcome.steps.iter().map(|s| s.measured.errors.total()).sum();
-        let asked: u64 = self.outcome.steps.iter().map(|s| s.measured.asked()).sum();
+        let asked: u64 = self.outcome.steps.iter().map(|s| s.measured.asked).sum();
         if asked > 0 {
             let share = (failed as f64 / asked as f64).min(1.0) * 100.0;
             let fine = share <= ERRORS_MAX * 100.0;
