@@ -28,7 +28,7 @@
 use super::{Bench, Kpi, Moment, Outcome, Setup};
 use freshet_base::units::parse_duration;
 use freshet_load::LabError;
-use freshet_load::measurement::Measurement;
+use freshet_load::measurement::{Latency, Measurement};
 use freshet_load::workload::{Draw, Workload};
 use freshet_load::{Load, Pace, Protocol};
 use serde::Deserialize;
@@ -52,16 +52,21 @@ pub const FIGURES: [Figure; 14] = [
     ("requests_per_second", "1/s", |m| Some(m.requests_per_second), true),
     ("byte_hit_ratio", "", |m| m.byte_hit_ratio, true),
     ("hit_ratio", "", |m| m.hit_ratio, true),
-    ("ttfb_mean_ms", "ms", |m| Some(m.first_byte.mean_us / 1e3), false),
-    ("ttfb_p99_ms", "ms", |m| Some(m.first_byte.p99_us as f64 / 1e3), false),
-    ("mean_ms", "ms", |m| Some(m.last_byte.mean_us / 1e3), false),
-    ("p50_ms", "ms", |m| Some(m.last_byte.p50_us as f64 / 1e3), false),
-    ("p99_ms", "ms", |m| Some(m.last_byte.p99_us as f64 / 1e3), false),
+    ("ttfb_mean_ms", "ms", |m| time_ms(&m.first_byte, m.first_byte.mean_us), false),
+    ("ttfb_p99_ms", "ms", |m| time_ms(&m.first_byte, m.first_byte.p99_us as f64), false),
+    ("mean_ms", "ms", |m| time_ms(&m.last_byte, m.last_byte.mean_us), false),
+    ("p50_ms", "ms", |m| time_ms(&m.last_byte, m.last_byte.p50_us as f64), false),
+    ("p99_ms", "ms", |m| time_ms(&m.last_byte, m.last_byte.p99_us as f64), false),
     ("errors", "", |m| Some(m.errors.total() as f64), false),
     ("server_cpu_seconds_per_gb", "s/GB", |m| Some(m.server.as_ref()?.cpu_seconds_per_gb), false),
     ("server_memory_mb", "MB", |m| Some(m.server.as_ref()?.memory_bytes as f64 / 1e6), false),
     ("requests_per_second_per_watt", "1/s/W", Measurement::requests_per_joule, true),
 ];
+
+/// A time in milliseconds; none where nothing was timed.
+fn time_ms(of: &Latency, micros: f64) -> Option<f64> {
+    (of.count > 0).then_some(micros / 1e3)
+}
 
 /// A file, as it is written.
 #[derive(Debug, Deserialize)]
@@ -324,6 +329,14 @@ fn workload(file: &File, close: bool) -> Result<Workload, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_without_answers_has_no_response_times() {
+        let none = Measurement::default();
+        for (name, _, figure, _) in FIGURES.iter().filter(|(name, ..)| name.ends_with("_ms")) {
+            assert_eq!(figure(&none), None, "{name}");
+        }
+    }
 
     const GOOD: &str = r#"
         title = "x"

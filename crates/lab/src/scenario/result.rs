@@ -19,7 +19,7 @@ pub enum Verdict {
     Pass,
     /// Not as wanted.
     Fail,
-    /// Not judged: there is no limit, or no figure.
+    /// Not judged: there is no limit.
     #[default]
     Open,
 }
@@ -56,11 +56,11 @@ impl Kpi {
         Self { name: name.into(), value: value.into(), unit: unit.to_owned(), ..Self::default() }
     }
 
-    /// The same, judged; without a figure it stays open.
+    /// The same, judged; what could not be measured is not met.
     #[must_use]
     pub fn wanted(mut self, wanted: impl Into<String>, fine: bool) -> Self {
         self.wanted = wanted.into();
-        self.verdict = if self.value.is_some() { Verdict::of(fine) } else { Verdict::Open };
+        self.verdict = Verdict::of(fine && self.value.is_some());
         self
     }
 
@@ -253,8 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn a_kpi_without_a_figure_stays_open() {
-        assert_eq!(Kpi::new("power", None, "W").wanted("less", false).verdict, Verdict::Open);
+    fn a_kpi_that_is_wanted_and_not_measured_is_not_met() {
+        let unmeasured = Kpi::new("power", None, "W").wanted("less", true);
+        assert_eq!(unmeasured.verdict, Verdict::Fail);
+        let outcome = Outcome { kpis: vec![unmeasured], ..Outcome::default() };
+        assert!(!outcome.is_met());
+        assert_eq!(Kpi::new("power", None, "W").verdict, Verdict::Open);
         assert_eq!(Kpi::new("power", 1.0, "W").wanted("less", false).verdict, Verdict::Fail);
     }
 

@@ -164,9 +164,9 @@ fn judge(bench: &mut Bench<'_>, options: &Options) {
              throughput",
         ));
     }
-    let ratios: Vec<f64> =
-        bench.outcome.steps.iter().filter_map(|step| step.measured.byte_hit_ratio).collect();
-    let lowest = ratios.iter().copied().reduce(f64::min);
+    let ratios: Option<Vec<f64>> =
+        bench.outcome.steps.iter().map(|step| step.measured.byte_hit_ratio).collect();
+    let lowest = ratios.and_then(|ratios| ratios.into_iter().reduce(f64::min));
     // Few large objects: the share of hits is only as exact as the number of requests allows.
     let fewest = bench.outcome.steps.iter().map(|step| step.measured.requests).min().unwrap_or(0);
     let noise = 3.0 * (options.hit_share * (1.0 - options.hit_share) / fewest.max(1) as f64).sqrt();
