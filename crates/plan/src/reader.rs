@@ -154,7 +154,8 @@ impl<'a> Reader<'a> {
 
     /// Whether the file gives a repeated table, or a flag a value in it.
     pub(crate) fn is_touched(&self, table: &str) -> bool {
-        let is_in = |key: &String| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
+        let is_in =
+            |key: &String| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
         self.is_given(table) || self.flags.keys().any(is_in)
     }
 
@@ -231,9 +232,7 @@ impl<'a> Reader<'a> {
         let given = or_mistake(self.given.rows(table), &mut self.mistakes);
         let (rows, is_default) = match given {
             Some(rows) => (rows.to_vec(), false),
-            None => {
-                (self.defaults.rows(table).ok().flatten().unwrap_or_default().to_vec(), true)
-            }
+            None => (self.defaults.rows(table).ok().flatten().unwrap_or_default().to_vec(), true),
         };
         if rows.len() > ROWS_MAX
             && let Some(row) = rows.get(ROWS_MAX)

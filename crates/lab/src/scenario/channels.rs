@@ -299,8 +299,8 @@ fn judge(bench: &mut Bench<'_>, options: &Options, trials: &mut [Trial]) {
             .better(true);
         bench.outcome.kpis.push(kpi);
         let ratio = held.byte_hit_ratio.map(|ratio| ratio * 100.0);
-        let mut kpi = Kpi::new("byte hit ratio at that number", ratio, "%")
-            .published("85 %, section 2.1.4");
+        let mut kpi =
+            Kpi::new("byte hit ratio at that number", ratio, "%").published("85 %, section 2.1.4");
         // Where hits are not known, response times alone judge.
         if ratio.is_some() {
             kpi = kpi.wanted(format!("{:.0} %, but for chance", share * 100.0), true);

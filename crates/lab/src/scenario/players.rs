@@ -7,8 +7,8 @@ use super::{Bench, ExtraTable, Kpi, Moment, Outcome, Setup, Step};
 use crate::viewers::{self, Figures, Pace, Quality, Target, Tls, Viewers, Viewing};
 use freshet_load::error::{LabError, require};
 use freshet_load::measurement::{
-    ClientFigures, GENERATOR_BUSY_MAX, Latency, Measurement, OriginFigures, PowerFigures, Series,
-    ServerFigures,
+    ClientFigures, GENERATOR_BUSY_MAX, HitSource, Latency, Measurement, OriginFigures,
+    PowerFigures, Series, ServerFigures,
 };
 use freshet_load::observe::Reading;
 use freshet_load::{Errors, Progress, Protocol};
@@ -259,6 +259,9 @@ fn watch(
         .origin
         .filter(|_| figures.body_bytes > 0)
         .map(|origin| (1.0 - origin.body_bytes as f64 / figures.body_bytes as f64).clamp(0.0, 1.0));
+    if measured.byte_hit_ratio.is_some() {
+        measured.hit_source = HitSource::Origin;
+    }
     measured.server = bench.observer.server.as_ref().and_then(|server| {
         let cpu_seconds = end.cpu_seconds? - first.cpu_seconds?;
         Some(ServerFigures {
@@ -356,6 +359,7 @@ fn measurement(figures: &Figures, seconds: f64, series: Series) -> Measurement {
     Measurement {
         seconds,
         requests: figures.responses,
+        asked: figures.responses + figures.unanswered,
         requests_per_second: figures.responses as f64 / seconds,
         body_bytes: figures.body_bytes,
         goodput_bps: figures.body_bytes as f64 * 8.0 / seconds,
@@ -401,6 +405,14 @@ pub fn audience(channels: u32, titles: u32) -> Vec<Viewing> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_response_that_is_an_error_is_one_request() {
+        let errors = viewers::Errors { status: 10, connect: 10, ..viewers::Errors::default() };
+        let figures = Figures { responses: 20, unanswered: 20, errors, ..Figures::default() };
+        let measured = measurement(&figures, 1.0, Series::default());
+        assert_eq!((measured.asked, measured.failed_share()), (40, 0.5));
+    }
 
     #[test]
     fn a_generator_is_busy_as_in_its_busier_half() {

@@ -109,8 +109,12 @@ impl Client {
         path: &str,
         mut take: impl FnMut(&[u8]) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        let fetched = timeout(RESPONSE_MAX, self.exchange(path, &mut take)).await;
+        let mut has_begun = false;
+        let fetched = timeout(RESPONSE_MAX, self.exchange(path, &mut take, &mut has_begun)).await;
         let fetched = fetched.unwrap_or(Err(Fault::Transfer));
+        if !has_begun {
+            self.meter.unanswered.add(1);
+        }
         // After a status the connection is still in step, after anything else it is not.
         if fetched.is_err_and(|fault| !matches!(fault, Fault::Status(_))) {
             self.connection = None;
@@ -122,6 +126,7 @@ impl Client {
         &mut self,
         path: &str,
         take: &mut impl FnMut(&[u8]) -> Result<(), Fault>,
+        has_begun: &mut bool,
     ) -> Result<(), Fault> {
         let was_open = self.connection.is_some();
         let mut sent = Instant::now();
@@ -134,6 +139,7 @@ impl Client {
             }
             other => other?,
         };
+        *has_begun = true;
         self.meter.record_first_byte(sent.elapsed());
         let status = response.status();
         let mut body = response.into_body();

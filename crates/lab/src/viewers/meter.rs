@@ -21,6 +21,8 @@ pub struct Figures {
     pub connections: u64,
     /// Responses received, with any status.
     pub responses: u64,
+    /// Requests of which no response began.
+    pub unanswered: u64,
     /// Bytes of bodies received.
     pub body_bytes: u64,
     /// Segments of pictures or sound received whole.
@@ -132,6 +134,7 @@ impl Times {
 pub(super) struct Meter {
     pub(super) watching: SharedCounter,
     pub(super) connections: SharedCounter,
+    pub(super) unanswered: SharedCounter,
     pub(super) body_bytes: SharedCounter,
     pub(super) segments: SharedCounter,
     pub(super) late: SharedCounter,
@@ -160,6 +163,7 @@ impl Meter {
         Self {
             watching: SharedCounter::default(),
             connections: SharedCounter::default(),
+            unanswered: SharedCounter::default(),
             body_bytes: SharedCounter::default(),
             segments: SharedCounter::default(),
             late: SharedCounter::default(),
@@ -212,6 +216,7 @@ impl Meter {
             watching: self.watching.value(),
             connections: self.connections.value(),
             responses: first_byte.count,
+            unanswered: self.unanswered.value(),
             body_bytes: self.body_bytes.value(),
             segments: self.segments.value(),
             late: self.late.value(),

@@ -86,7 +86,8 @@ fn assumptions(inputs: &[Input]) -> Vec<String> {
     }
     if uses(inputs, "radio", "003") && uses(inputs, "less-than-before", "003") {
         all.push(
-            "`20 ms` for 4G is not printed either: it follows from 8 ms being 60 % less.".to_owned(),
+            "`20 ms` for 4G is not printed either: it follows from 8 ms being 60 % less."
+                .to_owned(),
         );
     }
     all
