@@ -5,7 +5,7 @@ use bytes::Bytes;
 use freshet_lab::origin::{self, Origin};
 use freshet_load::LabError;
 use freshet_load::measurement::{HitSource, Measurement};
-use freshet_load::observe::Observer;
+use freshet_load::observe::{Observer, Power, PowerSource};
 use freshet_load::target::Target;
 use freshet_load::workload::{Draw, Workload};
 use freshet_load::{Load, Pace, Progress, Protocol, run};
@@ -197,6 +197,40 @@ fn answers_that_come_behind_the_end_count_with_their_time() {
     assert_eq!(measured.last_byte.count, measured.asked);
     assert!(measured.last_byte.max_us > 250_000, "{:?}", measured.last_byte);
     assert!(!measured.keeps_up());
+}
+
+#[test]
+fn power_is_that_of_the_measured_time_and_not_of_what_is_waited_for() {
+    // Each answer takes as long as the load, so that the last come well behind its end.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                while stream.read(&mut request).is_ok_and(|count| count > 0) {
+                    std::thread::sleep(Duration::from_millis(550));
+                    if stream
+                        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+                        .is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let meter = folder.path().join("watts");
+    std::fs::write(&meter, "100").unwrap();
+    let power = Power::find(&PowerSource::File(meter)).unwrap();
+    let mut observer = Observer { power: Some(power), ..Observer::default() };
+    let mut load = load(address, Workload::single("a", "/").unwrap());
+    load.warmup = Duration::ZERO;
+    load.duration = Duration::from_millis(600);
+    let watts = measure(load, &mut observer).power.unwrap().watts;
+    assert!((90.0..110.0).contains(&watts), "{watts}");
 }
 
 #[test]

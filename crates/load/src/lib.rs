@@ -309,6 +309,8 @@ struct Shared {
     open: Vec<AtomicUsize>,
     /// When a byte of a response last came.
     answered_ns: AtomicU64,
+    /// Threads whose measured time is over.
+    closed: AtomicUsize,
     /// Connections that could not be made, by the unluckiest thread.
     refused: AtomicU64,
     violation: Mutex<Option<&'static str>>,
@@ -329,6 +331,7 @@ impl Shared {
             digests: check::Digests::default(),
             open: (0..load.threads).map(|_| AtomicUsize::new(0)).collect(),
             answered_ns: AtomicU64::new(0),
+            closed: AtomicUsize::new(0),
             refused: AtomicU64::new(0),
             violation: Mutex::new(None),
         }

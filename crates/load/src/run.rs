@@ -107,7 +107,7 @@ pub fn run(
     }
     let end = observer.read(clock(&shared) as f64 / 1e9);
     watch.collect();
-    Ok(watch.measurement(reports, observer, &end))
+    Ok(watch.measurement(reports, observer, end))
 }
 
 /// Allows the process as many descriptors as it needs.
@@ -182,8 +182,9 @@ struct Watch<'a> {
     shared: &'a Shared,
     receiver: Receiver<Beat>,
     rows: Vec<Row>,
-    /// Readings at the begin of the measuring and at the end of each interval.
+    /// Readings at the begin of the measuring and at its end, which is before the last answers come.
     begin: Option<Reading>,
+    close: Option<Reading>,
     connections_peak: u64,
     errors: u64,
     cut_short: Option<String>,
@@ -203,6 +204,7 @@ impl<'a> Watch<'a> {
             receiver,
             rows: Vec::new(),
             begin,
+            close: None,
             connections_peak: 0,
             errors: 0,
             cut_short: None,
@@ -249,6 +251,10 @@ impl<'a> Watch<'a> {
                     self.row(index).reading = Some(reading);
                     next_reading = from + interval * (index as u64 + 2);
                 }
+            }
+            let is_closed = self.shared.closed.load(Ordering::Relaxed) == self.load.threads;
+            if self.close.is_none() && (is_closed || now >= self.shared.until()) {
+                self.close = Some(observer.read(now as f64 / 1e9));
             }
             self.look_for_life(now);
             let at = now as f64 / 1e9 - if from == u64::MAX { 0.0 } else { from as f64 / 1e9 };
@@ -301,9 +307,10 @@ impl<'a> Watch<'a> {
     }
 
     fn receive(&mut self) {
-        // The first reading is taken as close to the begin of the measuring as can be.
-        let ahead = self.shared.from().saturating_sub(clock(self.shared));
-        let wait = if ahead > 0 { LOOK.min(Duration::from_nanos(ahead)) } else { LOOK };
+        // Readings are taken as close to the begin and the end of the measuring as can be.
+        let now = clock(self.shared);
+        let ahead = [self.shared.from(), self.shared.until()].into_iter().filter(|at| *at > now).min();
+        let wait = ahead.map_or(LOOK, |at| LOOK.min(Duration::from_nanos(at - now)));
         match self.receiver.recv_timeout(wait) {
             Ok(beat) => self.add(beat),
             Err(RecvTimeoutError::Timeout) => {}
@@ -348,7 +355,7 @@ impl<'a> Watch<'a> {
         mut self,
         reports: Vec<Report>,
         observer: &Observer,
-        end: &Reading,
+        end: Reading,
     ) -> Measurement {
         let names = self.load.workload.classes();
         let (mut meter, mut tail) = (Meter::new(names.len()), Meter::new(names.len()));
@@ -406,6 +413,8 @@ impl<'a> Watch<'a> {
         });
         let received_in_all = meter.received_bytes + tail.received_bytes;
         let begin = self.begin.unwrap_or_default();
+        let close = self.close.unwrap_or(end);
+        let watched_s = (close.at_s - begin.at_s).max(1e-9);
         let origin = end.origin.zip(begin.origin).map(|(end, begin)| OriginFigures {
             requests: end.requests.saturating_sub(begin.requests),
             body_bytes: end.body_bytes.saturating_sub(begin.body_bytes),
@@ -468,20 +477,20 @@ impl<'a> Watch<'a> {
             None => over_tcp,
         };
         let server = observer.server.as_ref().and_then(|server| {
-            let cpu_seconds = (end.cpu_seconds? - begin.cpu_seconds?).max(0.0);
+            let cpu_seconds = (close.cpu_seconds? - begin.cpu_seconds?).max(0.0);
             let memory = self.rows.iter().filter_map(|row| row.reading?.memory_bytes);
             Some(ServerFigures {
                 source: server.describe(),
                 cpu_seconds,
-                cores: cpu_seconds / seconds,
+                cores: cpu_seconds / watched_s,
                 cpu_us_per_request: cpu_seconds * 1e6 / requests.max(1) as f64,
                 cpu_seconds_per_gb: cpu_seconds * 1e9 / meter.received_bytes.max(1) as f64,
-                memory_bytes: memory.chain(end.memory_bytes).max().unwrap_or(0),
+                memory_bytes: memory.chain(close.memory_bytes).max().unwrap_or(0),
             })
         });
         let power = observer.power.as_ref().and_then(|power| {
-            let joules = end.joules? - begin.joules?;
-            Some(PowerFigures { source: power.describe(), watts: joules / seconds })
+            let joules = close.joules? - begin.joules?;
+            Some(PowerFigures { source: power.describe(), watts: joules / watched_s })
         });
         if self.load.requests_max.is_some_and(|count| requests < count) && self.cut_short.is_none()
         {

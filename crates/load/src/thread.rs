@@ -424,6 +424,7 @@ impl Thread {
     fn finish(mut self, events: &mut Vec<epoll::Event>) -> Report {
         let until_ns = self.context.now;
         let usage = Usage::now(until_ns, self.spun_ns);
+        self.context.shared.closed.fetch_add(1, Ordering::Relaxed);
         if self.measuring && self.context.meter.interval.requests > 0 {
             self.report_interval();
         }

@@ -31,6 +31,8 @@ pub struct Observer {
 /// Figures at a moment; those that count only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reading {
+    /// When, in seconds of the clock that [`Observer::read`] was told.
+    pub at_s: f64,
     /// Processor time so far.
     pub cpu_seconds: Option<f64>,
     /// Resident size now.
@@ -49,6 +51,7 @@ impl Observer {
             None => (None, None),
         };
         Reading {
+            at_s: now_s,
             cpu_seconds,
             memory_bytes,
             joules: self.power.as_mut().and_then(|power| power.joules(now_s)),
