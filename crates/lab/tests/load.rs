@@ -211,9 +211,7 @@ fn power_is_that_of_the_measured_time_and_not_of_what_is_waited_for() {
                 let mut request = [0; 4096];
                 while stream.read(&mut request).is_ok_and(|count| count > 0) {
                     std::thread::sleep(Duration::from_millis(550));
-                    if stream
-                        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-                        .is_err()
+                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").is_err()
                     {
                         return;
                     }
@@ -358,6 +356,41 @@ fn servers_that_break_http_or_close_early_are_counted_and_named() {
     let measured = measure(load, &mut Observer::default());
     assert_eq!((measured.requests, measured.errors.closed), (0, 10), "{:?}", measured.errors);
     assert!(measured.cut_short.is_some());
+}
+
+/// A server that answers the first request of each connection, and closes it when `read` bytes of the next have
+/// come: with a reset, where that is not all of it.
+fn tires_after_one(read: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            std::thread::spawn(move || {
+                let mut request = vec![0; 4096];
+                if stream.read(&mut request).is_ok_and(|count| count > 0) {
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+                    let _ = stream.read(&mut request[..read]);
+                }
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_connection_that_is_reset_is_an_error_and_one_that_is_closed_is_made_again() {
+    let ten = |address| {
+        let mut load = load(address, Workload::single("a", "/").unwrap());
+        (load.connections, load.requests_max) = (1, Some(10));
+        measure(load, &mut Observer::default())
+    };
+    let reset = ten(tires_after_one(1));
+    assert_eq!((reset.requests, reset.errors.closed, reset.asked_again), (5, 5, 0));
+    assert_eq!((reset.asked, reset.failed_share()), (10, 0.5));
+    let closed = ten(tires_after_one(4096));
+    assert_eq!((closed.requests, closed.errors.total()), (10, 0), "{:?}", closed.errors);
+    assert!((8..=10).contains(&closed.asked_again), "{}", closed.asked_again);
 }
 
 #[test]

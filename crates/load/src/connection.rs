@@ -329,7 +329,7 @@ impl Connection {
             let count = match received {
                 Err(Errno::AGAIN) => return,
                 Err(Errno::INTR) => continue,
-                Err(_) => return self.lose(Fault::Closed, context, bench),
+                Err(error) => return self.lose(of_socket(error), context, bench),
                 Ok(0) => return self.end(context, bench),
                 Ok(count) => count,
             };
@@ -544,7 +544,7 @@ impl Connection {
         }
         let fault = match fault {
             // The peer hung up, or sent nonsense, before TLS was there.
-            Fault::Closed if self.phase == Phase::Handshaking => Fault::Tls,
+            Fault::Closed | Fault::Reset if self.phase == Phase::Handshaking => Fault::Tls,
             fault => fault,
         };
         self.drop_socket();
@@ -552,7 +552,8 @@ impl Connection {
         let (mut free, mut again) = (Vec::new(), Vec::new());
         for lane in self.lanes_mut() {
             let Some(exchange) = &lane.exchange else { continue };
-            // A server may close a connection while a request is on its way: it is sent once more.
+            // A server may close a connection while a request is on its way: it is sent once more. One that
+            // resets it has thrown it away.
             if has_answered && !exchange.has_begun() && fault == Fault::Closed {
                 again.extend(lane.rewind().map(|due| (lane.place.lane, due)));
                 continue;
@@ -561,6 +562,7 @@ impl Connection {
             failed += 1;
             free.push(lane.place);
         }
+        context.meter.asked_again += again.len() as u64;
         self.deferred.append(&mut again);
         count(fault, failed, context);
         if was_open {
@@ -641,12 +643,17 @@ impl Connection {
                 Ok(count) => self.sent += count,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return,
-                Err(_) => return self.lose(Fault::Closed, context, bench),
+                Err(error) => return self.lose(of_socket(error), context, bench),
             }
         }
         self.out.clear();
         self.sent = 0;
     }
+}
+
+/// What an error of a socket says of its peer.
+fn of_socket(error: Errno) -> Fault {
+    if error == Errno::CONNRESET { Fault::Reset } else { Fault::Closed }
 }
 
 fn count(fault: Fault, failed: u64, context: &mut Context) {
@@ -657,7 +664,7 @@ fn count(fault: Fault, failed: u64, context: &mut Context) {
             context.shared.note_violation(why);
             (0..failed.max(1)).for_each(|_| context.meter.fault(|errors| &mut errors.protocol));
         }
-        Fault::Tls | Fault::Closed => {
+        Fault::Tls | Fault::Closed | Fault::Reset => {
             (0..failed).for_each(|_| context.meter.fault(|errors| &mut errors.closed));
         }
     }

@@ -204,6 +204,7 @@ impl Http3 {
             News::Again(number) => {
                 let due = lanes.get_mut(number as usize).and_then(Lane::rewind);
                 waiting.extend(due.map(|due| (number as u32, due)));
+                context.meter.asked_again += 1;
             }
             News::Failed(Failure::Reset { number, .. }) => {
                 lanes.get_mut(number as usize).map(Lane::abandon);

@@ -286,8 +286,10 @@ enum Fault {
     Tls,
     /// The peer broke a rule.
     Protocol(&'static str),
-    /// The peer closed it.
+    /// The peer closed it in good order.
     Closed,
+    /// The peer reset it.
+    Reset,
 }
 
 /// What the threads of a load share; none of it is touched per request, but for the number of

@@ -257,6 +257,10 @@ pub struct Measurement {
     pub hit_source: HitSource,
     /// Responses whose content was compared.
     pub checked: u64,
+    /// Requests that were sent once more, as the server closed their connection before it answered: they are
+    /// one request in all other figures.
+    #[serde(default)]
+    pub asked_again: u64,
     /// Arrivals that found all connections busy.
     pub late_arrivals: u64,
     /// TCP.

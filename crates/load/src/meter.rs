@@ -166,6 +166,8 @@ pub(super) struct Meter {
     pub(super) checked: u64,
     /// Requests that were due and found no free connection in time.
     pub(super) late_arrivals: u64,
+    /// Requests that were sent once more, as the server closed their connection before it answered.
+    pub(super) asked_again: u64,
     /// Sessions that were due by the clock.
     pub(super) arrivals: u64,
     pub(super) interval: Interval,
@@ -186,6 +188,7 @@ impl Meter {
             connecting: histogram(INTERVAL_DIGITS),
             checked: 0,
             late_arrivals: 0,
+            asked_again: 0,
             arrivals: 0,
             interval: Interval::new(),
         }
@@ -272,6 +275,7 @@ impl Meter {
         let _ = self.connecting.add(&other.connecting);
         self.checked += other.checked;
         self.late_arrivals += other.late_arrivals;
+        self.asked_again += other.asked_again;
         self.arrivals += other.arrivals;
     }
 

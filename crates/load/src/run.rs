@@ -309,7 +309,8 @@ impl<'a> Watch<'a> {
     fn receive(&mut self) {
         // Readings are taken as close to the begin and the end of the measuring as can be.
         let now = clock(self.shared);
-        let ahead = [self.shared.from(), self.shared.until()].into_iter().filter(|at| *at > now).min();
+        let ahead =
+            [self.shared.from(), self.shared.until()].into_iter().filter(|at| *at > now).min();
         let wait = ahead.map_or(LOOK, |at| LOOK.min(Duration::from_nanos(at - now)));
         match self.receiver.recv_timeout(wait) {
             Ok(beat) => self.add(beat),
@@ -522,6 +523,7 @@ impl<'a> Watch<'a> {
             hit_ratio,
             hit_source,
             checked,
+            asked_again: meter.asked_again,
             late_arrivals: meter.late_arrivals,
             tcp,
             quic,

@@ -302,6 +302,13 @@ impl<'a> Bench<'a> {
         if measured.errors.content > 0 {
             self.warn(format!("{name}: {} responses had wrong bytes", measured.errors.content));
         }
+        if measured.asked_again > 0 {
+            self.warn(format!(
+                "{name}: {} requests were asked again, as the server closed their connection before it \
+                 answered",
+                measured.asked_again
+            ));
+        }
         if let Some(due) = measured.due.filter(|_| !measured.keeps_up()) {
             self.warn(format!(
                 "{name}: of {due} requests that were due, {} were answered within the time and {} never: \
