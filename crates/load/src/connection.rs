@@ -200,7 +200,7 @@ impl Connection {
 
     /// Whether a response is under way.
     pub(super) fn is_busy(&self) -> bool {
-        self.lanes().iter().any(|lane| lane.exchange.is_some())
+        self.lanes().iter().any(|lane| lane.exchange.is_some() || lane.is_again)
     }
 
     /// Whether it has requests to send or to wait for.
@@ -562,6 +562,7 @@ impl Connection {
             failed += 1;
             free.push(lane.place);
         }
+        let is_again = !again.is_empty();
         context.meter.asked_again += again.len() as u64;
         self.deferred.append(&mut again);
         count(fault, failed, context);
@@ -575,7 +576,7 @@ impl Connection {
         for place in free {
             self.go_on(place, context);
         }
-        self.wants_open = !self.deferred.is_empty() && context.issuing;
+        self.wants_open = !self.deferred.is_empty() && (context.issuing || is_again);
         self.open(context, bench);
     }
 

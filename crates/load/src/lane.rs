@@ -42,6 +42,8 @@ pub(super) struct Lane {
     position: u16,
     values: Values,
     started: bool,
+    /// Whether its next request was sent before and is sent once more: it is of those that were allowed.
+    pub(super) is_again: bool,
     pub(super) exchange: Option<Exchange>,
 }
 
@@ -116,6 +118,7 @@ impl Lane {
             position: 0,
             values: Values::default(),
             started: false,
+            is_again: false,
             exchange: None,
         }
     }
@@ -132,12 +135,13 @@ impl Lane {
     pub(super) fn rewind(&mut self) -> Option<u64> {
         let exchange = self.exchange.take()?;
         self.position = self.position.saturating_sub(1);
+        self.is_again = true;
         Some(exchange.due)
     }
 
     /// Gives up what is under way and the rest of its session.
     pub(super) fn abandon(&mut self) -> Option<Exchange> {
-        self.started = false;
+        (self.started, self.is_again) = (false, false);
         self.exchange.take()
     }
 
@@ -216,11 +220,13 @@ impl Context {
 
     /// Puts the path of the lane's next request into `path`; false when there are no more.
     pub(super) fn begin(&mut self, lane: &mut Lane, due: u64) -> bool {
-        if !self.issuing {
+        let is_again = std::mem::take(&mut lane.is_again);
+        if !self.issuing && !is_again {
             return false;
         }
         self.join(lane);
-        if self.load.requests_max.is_some()
+        if !is_again
+            && self.load.requests_max.is_some()
             && self.shared.budget.fetch_sub(1, Ordering::Relaxed) <= 0
         {
             self.issuing = false;
