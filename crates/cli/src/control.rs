@@ -28,7 +28,7 @@ pub(crate) struct PurgeArguments {
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// Everything.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["urls", "tag"])]
     all: bool,
     /// With --tag or --all: of this site only.
     #[arg(long, value_name = "NAME", conflicts_with = "urls")]

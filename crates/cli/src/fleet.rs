@@ -130,7 +130,7 @@ struct Purge {
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
     /// Everything.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["urls", "tag", "ban"])]
     all: bool,
     /// What this ban of VCL is true for; repeatable.
     #[arg(long, value_name = "BAN")]

@@ -88,6 +88,19 @@ fn one_node_of_several_is_never_guessed() {
     rustix::process::kill_process(support::pid(next), Signal::TERM).unwrap();
 }
 
+#[test]
+fn a_purge_of_everything_is_of_nothing_besides() {
+    for words in [
+        &["purge", "--all", "--tag", "x"][..],
+        &["purge", "--all", "http://localhost/a"],
+        &["fleet", "purge", "--all", "--ban", "req.url ~ ^/a"],
+    ] {
+        let refused = run(freshet().args(words));
+        assert!(!refused.status.success(), "{words:?}");
+        assert!(errors(&refused).contains("cannot be used with"), "{}", errors(&refused));
+    }
+}
+
 /// What a command says in JSON: a value, or one a line.
 fn json(output: Output) -> Vec<Value> {
     assert!(output.status.success(), "{}", errors(&output));
