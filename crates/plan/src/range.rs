@@ -10,7 +10,7 @@ use std::str::FromStr;
 pub const POINTS_MAX: usize = 200;
 /// Points of a range that does not say how many.
 const POINTS_DEFAULT: usize = 11;
-/// Most values of a second range: each is a set of lines.
+/// Most values of a second range, and as many as it has if it does not say: each is a set of lines.
 const LINES_MAX: usize = 8;
 /// Inputs that may be varied at once: one along the axis, one from line to line.
 const INPUTS_MAX: usize = 2;
@@ -23,7 +23,8 @@ pub struct Vary {
     low: f64,
     high: f64,
     unit: String,
-    points: usize,
+    /// As they were said.
+    points: Option<usize>,
 }
 
 impl FromStr for Vary {
@@ -39,9 +40,9 @@ impl FromStr for Vary {
         let (key, rest) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
         let (low, rest) = rest.split_once("..").ok_or_else(|| wrong("there is no `..`"))?;
         let (high, points) = match rest.rsplit_once(':') {
-            None => (rest, POINTS_DEFAULT),
+            None => (rest, None),
             Some((high, points)) => match points.trim().parse() {
-                Ok(points) if (2..=POINTS_MAX).contains(&points) => (high, points),
+                Ok(points) if (2..=POINTS_MAX).contains(&points) => (high, Some(points)),
                 _ => {
                     return Err(wrong(&format!(
                         "points are a whole number from 2 to {POINTS_MAX}"
@@ -114,13 +115,23 @@ pub(crate) fn add(
     }
     let line_values: Vec<Option<f64>> = match lines {
         None => vec![None],
-        Some(second) => second.values(second.points.min(LINES_MAX)).map(Some).collect(),
+        Some(second) => match second.points {
+            Some(points) if points > LINES_MAX => {
+                let Vary { key, .. } = second;
+                return Err(PlanError::ConfigFlag(format!(
+                    "--vary {key}: {points} points of a second input; it has {LINES_MAX} at most, each a \
+                     set of lines. Name it first, or ask for fewer"
+                )));
+            }
+            points => second.values(points.unwrap_or(LINES_MAX)).map(Some).collect(),
+        },
     };
+    let along_points = along.points.unwrap_or(POINTS_DEFAULT);
     let mut rows = Vec::new();
     let mut plots: Vec<(String, Plot)> = Vec::new();
     for line in &line_values {
         let mut curves: Vec<Vec<(f64, f64)>> = vec![Vec::new(); outcome.figures.len()];
-        for value in along.values(along.points) {
+        for value in along.values(along_points) {
             let mut flags = set.to_vec();
             flags.retain(|(key, _)| vary.iter().all(|one| one.key != *key));
             flags.push((along.key.clone(), along.text(value)));
@@ -161,9 +172,11 @@ pub(crate) fn add(
             }
         }
     }
-    let decimals = decimals_of(along);
+    let decimals = decimals_of(along, along_points);
     let mut columns = vec![ResultColumn::numbers(along.title(), "", decimals, "")];
-    columns.extend(lines.map(|one| ResultColumn::numbers(one.title(), "", decimals_of(one), "")));
+    columns.extend(lines.map(|one| {
+        ResultColumn::numbers(one.title(), "", decimals_of(one, line_values.len()), "")
+    }));
     columns.extend(outcome.figures.iter().map(|figure| {
         ResultColumn::numbers(&figure.name, &figure.unit, figure.decimals, figure.formula)
     }));
@@ -179,8 +192,8 @@ pub(crate) fn add(
 }
 
 /// Decimals that tell the values of a range apart.
-fn decimals_of(vary: &Vary) -> usize {
-    let step = (vary.high - vary.low) / (vary.points.max(2) - 1) as f64;
+fn decimals_of(vary: &Vary, points: usize) -> usize {
+    let step = (vary.high - vary.low) / (points.max(2) - 1) as f64;
     let is_whole = |value: f64| (value - value.round()).abs() < 1e-6;
     (0..4)
         .find(|decimals| {
@@ -196,7 +209,7 @@ mod tests {
 
     fn values(text: &str) -> Vec<f64> {
         let vary: Vary = text.parse().unwrap();
-        vary.values(vary.points).collect()
+        vary.values(vary.points.unwrap_or(POINTS_DEFAULT)).collect()
     }
 
     #[test]

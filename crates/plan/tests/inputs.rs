@@ -293,6 +293,19 @@ fn a_range_runs_the_model_at_each_point() {
 }
 
 #[test]
+fn a_second_range_has_as_many_points_as_it_says_or_is_refused() {
+    let rows = |second: &str| {
+        let vary = vec!["pue=1.0..2.0:2".parse().unwrap(), second.parse().unwrap()];
+        let outcome = plan(Model::Cost, &Request { vary, ..Request::default() });
+        outcome.map(|outcome| outcome.range.unwrap().table.rows.len())
+    };
+    assert_eq!(rows("years=1..8 years:8"), Ok(16));
+    assert_eq!(rows("years=1..8 years"), Ok(16));
+    let error = rows("years=1..20 years:20").unwrap_err().to_string();
+    assert!(error.contains("20 points of a second input; it has 8 at most"), "{error}");
+}
+
+#[test]
 fn every_form_of_every_model_is_usable() {
     for model in Model::ALL {
         for vary in [vec![], vec!["years=1..5 years:3"]] {
