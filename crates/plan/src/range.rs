@@ -140,7 +140,7 @@ pub(crate) fn add(
                 flags.push((second.key.clone(), second.text(line)));
                 row.push(Value::from(line));
             }
-            let point = run(&flags)?;
+            let point = run(&flags).map_err(|error| with_points(error, vary))?;
             row.extend(outcome.figures.iter().enumerate().map(|(index, figure)| {
                 let found = point.figures.get(index).filter(|other| other.unit == figure.unit);
                 let number = found.map_or(f64::NAN, |other| other.value);
@@ -189,6 +189,24 @@ pub(crate) fn add(
     outcome.checks.clear();
     outcome.contradictions.clear();
     Ok(())
+}
+
+/// What is wrong with a point between the ends may be mended by another number of points.
+fn with_points(error: PlanError, vary: &[Vary]) -> PlanError {
+    let PlanError::ConfigFlag(why) = error else { return error };
+    let unsaid = vary.iter().find(|one| {
+        let is_whole = one.low.fract() == 0.0 && one.high.fract() == 0.0;
+        one.points.is_none() && is_whole && why.starts_with(&format!("{}=", one.key))
+    });
+    let Some(one) = unsaid else { return PlanError::ConfigFlag(why) };
+    let whole = (one.high - one.low) as usize + 1;
+    PlanError::ConfigFlag(format!(
+        "{why}. --vary takes {POINTS_DEFAULT} points if it is not said how many: for whole numbers write \
+         `{}={}..{}:{whole}`",
+        one.key,
+        one.low,
+        one.text(one.high).trim()
+    ))
 }
 
 /// Decimals that tell the values of a range apart.

@@ -306,6 +306,13 @@ fn a_second_range_has_as_many_points_as_it_says_or_is_refused() {
 }
 
 #[test]
+fn a_range_of_counts_is_told_how_many_points_it_wants() {
+    let vary = vec!["sockets=1..4".parse().unwrap()];
+    let error = plan(Model::Channels, &Request { vary, ..Request::default() }).unwrap_err();
+    assert!(error.to_string().contains("`sockets=1..4:4`"), "{error}");
+}
+
+#[test]
 fn every_form_of_every_model_is_usable() {
     for model in Model::ALL {
         for vary in [vec![], vec!["years=1..5 years:3"]] {
