@@ -78,6 +78,11 @@ impl FromStr for Vary {
 }
 
 impl Vary {
+    /// The input that it is of.
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Its values, from low to high.
     fn values(&self, points: usize) -> impl Iterator<Item = f64> {
         let step = (self.high - self.low) / (points.max(2) - 1) as f64;

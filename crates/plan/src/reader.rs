@@ -90,6 +90,7 @@ pub(crate) struct Reader<'a> {
     inputs: Vec<Input>,
     mistakes: Vec<Mistake>,
     flag_mistakes: Vec<String>,
+    varied: Vec<String>,
     currency: Option<(&'static str, String)>,
     /// Whether two currencies were found.
     is_mixed: bool,
@@ -132,9 +133,21 @@ impl<'a> Reader<'a> {
             inputs: Vec::new(),
             mistakes: Vec::new(),
             flag_mistakes: Vec::new(),
+            varied: Vec::new(),
             currency: None,
             is_mixed: false,
         })
+    }
+
+    /// Notes which inputs have other values at other points of a range.
+    pub(crate) fn vary<'k>(mut self, keys: impl Iterator<Item = &'k str>) -> Self {
+        self.varied = keys.map(str::to_owned).collect();
+        self
+    }
+
+    /// Whether an input has other values at other points of a range, so that nothing can be named after one.
+    pub(crate) fn is_varied(&self, key: &str) -> bool {
+        self.varied.iter().any(|varied| varied == key)
     }
 
     /// Whether anything is not the paper's.

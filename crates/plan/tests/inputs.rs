@@ -313,6 +313,16 @@ fn a_range_of_counts_is_told_how_many_points_it_wants() {
 }
 
 #[test]
+fn figures_are_not_named_after_one_point_of_a_range() {
+    let vary = vec!["headline-site=100..800 Gbit/s:2".parse().unwrap()];
+    let outcome = plan(Model::Cost, &Request { vary, ..Request::default() }).unwrap();
+    let csv = present::as_csv(&outcome);
+    let head = csv.lines().next().unwrap();
+    assert!(head.contains("headline-site of 10 Gbit/s servers"), "{head}");
+    assert!(!head.contains("400 Gbit/s of"), "{head}");
+}
+
+#[test]
 fn every_form_of_every_model_is_usable() {
     for model in Model::ALL {
         for vary in [vec![], vec!["years=1..5 years:3"]] {

@@ -117,6 +117,7 @@ pub(crate) fn whole(value: f64) -> f64 {
 pub fn plan(model: Model, request: &Request<'_>) -> Result<Outcome, PlanError> {
     let once = |set: &[(String, String)]| {
         let reader = Reader::new(model.inputs(), request.file, set)?;
+        let reader = reader.vary(request.vary.iter().map(Vary::key));
         match model {
             Model::Channels => channels::channels(reader),
             Model::Tco => tco::tco(reader),

@@ -63,9 +63,14 @@ struct Fuel {
 impl Sites {
     fn read(reader: &mut Reader<'_>) -> Self {
         let sites = reader.quantities::<Rate>("sites", Bound::Positive);
-        let headline = reader.quantity("headline-site", Bound::Positive);
-        let headline_name =
-            format!("{} Gbit/s", freshet_report::number::significant(headline.to("Gbit/s"), 4));
+        let headline: Quantity<Rate> = reader.quantity("headline-site", Bound::Positive);
+        let headline_name = match reader.is_varied("headline-site") {
+            true => "headline-site".to_owned(),
+            false => {
+                let rate = freshet_report::number::significant(headline.to("Gbit/s"), 4);
+                format!("{rate} Gbit/s")
+            }
+        };
         let years = reader.quantity("years", Bound::Positive);
         let pue = reader.number("pue", Bound::AtLeastOne);
         let price = reader.quantity("price", Bound::NotNegative);
