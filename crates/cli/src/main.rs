@@ -131,11 +131,27 @@ enum Command {
     Version,
 }
 
+/// Says what is wrong with the command line, or what was asked about it. The status is clap's 2, but for what
+/// means something else by it.
+fn refuse(error: &clap::Error) -> ExitCode {
+    // There is nobody left to tell where this cannot be written.
+    let _ = error.print();
+    match std::env::args_os().nth(1) {
+        _ if !error.use_stderr() => ExitCode::SUCCESS,
+        Some(command) if command == "lab" => ExitCode::FAILURE,
+        _ => ExitCode::from(2),
+    }
+}
+
 fn main() -> ExitCode {
     // Reading the arguments takes a while already.
     let serves = std::env::args_os().nth(1).is_some_and(|command| command == "serve");
     let listening = serves.then(serve::Listening::begin);
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return refuse(&error),
+    };
+    let result = match arguments.command {
         #[cfg(feature = "lab")]
         Command::Demo(arguments) => demo::run(arguments),
         Command::Serve(arguments) => {

@@ -528,3 +528,12 @@ fn positions_are_estimated_and_false_ones_found() {
     assert!(objectives.len() == 6 && objectives.iter().all(|one| one["met"] == true), "{figures}");
     assert_eq!(position("5").stdout, first.stdout);
 }
+
+#[test]
+fn a_command_line_that_is_no_scenario_is_not_an_indicator_that_is_not_met() {
+    for words in [&["lab", "vod"][..], &["lab", "vod", "http://127.0.0.1:1", "--objects", "x"]] {
+        let output = run(freshet().args(words));
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+    }
+    assert_eq!(run(freshet().args(["lab", "--help"])).status.code(), Some(0));
+}
