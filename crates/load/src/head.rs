@@ -73,9 +73,10 @@ fn cache_status(value: &[u8]) -> Hit {
     }
 }
 
-/// `HIT`, `MISS` and what caches call in between; a number is a count of hits.
+/// `HIT`, `MISS` and what caches call in between; a number is a count of hits. Of several caches the last is the
+/// one closest to us.
 fn word(value: &[u8]) -> Hit {
-    let value = value.trim_ascii();
+    let value = value.rsplit(|byte| *byte == b',').next().unwrap_or(value).trim_ascii();
     if !value.is_empty() && value.iter().all(u8::is_ascii_digit) {
         return if value.iter().all(|digit| *digit == b'0') { Hit::No } else { Hit::Yes };
     }
@@ -326,6 +327,8 @@ mod tests {
             ("Cache-Status: parent; hit, freshet; fwd=uri-miss; stored\r\nAge: 5\r\n", Hit::No),
             ("X-Cache: HIT\r\n", Hit::Yes),
             ("X-Cache: MISS\r\n", Hit::No),
+            ("X-Cache: MISS, HIT\r\n", Hit::Yes),
+            ("X-Cache: HIT, MISS\r\n", Hit::No),
             ("X-Cache: 0\r\n", Hit::No),
             ("X-Cache: 17\r\n", Hit::Yes),
             ("X-Varnish: 32770 3\r\nAge: 0\r\n", Hit::Yes),
