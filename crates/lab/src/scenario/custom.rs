@@ -193,7 +193,7 @@ impl Custom {
         let mut bench = Bench::new("run", title, "a file of the user", setup, show)?;
         let runs: u32 = self.file.steps.iter().map(|step| step.runs.unwrap_or(1)).sum();
         let by_rate = self.file.steps.iter().all(|step| step.rate.is_some());
-        bench.plan(runs as usize, if by_rate { "sessions per second" } else { "connections" });
+        bench.plan(runs as usize, if by_rate { "requests per second" } else { "connections" });
         // What cannot begin is said before anything else is measured.
         for step in &self.file.steps {
             self.load(step, &bench)?.validate()?;
