@@ -184,7 +184,7 @@ fn judge(bench: &mut Bench<'_>, options: &Options) {
             .wanted(wanted, is_fine)
             .published(format!("{:.1} % by design", share * 100.0)),
     );
-    if ratio.is_none() {
+    if ratio.is_none() && !bench.outcome.steps.is_empty() {
         bench.warn(
             "Hits are not known: responses do not say (Cache-Status, X-Cache, Age), and the origin is \
              not the lab's (--with-origin)",
