@@ -29,6 +29,11 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Exit code of a scenario whose indicators are not all met, or that was cut short.
 const NOT_MET: u8 = 2;
 
+/// How long each load of `freshet lab energy` lasts, and how long the idle server is watched at most, if nothing is
+/// said.
+const ENERGY_LOAD: Duration = Duration::from_secs(60);
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
 /// Flags of `freshet lab`.
 #[derive(Args)]
 pub(crate) struct Arguments {
@@ -214,9 +219,9 @@ struct Energy {
     /// Connections.
     #[arg(long, value_name = "N", default_value_t = 192)]
     connections: usize,
-    /// How long the idle server is watched.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span)]
-    idle: Duration,
+    /// How long the idle server is watched; 30s, or as long as each load where that is shorter.
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    idle: Option<Duration>,
 }
 
 /// `freshet lab players`
@@ -454,14 +459,15 @@ impl Connections {
 
 impl Energy {
     fn run(self) -> Result<ExitCode> {
+        let each = self.common.duration.unwrap_or(ENERGY_LOAD);
         let options = energy::Options {
             object_bytes: self.object,
             path: self.path.unwrap_or_else(|| object_path(&self.object.to_string(), "energy")),
             objects: self.objects,
             connections: self.connections,
-            idle: self.idle,
+            idle: self.idle.unwrap_or_else(|| each.min(IDLE_MAX)),
         };
-        perform(&self.common, Duration::from_secs(60), |setup, show| {
+        perform(&self.common, ENERGY_LOAD, |setup, show| {
             energy::run(setup, &options, show)
         })
     }

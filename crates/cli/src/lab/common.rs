@@ -62,7 +62,7 @@ pub(super) struct Common {
     cpus: Vec<usize>,
     /// Length of each load; the study's if not said.
     #[arg(long, value_name = "TIME", value_parser = span, help_heading = "Load")]
-    duration: Option<Duration>,
+    pub(super) duration: Option<Duration>,
     /// Time before each that is not measured.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span,
           help_heading = "Load")]
