@@ -112,6 +112,9 @@ impl Common {
     /// The setup of a scenario whose loads last for `duration` if nothing else was said.
     pub(super) fn setup(&self, duration: Duration) -> Result<Setup> {
         let target = Target::parse(&self.url, self.i_own_this_target)?;
+        if self.ca.is_some() && !target.is_tls() {
+            bail!("--ca is for https://, and {} has no certificate", target.url());
+        }
         let mut setup = Setup::new(target);
         if let Some(name) = &self.name {
             setup.server_name.clone_from(name);

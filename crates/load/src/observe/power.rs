@@ -82,7 +82,12 @@ impl Power {
         let none = |what: &str, why: String| LabError::LocalSystem { what: what.to_owned(), why };
         let kind = match source {
             PowerSource::Off => return Err(none("power", "not measured, as told".to_owned())),
-            PowerSource::File(path) => Kind::File(path.clone()),
+            PowerSource::File(path) => {
+                if let Err(error) = fs::read_to_string(path) {
+                    return Err(none(&format!("--meter {}", path.display()), error.to_string()));
+                }
+                Kind::File(path.clone())
+            }
             PowerSource::Command(command) => Kind::Command(command.clone()),
             PowerSource::Local => {
                 let domains = rapl_domains(sys);
@@ -244,6 +249,9 @@ mod tests {
         let sys = tempfile::tempdir().unwrap();
         let error = Power::find_below(sys.path(), &PowerSource::Local).unwrap_err().to_string();
         assert!(error.contains("not measured") && error.contains("--meter"), "{error}");
+        let source = PowerSource::File("/nope".into());
+        let error = Power::find_below(sys.path(), &source).unwrap_err().to_string();
+        assert!(error.contains("No such file"), "{error}");
         for said in ["none", "1.1 kW", "900 mW", "0.3kW", ""] {
             let source = PowerSource::Command(format!("echo '{said}'"));
             assert!(Power::find_below(sys.path(), &source).is_err(), "{said}");

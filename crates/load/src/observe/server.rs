@@ -4,7 +4,7 @@
 use crate::error::LabError;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,14 +77,16 @@ impl Server {
             .ok_or_else(|| refuse("its host and port have no address"))?;
         let server =
             Self::Metrics { authority: authority.to_owned(), address, path: format!("/{path}") };
-        if server.read().0.is_none() {
-            return Err(LabError::TargetSilent {
-                url: url.to_owned(),
-                why:
-                    "it does not report process_cpu_seconds_total; name the server's process with \
-                      --pid where it runs on this machine"
-                        .to_owned(),
-            });
+        let silent = |why: String| LabError::TargetSilent { url: url.to_owned(), why };
+        let text = fetch(address, authority, &format!("/{path}")).map_err(|error| {
+            silent(format!("{error}. Does the server run, and are its metrics on {address}?"))
+        })?;
+        if metric(&text, "process_cpu_seconds_total").is_none() {
+            return Err(silent(
+                "it does not report process_cpu_seconds_total; name the server's process with --pid \
+                 where it runs on this machine"
+                    .to_owned(),
+            ));
         }
         Ok(server)
     }
@@ -158,15 +160,15 @@ fn usage(process: &Path) -> Option<(f64, u64)> {
     Some((user + system, kilobytes * 1024))
 }
 
-fn fetch(address: SocketAddr, authority: &str, path: &str) -> Option<String> {
-    let mut stream = TcpStream::connect_timeout(&address, METRICS_MAX).ok()?;
-    stream.set_read_timeout(Some(METRICS_MAX)).ok()?;
-    stream.set_write_timeout(Some(METRICS_MAX)).ok()?;
+fn fetch(address: SocketAddr, authority: &str, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, METRICS_MAX)?;
+    stream.set_read_timeout(Some(METRICS_MAX))?;
+    stream.set_write_timeout(Some(METRICS_MAX))?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
-    stream.write_all(request.as_bytes()).ok()?;
+    stream.write_all(request.as_bytes())?;
     let mut text = String::new();
-    stream.take(METRICS_BYTES_MAX).read_to_string(&mut text).ok()?;
-    Some(text)
+    stream.take(METRICS_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// The sum over all samples called `name`.
@@ -218,6 +220,13 @@ mod tests {
             ticks_per_second: 100.0,
         };
         assert_eq!(server.read(), (Some(6.0), Some(3 * 2048 * 1024)));
+    }
+
+    #[test]
+    fn metrics_that_nobody_serves_are_not_said_to_lack_something() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let error = Server::metrics(&format!("http://{free}/metrics")).unwrap_err().to_string();
+        assert!(error.contains("refused") && !error.contains("process_cpu"), "{error}");
     }
 
     #[test]
