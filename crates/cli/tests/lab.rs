@@ -493,8 +493,14 @@ fn a_server_that_does_not_speak_http3_fails_the_load() {
     let figures: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(figures["failed"], 1, "{figures}");
     assert!(figures["failures"][0].as_str().unwrap().contains("over UDP"), "{figures}");
-    let output = run(freshet().args(["lab", "http3", &url, "--connections", "0"]));
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    for wrong in
+        [["--connections", "0"], ["--path", "nope"], ["--ack-every", "0"], ["--move-every", "0s"]]
+    {
+        let output = run(freshet().args(["lab", "http3", &url]).args(wrong));
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(wrong[0]), "{said}");
+    }
 }
 
 #[test]

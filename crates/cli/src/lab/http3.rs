@@ -54,8 +54,8 @@ pub(super) struct Http3 {
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
     /// Datagrams that are acknowledged together, at most; all that arrive together if not said.
-    #[arg(long, value_name = "N")]
-    ack_every: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ack_every: Option<u32>,
     /// Open connections that ask once and then only stay.
     #[arg(long)]
     idle: bool,
@@ -87,6 +87,12 @@ impl Http3 {
         if self.connections == 0 {
             bail!("--connections 0 is no load: it takes one or more");
         }
+        if !self.path.starts_with('/') || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            bail!("--path {} is no path: one begins with / and has no spaces", self.path);
+        }
+        if let Some(stay) = self.move_every.iter().find(|stay| **stay < STAY_MIN) {
+            bail!("--move-every {} is too often: at least 1ms", units::span(*stay));
+        }
         let load = Load {
             target: Target::parse(&self.url, self.i_own_this_target)?,
             tls: TlsOptions { ca: self.ca, version: Version::Tls13, resume: self.resume },
@@ -96,11 +102,11 @@ impl Http3 {
             opened_per_second: self.open_per_second,
             streams: self.streams.max(1),
             requests_per_connection: self.requests,
-            ack_every: self.ack_every,
+            ack_every: self.ack_every.map(|every| every as usize),
             duration: self.duration,
             is_idle: self.idle,
             moves: (!self.move_every.is_empty()).then(|| Moves {
-                stays: self.move_every.iter().map(|stay| (*stay).max(STAY_MIN)).collect(),
+                stays: self.move_every,
                 from: self.from,
                 is_unnoticed: self.unnoticed,
             }),
@@ -123,7 +129,7 @@ fn json(figures: &Figures, is_whole: bool) -> String {
         "complete": is_whole,
         "requests": figures.requests,
         "failed": figures.failed,
-        "failures": figures.failures,
+        "failures": figures.reasons().collect::<Vec<_>>(),
         "asked_again": figures.again,
         "body_bytes": figures.body_bytes,
         "handshakes": figures.handshakes,
@@ -164,7 +170,7 @@ fn text(figures: &Figures, is_whole: bool) -> String {
     if figures.moves > 0 {
         out.push_str(&format!("moves       {}\n", figures.moves));
     }
-    figures.failures.iter().for_each(|why| out.push_str(&format!("failed      {why}\n")));
+    figures.reasons().for_each(|why| out.push_str(&format!("failed      {why}\n")));
     if !is_whole {
         out.push_str("not complete: it was interrupted\n");
     }

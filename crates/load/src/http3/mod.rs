@@ -101,8 +101,8 @@ pub struct Figures {
     pub requests: u64,
     /// Requests that failed, and handshakes.
     pub failed: u64,
-    /// Why, of the first few.
-    pub failures: Vec<String>,
+    /// Why, of the first few kinds, and how often each.
+    pub failures: Vec<(String, u64)>,
     /// Requests that were asked again, as the server had not looked at them.
     pub again: u64,
     /// Bytes of bodies.
@@ -140,10 +140,36 @@ impl Figures {
         }
     }
 
+    /// Why requests failed, each reason once, and how often it did.
+    pub fn reasons(&self) -> impl Iterator<Item = String> {
+        self.failures.iter().map(|(why, times)| match times {
+            1 => why.clone(),
+            times => format!("{why} ({times} times)"),
+        })
+    }
+
     fn fail(&mut self, why: String) {
         self.failed += 1;
-        if self.failures.len() < FAILURES_KEPT {
-            self.failures.push(why);
+        let has_room = self.failures.len() < FAILURES_KEPT;
+        match self.failures.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, times)) => *times += 1,
+            None if has_room => self.failures.push((why, 1)),
+            None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_stands_once_with_how_often_it_was() {
+        let mut figures = Figures::new();
+        (0..8).for_each(|_| figures.fail("a 502".to_owned()));
+        figures.fail("a reset".to_owned());
+        let reasons: Vec<String> = figures.reasons().collect();
+        assert_eq!(reasons, ["a 502 (8 times)", "a reset"]);
+        assert_eq!(figures.failed, 9);
     }
 }
