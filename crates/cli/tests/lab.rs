@@ -428,6 +428,7 @@ fn mistakes_are_told_with_what_to_do() {
         (&["vod", secure, "--http3", "--tls", "1.2"], "1.3 for HTTP/3"),
         (&["players", secure, "--http3"], "which players speak"),
         (&["vod", nobody, "--ca", "/nope"], "--ca is for https://"),
+        (&["players", nobody], "Does the server run"),
         (&["vod", nobody, "--meter", "/nope"], "No such file"),
         (&["vod", nobody, "--connections", "1"], "Does the server run"),
         (&["vod", "http://192.0.2.7", "--runs", "1"], "--i-own-this-target"),

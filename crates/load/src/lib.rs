@@ -51,9 +51,9 @@ pub mod workload;
 
 pub use check::KnownContent;
 pub use error::LabError;
-pub use limits::{CONNECTIONS_MAX, DURATION_MAX, STREAMS_MAX, THREADS_MAX};
+pub use limits::{CONNECTIONS_MAX, DURATION_MAX, SILENCE_MAX, STREAMS_MAX, THREADS_MAX};
 pub use meter::Errors;
-pub use run::{Progress, run};
+pub use run::{Progress, knock, run};
 pub use tls::{TlsOptions, Version};
 
 use crate::error::require;

@@ -31,7 +31,7 @@ pub(super) const THINK_MAX: Duration = Duration::from_secs(3600);
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(60);
 
 /// A server that has not sent a byte for this long while connections to it fail has died.
-pub(super) const SILENCE_MAX: Duration = Duration::from_secs(3);
+pub const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// Descriptors that the process needs besides its connections.
 pub(super) const SPARE_DESCRIPTORS: u64 = 128;

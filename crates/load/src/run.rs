@@ -12,6 +12,7 @@ use super::thread::{Beat, Report, Thread, clock};
 use super::{Load, Protocol, Shared, diag, tls};
 use crate::error::LabError;
 use crate::observe::{Observer, Reading};
+use crate::target::Target;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -71,7 +72,7 @@ pub fn run(
         (_, true) => (Some(tls::client_config(&load.tls, load.protocol)?), None),
         (_, false) => (None, None),
     };
-    knock(&load)?;
+    knock(&load.target, load.protocol)?;
     let load = Arc::new(load);
     let shared = Arc::new(Shared::new(&load));
     let (sender, receiver) = channel();
@@ -127,14 +128,17 @@ fn raise_descriptors(connections: usize) -> Result<(), LabError> {
 }
 
 /// Looks whether anybody is there at all, to say so in plain words.
-fn knock(load: &Load) -> Result<(), LabError> {
-    let address = load.target.address;
-    let (heard, over) = match load.protocol {
+///
+/// # Errors
+/// [`LabError::TargetSilent`] where nobody is.
+pub fn knock(target: &Target, protocol: Protocol) -> Result<(), LabError> {
+    let address = target.address;
+    let (heard, over) = match protocol {
         Protocol::Http3 => (knock_by_datagrams(address), ", over UDP"),
         _ => (TcpStream::connect_timeout(&address, FIRST_CONNECT_MAX).map(drop), ""),
     };
     heard.map_err(|error| LabError::TargetSilent {
-        url: load.target.url(),
+        url: target.url(),
         why: format!("{error}. Does the server run, and does it listen on {address}{over}?"),
     })
 }

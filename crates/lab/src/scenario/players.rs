@@ -11,7 +11,7 @@ use freshet_load::measurement::{
     PowerFigures, Series, ServerFigures,
 };
 use freshet_load::observe::Reading;
-use freshet_load::{Errors, Progress, Protocol};
+use freshet_load::{Errors, Progress, Protocol, SILENCE_MAX};
 use freshet_net::address::Address;
 use freshet_net::tls::client::{ClientOptions, client_config};
 use std::time::{Duration, Instant};
@@ -57,6 +57,7 @@ pub fn run(
     let expected = "HTTP/1.1, which players speak";
     require(spoken == Protocol::Http1, "protocol", spoken.name(), expected)?;
     require(!options.players.is_empty(), "players", "none", "at least one number")?;
+    freshet_load::knock(&setup.target, setup.protocol)?;
     let mut bench = Bench::new(
         "players",
         "Players of HLS and DASH",
@@ -217,6 +218,8 @@ fn watch(
     let cpu_before = process_cpu_seconds();
     let group = Viewers::start(settings)?;
     let span = options.ramp + bench.setup.duration;
+    // When responses last came, and how many there were then, of them and of failed connections.
+    let mut answered = (Duration::ZERO, 0, 0);
     let mut watch = Watch {
         series: Series::default(),
         before: (0.0, first, Figures::default()),
@@ -231,12 +234,23 @@ fn watch(
         let latency = group.take_interval().latency();
         let progress = watch.add(now, reading, figures, latency, span.as_secs_f64());
         bench.tell(&name, &progress);
+        if figures.responses > answered.1 {
+            answered = (begun.elapsed(), figures.responses, figures.errors.connect);
+        }
+        let silence = begun.elapsed().saturating_sub(answered.0);
+        if silence > SILENCE_MAX && figures.errors.connect > answered.2 {
+            bench.outcome.cut_short = Some(format!(
+                "{name}: the server stopped answering {:.0} s before the end was noticed",
+                silence.as_secs_f64()
+            ));
+        }
     }
     let seconds = begun.elapsed().as_secs_f64().max(1e-6);
     let end = bench.observer.read(seconds);
     let figures = group.stop();
     let cpu = process_cpu_seconds() - cpu_before;
-    let cut_short = bench.is_over().then(|| "it was interrupted".to_owned());
+    let why = || "it was interrupted".to_owned();
+    let cut_short = bench.is_over().then(|| bench.outcome.cut_short.clone().unwrap_or_else(why));
     let threads = bench.setup.threads.min(players);
     let busiest = busiest_half(&watch.series.client_busy) / threads as f64;
     let mut measured = measurement(&figures, seconds, watch.series);
