@@ -422,14 +422,13 @@ fn mistakes_are_told_with_what_to_do() {
     let file = file.to_str().unwrap();
     let nobody = nobody.as_str();
     let secure = &nobody.replace("http://", "https://");
-    let cases: [(&[&str], &str); 17] = [
+    let cases: [(&[&str], &str); 19] = [
         (&["vod", secure, "--http3", "--connections", "1"], "over UDP"),
         (&["vod", nobody, "--http3"], "HTTP/3 is always over TLS"),
         (&["vod", secure, "--http3", "--tls", "1.2"], "1.3 for HTTP/3"),
         (&["players", secure, "--http3"], "which players speak"),
         (&["vod", nobody, "--ca", "/nope"], "--ca is for https://"),
         (&["players", nobody], "Does the server run"),
-        (&["vod", nobody, "--meter", "/nope"], "No such file"),
         (&["vod", nobody, "--connections", "1"], "Does the server run"),
         (&["vod", "http://192.0.2.7", "--runs", "1"], "--i-own-this-target"),
         (&["vod", "127.0.0.1:8000"], "http://"),
@@ -437,7 +436,7 @@ fn mistakes_are_told_with_what_to_do() {
         (&["vod", nobody, "--duration", "soon"], "--duration"),
         (&["vod", nobody, "--runs", "0"], "runs is 0"),
         (&["vod", nobody, "--pid", "4294967294"], "no such process"),
-        (&["vod", nobody, "--meter", "/nowhere"], "does not tell watts"),
+        (&["vod", nobody, "--meter", "/nowhere"], "No such file"),
         // Before anything is asked of the server.
         (&["vod", nobody, "--connections", "1,0"], "connections is 0"),
         (&["vod", nobody, "--duration", "0s"], "duration is 0"),
