@@ -467,9 +467,7 @@ impl Energy {
             connections: self.connections,
             idle: self.idle.unwrap_or_else(|| each.min(IDLE_MAX)),
         };
-        perform(&self.common, ENERGY_LOAD, |setup, show| {
-            energy::run(setup, &options, show)
-        })
+        perform(&self.common, ENERGY_LOAD, |setup, show| energy::run(setup, &options, show))
     }
 }
 

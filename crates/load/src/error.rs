@@ -25,7 +25,7 @@ pub enum LabError {
         /// The template.
         path: String,
         /// What is wrong with it.
-        why: &'static str,
+        why: String,
     },
     /// The URL of a server cannot be used.
     #[error("`{url}` is no server to measure: {why}")]

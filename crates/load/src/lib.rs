@@ -243,7 +243,11 @@ impl Load {
         require(fine, "interval", format_args!("{:?}", self.interval), "at least 10 ms")?;
         if let Pace::Open { per_second, .. } = self.pace {
             let fine = per_second > 0.0 && per_second <= limits::RATE_MAX;
-            require(fine, "rate", per_second, "more than 0, at most 10000000 per second")?;
+            let got = match per_second < 1e12 {
+                true => per_second.to_string(),
+                false => format!("{per_second:e}"),
+            };
+            require(fine, "rate", got, "more than 0, at most 10000000 per second")?;
         }
         if let Pace::Closed { think: Some((shortest, longest)) } = self.pace {
             let fine = shortest <= longest && longest <= limits::THINK_MAX;

@@ -266,7 +266,8 @@ impl Workload {
     }
 
     fn pieces(&self, path: &str) -> Result<Vec<Piece>, LabError> {
-        let refuse = |why: &'static str| LabError::ConfigTemplate { path: path.to_owned(), why };
+        let refuse =
+            |why: &str| LabError::ConfigTemplate { path: path.to_owned(), why: why.to_owned() };
         if !path.starts_with('/') {
             return Err(refuse("a path begins with /"));
         }
@@ -281,7 +282,9 @@ impl Workload {
             }
             let (inner, after) = after.split_once('}').ok_or_else(|| refuse("a { has no }"))?;
             pieces.push(self.piece(inner).ok_or_else(|| {
-                refuse("in {} stands a range such as 1-500, random, or a variable's name")
+                refuse(&format!(
+                    "`{inner}` is neither a range such as 1-500, nor random, nor the name of a variable"
+                ))
             })?);
             rest = after;
         }

@@ -33,7 +33,8 @@ use freshet_load::workload::{Draw, Workload};
 use freshet_load::{Load, Pace, Protocol};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Largest file that is read.
@@ -75,7 +76,9 @@ struct File {
     title: Option<String>,
     #[serde(default)]
     variables: BTreeMap<String, Variable>,
+    #[serde(default)]
     requests: Vec<Request>,
+    #[serde(default)]
     steps: Vec<StepSettings>,
     #[serde(default)]
     kpi: Vec<KpiSettings>,
@@ -90,6 +93,21 @@ enum Variable {
     Uniform { uniform: [u64; 2] },
     Zipf { zipf: u64, exponent: Option<f64> },
     Word(String),
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uniform { uniform: [first, last] } => {
+                write!(f, "{{ uniform = [{first}, {last}] }}")
+            }
+            Self::Zipf { zipf, exponent: None } => write!(f, "{{ zipf = {zipf} }}"),
+            Self::Zipf { zipf, exponent: Some(exponent) } => {
+                write!(f, "{{ zipf = {zipf}, exponent = {exponent} }}")
+            }
+            Self::Word(word) => write!(f, "\"{word}\""),
+        }
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -127,8 +145,18 @@ struct KpiSettings {
 /// A scenario read from a file.
 #[derive(Debug)]
 pub struct Custom {
+    path: PathBuf,
+    text: String,
     file: File,
     workload: [Workload; 2],
+}
+
+/// Where the table of this name and index, from 0, stands in a file.
+fn place(text: &str, table: &str, index: usize) -> String {
+    let heading = format!("[[{table}]]");
+    let mut lines = text.lines().enumerate().filter(|(_, line)| line.trim().starts_with(&heading));
+    let line = lines.nth(index).map_or_else(String::new, |(line, _)| format!("line {}, ", line + 1));
+    format!("{line}{heading} number {}", index + 1)
 }
 
 impl Custom {
@@ -140,11 +168,11 @@ impl Custom {
         let refuse = |why: String| LabError::ConfigFile { path: path.to_owned(), why };
         let text = freshet_base::file::read_text(path, FILE_BYTES_MAX)
             .map_err(|error| refuse(error.to_string()))?;
-        Self::parse(&text).map_err(refuse)
+        Self::parse(path, &text).map_err(refuse)
     }
 
-    /// Reads the text of a file.
-    fn parse(text: &str) -> Result<Self, String> {
+    /// Reads the text of the file at `path`.
+    fn parse(path: &Path, text: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| format!("\n{error}"))?;
         if file.requests.is_empty() {
             return Err("it has no [[requests]]".to_owned());
@@ -155,29 +183,25 @@ impl Custom {
                 file.steps.len()
             ));
         }
-        for kpi in &file.kpi {
+        for (index, kpi) in file.kpi.iter().enumerate() {
+            let place = place(text, "kpi", index);
             if !FIGURES.iter().any(|(name, ..)| *name == kpi.figure) {
                 let known: Vec<&str> = FIGURES.iter().map(|(name, ..)| *name).collect();
                 return Err(format!(
-                    "[[kpi]] names the figure `{}`, which there is not. There are: {}",
+                    "{place} names the figure `{}`, which there is not. There are: {}",
                     kpi.figure,
                     known.join(", ")
                 ));
             }
             if kpi.at_least.is_none() == kpi.at_most.is_none() {
-                return Err(format!(
-                    "[[kpi]] {} needs at_least or at_most, one of them",
-                    kpi.figure
-                ));
+                let figure = &kpi.figure;
+                return Err(format!("{place}: {figure} needs at_least or at_most, one of them"));
             }
         }
-        let workload = [false, true].map(|close| workload(&file, close));
-        let [keep, close] = workload;
-        let workload = [keep, close].map(|workload| workload.map_err(|error| error.to_string()));
-        let [keep, close] = workload;
-        let custom = Self { workload: [keep?, close?], file };
+        let workload = [workload(text, &file, false)?, workload(text, &file, true)?];
+        let custom = Self { path: path.to_owned(), text: text.to_owned(), workload, file };
         for (index, step) in custom.file.steps.iter().enumerate() {
-            let in_step = |why: String| format!("[[steps]] number {}: {why}", index + 1);
+            let in_step = |why: String| format!("{}: {why}", place(text, "steps", index));
             step.spans().map_err(in_step)?;
             step.protocol().map_err(in_step)?;
         }
@@ -195,8 +219,11 @@ impl Custom {
         let by_rate = self.file.steps.iter().all(|step| step.rate.is_some());
         bench.plan(runs as usize, if by_rate { "requests per second" } else { "connections" });
         // What cannot begin is said before anything else is measured.
-        for step in &self.file.steps {
-            self.load(step, &bench)?.validate()?;
+        for (index, step) in self.file.steps.iter().enumerate() {
+            self.load(step, &bench).and_then(|load| load.validate()).map_err(|error| {
+                let why = format!("{}: {error}", place(&self.text, "steps", index));
+                LabError::ConfigFile { path: self.path.clone(), why }
+            })?;
         }
         for step in &self.file.steps {
             for _ in 0..step.runs.unwrap_or(1) {
@@ -300,28 +327,33 @@ impl StepSettings {
     }
 }
 
-fn workload(file: &File, close: bool) -> Result<Workload, LabError> {
+/// What a file asks for; where it cannot be, what is wrong, and where.
+fn workload(text: &str, file: &File, close: bool) -> Result<Workload, String> {
     let mut workload = Workload::default();
     for (name, variable) in &file.variables {
+        let refuse = |error: LabError| format!("[variables] {name} = {variable}: {error}");
         let draw = match variable {
             Variable::Uniform { uniform: [first, last] } if first <= last => {
                 Draw::Uniform { first: *first, last: *last }
             }
-            Variable::Zipf { zipf, exponent } => Draw::zipf(*zipf, exponent.unwrap_or(1.0))?,
+            Variable::Zipf { zipf, exponent } => {
+                Draw::zipf(*zipf, exponent.unwrap_or(1.0)).map_err(refuse)?
+            }
             Variable::Word(word) if word == "random" => Draw::Random,
             other => {
-                return Err(LabError::ConfigSetting {
-                    setting: "variables",
-                    got: format!("{name} = {other:?}"),
-                    expected: "{ uniform = [1, 500] }, { zipf = 500 } or \"random\"",
-                });
+                return Err(format!(
+                    "[variables] {name} = {other}: it must be {{ uniform = [1, 500] }}, {{ zipf = 500 }} or \
+                     \"random\""
+                ));
             }
         };
-        workload = workload.variable(name, draw)?;
+        workload = workload.variable(name, draw).map_err(refuse)?;
     }
-    for request in &file.requests {
+    for (index, request) in file.requests.iter().enumerate() {
         let weight = request.weight.unwrap_or(1.0);
-        workload = workload.session(weight, close, &[(&request.class, &request.path)])?;
+        workload = workload
+            .session(weight, close, &[(&request.class, &request.path)])
+            .map_err(|error| format!("{}: {error}", place(text, "requests", index)))?;
     }
     Ok(workload)
 }
@@ -361,9 +393,22 @@ mod tests {
         at_most = 50
     "#;
 
+    fn parse(text: &str) -> Result<Custom, String> {
+        Custom::parse("x.toml".as_ref(), text)
+    }
+
+    #[test]
+    fn a_step_that_cannot_be_is_named_with_its_file_and_line() {
+        let target = freshet_load::target::Target::parse("http://127.0.0.1:9", false).unwrap();
+        let custom = parse(&GOOD.replace("rate = 100", "rate = 1e300")).unwrap();
+        let error = custom.run(Setup::new(target), &mut |_| {}).unwrap_err().to_string();
+        let wanted = "x.toml: line 15, [[steps]] number 2: rate is 1e300; it must be more than 0";
+        assert!(error.starts_with(wanted), "{error}");
+    }
+
     #[test]
     fn a_whole_file_is_understood() {
-        let custom = Custom::parse(GOOD).unwrap();
+        let custom = parse(GOOD).unwrap();
         assert_eq!(custom.file.steps.len(), 2);
         assert_eq!(custom.workload[0].classes(), ["a"]);
     }
@@ -372,22 +417,23 @@ mod tests {
     fn mistakes_are_shown_where_they_are() {
         for (from, to, why) in [
             ("title = \"x\"", "titel = \"x\"", "titel"),
-            ("\"2s\"", "\"2 parsecs\"", "[[steps]] number 1: duration = \"2 parsecs\""),
+            ("\"2s\"", "\"2 parsecs\"", "line 11, [[steps]] number 1: duration = \"2 parsecs\""),
             ("\"http3\"", "\"spdy\"", "[[steps]] number 2: protocol = \"spdy\": there are http1"),
-            ("{t}", "{nobody}", "nobody"),
+            ("{t}", "{nobody}", "line 7, [[requests]] number 1: the path `/a/{nobody}/{u}"),
+            ("{t}", "{nobody}", "`nobody` is neither a range"),
             ("p99_ms", "p77_ms", "There are: goodput_gbps"),
             ("at_most = 50", "", "needs at_least or at_most"),
             ("weight = 3", "weight = -3", "weight is -3"),
             ("weight = 3", "weight = \"much\"", "line"),
-            ("uniform = [1, 9]", "uniform = [9, 1]", "u = "),
+            ("uniform = [1, 9]", "uniform = [9, 1]", "[variables] u = { uniform = [9, 1] }: it must"),
             ("\"random\"", "\"often\"", "r = "),
         ] {
-            let error = Custom::parse(&GOOD.replacen(from, to, 1)).unwrap_err();
+            let error = parse(&GOOD.replacen(from, to, 1)).unwrap_err();
             assert!(error.contains(why), "{to}: {error}");
         }
-        assert!(
-            Custom::parse("requests = []\nsteps = []").unwrap_err().contains("no [[requests]]")
-        );
+        for empty in ["requests = []\nsteps = []", ""] {
+            assert!(parse(empty).unwrap_err().contains("no [[requests]]"));
+        }
         let error = Custom::read("/dev/zero".as_ref()).unwrap_err().to_string();
         assert!(error.contains("more than"), "{error}");
     }

@@ -583,7 +583,7 @@ impl DataSet {
         if !self.path.contains("{n}") {
             return Err(LabError::ConfigTemplate {
                 path: self.path.clone(),
-                why: "it needs {n}, the number of an object",
+                why: "it needs {n}, the number of an object".to_owned(),
             });
         }
         Workload::default().variable("n", draw)
