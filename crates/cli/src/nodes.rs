@@ -1,6 +1,7 @@
 //! The nodes that run here: how each says so, and how a command finds the one that is meant.
 
 use crate::runtime;
+use crate::text::wrap;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use freshet_config::Settings;
@@ -268,7 +269,14 @@ impl Which {
 /// When several run and none is named, or none has the name.
 pub(crate) fn choose(nodes: Vec<Node>, name: Option<&str>) -> Result<Option<Node>> {
     let list = |nodes: &[Node]| {
-        nodes.iter().fold(String::new(), |text, node| text + "\n  " + &node.describe())
+        let mut text = String::new();
+        for node in nodes {
+            text.push_str("\n  ");
+            wrap(&node.describe(), 4, &mut text);
+            // Lines begin where they are needed.
+            text.truncate(text.trim_end().len());
+        }
+        text
     };
     if let Some(name) = name {
         let all = list(&nodes);
