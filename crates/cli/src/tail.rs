@@ -63,7 +63,7 @@ fn line(record: &Value, width: usize) -> String {
     let second = record["time"].as_f64().unwrap_or(0.0) as u64 % 86_400;
     let aborted = if record["aborted"] == true { " (broken off)" } else { "" };
     let line = format!(
-        "{:02}:{:02}:{:02} {} {:<17} {:>8} {:>8} {} {}{}{aborted}",
+        "{:02}:{:02}:{:02} {} {:<20} {:>8} {:>8} {} {}{}{aborted}",
         second / 3_600,
         second / 60 % 60,
         second % 60,
@@ -93,10 +93,13 @@ mod tests {
         });
         assert_eq!(
             line(&record, COLUMNS),
-            "09:07:08 200 hit                 5.1 KB   1.2 ms GET tv.example/live/1/seg.m4s"
+            "09:07:08 200 hit                    5.1 KB   1.2 ms GET tv.example/live/1/seg.m4s"
         );
         assert_eq!(line(&record, 30).chars().count(), 30);
         let record = json!({"method": "", "host": "", "target": "\u{1b}[2J"});
         assert!(line(&record, COLUMNS).ends_with(" \u{fffd}[2J"), "{}", line(&record, COLUMNS));
+        let mut longer = record.clone();
+        longer["reason"] = "status-not-cacheable".into();
+        assert_eq!(line(&longer, COLUMNS).find("GET"), line(&record, COLUMNS).find("GET"));
     }
 }
