@@ -191,7 +191,11 @@ impl Target {
         let problem: Value = serde_json::from_str(body).unwrap_or_default();
         match (problem["detail"].as_str(), problem["help"].as_str()) {
             (Some(detail), Some(help)) => anyhow!("{detail}\n  {help}"),
-            _ => anyhow!("{}: answered {}", self.admin, status.unwrap_or(0)),
+            _ => anyhow!(
+                "{}: answered {}\n  is that the admin interface of a node? --admin takes where it is",
+                self.admin,
+                status.unwrap_or(0)
+            ),
         }
     }
 }
