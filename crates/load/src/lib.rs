@@ -230,15 +230,19 @@ impl Load {
         require((1..=THREADS_MAX).contains(&threads), "threads", threads, "1 to 256")?;
         require(threads <= connections, "threads", threads, "no more than connections")?;
         require((1..=STREAMS_MAX).contains(&streams), "streams", streams, "1 to 1000")?;
+        let shown = |span: Duration| match span.is_zero() {
+            true => "0 s".to_owned(),
+            false => format!("{span:?}"),
+        };
         let bounded = |setting, span: Duration| {
             require(span <= DURATION_MAX, setting, format_args!("{span:?}"), "at most 24 hours")
         };
         bounded("duration", self.duration)?;
         bounded("warmup", self.warmup)?;
         let span = self.duration;
-        require(!span.is_zero(), "duration", format_args!("{span:?}"), "more than nothing")?;
+        require(!span.is_zero(), "duration", shown(span), "more than nothing")?;
         let fine = self.timeout >= limits::TIMEOUT_MIN && self.timeout <= limits::TIMEOUT_MAX;
-        require(fine, "timeout", format_args!("{:?}", self.timeout), "100 ms to 1 hour")?;
+        require(fine, "timeout", shown(self.timeout), "100 ms to 1 hour")?;
         let fine = self.interval >= limits::INTERVAL_MIN;
         require(fine, "interval", format_args!("{:?}", self.interval), "at least 10 ms")?;
         if let Pace::Open { per_second, .. } = self.pace {

@@ -442,7 +442,10 @@ impl<'a> Reader<'a> {
             Ok(value) => value,
             Err(error) => {
                 let name = key.rsplit('.').next().unwrap_or(key);
-                let help = format!("write it as `{name} = \"{}\"`", D::EXAMPLE);
+                let help = match bound {
+                    Bound::Count | Bound::CountOrNone => format!("write it as `{name} = 8`"),
+                    _ => format!("write it as `{name} = \"{}\"`", D::EXAMPLE),
+                };
                 self.wrong(key, &found, format!("`{name}`: {error}"), &help);
                 return Quantity::ZERO;
             }

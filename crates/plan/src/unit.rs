@@ -14,6 +14,9 @@ pub enum UnitError {
     /// No number at the start.
     #[error("`{0}` does not start with a number")]
     NoNumber(String),
+    /// A number with a comma.
+    #[error("`{0}` has a comma: write numbers with a point and without thousands apart, as 1200.5")]
+    Comma(String),
     /// The number is too large to count with.
     #[error("`{0}` is too large")]
     TooLarge(String),
@@ -124,6 +127,9 @@ const SMALL: &[(&str, f64)] = &[("m", 1e-3), ("µ", 1e-6), ("u", 1e-6)];
 pub fn parse(text: &str) -> Result<(f64, Unit), UnitError> {
     let text = text.trim();
     let (number, unit) = split(text);
+    if unit.starts_with(',') {
+        return Err(UnitError::Comma(text.to_owned()));
+    }
     let digits = number.replace('_', "");
     let value: f64 = digits.parse().map_err(|_| UnitError::NoNumber(text.to_owned()))?;
     if !value.is_finite() || value.abs() > 1e30 {

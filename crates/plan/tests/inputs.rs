@@ -121,6 +121,8 @@ fn each_mistake_is_shown_at_its_line_with_what_to_do() {
              switch-rate = \"1 Gbit/s\"\nswitch-power = \"1 W\"",
             vec!["mine.toml:3", "`in-table` is `no`", "`true` or `false`"],
         ),
+        (Model::Tco, "servers-per-rack = \"x\"", vec!["`servers-per-rack = 8`"]),
+        (Model::Cost, "price = \"0,19 EUR/kWh\"", vec!["has a comma", "with a point"]),
         (Model::Tco, "servers-per-rack = 1.5", vec!["must be a whole number"]),
         (Model::Channels, "buffer = \"2 s\"", vec!["shorter than one segment"]),
         (Model::Channels, "[[object]]\nname = \"a\"", vec!["neither a size nor a bit rate"]),

@@ -176,7 +176,8 @@ fn try_out(
         let mut load = bench.load(workload.clone());
         load.connections = options.connections;
         load.pace = Pace::Open { per_second, is_random: false };
-        let name = format!("{channels} channels, {per_second} users/s");
+        let word = if channels == 1 { "channel" } else { "channels" };
+        let name = format!("{channels} {word}, {per_second} users/s");
         let measured = &bench.measure(&name, channels as f64, load)?.measured;
         ratios.extend(measured.byte_hit_ratio);
         users += measured.requests as f64 / TABLE_3.len() as f64;
