@@ -105,11 +105,9 @@ impl Pattern {
     /// Compiles an expression whose matches take this many steps at most.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// What is wrong with it.
     pub fn compile(pattern: &str, steps_max: u32) -> Result<Self, String> {
-        Regex::compile(pattern, steps_max)
-            .map(Self)
-            .map_err(|bad| format!("{} (at offset {})", bad.message, bad.offset))
+        Regex::compile(pattern, steps_max).map(Self).map_err(|bad| bad.message)
     }
 
     /// Whether it matches; one that takes too many steps does not.

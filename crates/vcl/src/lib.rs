@@ -56,9 +56,10 @@ pub use diagnostic::{DIAGNOSTICS_MAX, Diagnostic, Report, Severity, nearest};
 pub use explain::explain;
 pub use format::format;
 pub use freshet_policy::acl::{Acl, Entry};
+pub use freshet_policy::modules::duration;
 pub use freshet_policy::program::{Backend, BackendRef, Endpoint, ObjectSlot, Probe, Program, Sub};
 pub use freshet_policy::source::{NoFiles, SOURCE_BYTES_MAX, Source, SourceMap, Sources, Span};
-pub use freshet_policy::types::{Action, State, States, Type, duration_unit};
+pub use freshet_policy::types::{Action, State, States, Type};
 pub use freshet_policy::{
     DirectorStanding, Made, Making, MemberStanding, Parameter, Pattern, Policy, Rampup, Said,
     Signature, Timeouts, Turn, digest, modules, regex, runtime, signatures, variables,

@@ -33,6 +33,7 @@ mod vtc;
 
 pub use blob::base64;
 pub(crate) use blob::to_base64;
+pub use number::duration;
 pub use signature::{Parameter, Signature};
 pub use standard_convert::split_port;
 

@@ -94,7 +94,7 @@ pub(super) fn ipv4(text: &str) -> Option<Ipv4Addr> {
 }
 
 /// Seconds: a number and its unit.
-pub(super) fn duration(text: &str) -> Option<f64> {
+pub fn duration(text: &str) -> Option<f64> {
     let (value, unit) = number(text).ok()?;
     Some(value * duration_unit(unit.trim_ascii())?)
 }

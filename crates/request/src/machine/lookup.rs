@@ -293,7 +293,7 @@ impl Machine<'_> {
     /// Takes an object that is banned out of the cache; whether it is.
     pub(super) fn forget_banned(&self, object: &Arc<Object>) -> bool {
         let shared = &self.worker.shared;
-        let is_banned = shared.bans.bans(object, &self.task.request, self.task.now);
+        let is_banned = shared.bans.bans(object, &self.task.request);
         if is_banned {
             let id = object.with_head(|head| head.fetch_id);
             self.task.transcript.note(Tag::ExpBan, format_args!("{id} banned lookup"));
@@ -305,7 +305,7 @@ impl Machine<'_> {
     /// Takes back what a response left that was not kept, where it is banned; whether it is.
     fn forget_banned_left(&self, left: &Arc<Left>, left_by: LeftBy) -> bool {
         let shared = &self.worker.shared;
-        let is_banned = shared.bans.bans_left(left, &self.task.request, self.task.now);
+        let is_banned = shared.bans.bans_left(left, &self.task.request);
         if is_banned {
             let text = format_args!("{} banned lookup", left_by.fetch_id);
             self.task.transcript.note(Tag::ExpBan, text);

@@ -1,6 +1,6 @@
 //! The lurker: tests objects nobody asks for, so that bans come to an end.
 
-use super::spec::{Seen, Spec};
+use super::spec::Seen;
 use super::{Ban, Bans};
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
@@ -104,7 +104,6 @@ impl Bans {
     /// Tests objects against bans that are due, newest first; those that were tested last against one before
     /// `kept_from` leave without.
     fn work_off(&self, cache: &Groups, objects: &[Arc<Object>], due: &[Arc<Ban>], kept_from: u64) {
-        let now = UnixMillis::now();
         for object in objects {
             let seen = object.bans_seen();
             if seen < kept_from {
@@ -114,9 +113,8 @@ impl Bans {
             }
             // The oldest first, as those that wait to leave are.
             for ban in due.iter().rev().skip_while(|ban| ban.seq <= seen) {
-                let Some(spec) = &ban.spec else { continue };
                 let (head, freshness) = (object.head(), object.freshness());
-                if self.meets(spec, Seen::of(object, &head, &freshness), now) {
+                if self.meets(ban, Seen::of(object, &head, &freshness)) {
                     cache.forget(object);
                     break;
                 }
@@ -129,17 +127,17 @@ impl Bans {
         let now = UnixMillis::now();
         for left in cache.left_of_part(part, now) {
             let seen = left.bans_seen();
-            let mut later =
-                due.iter().filter(|ban| ban.seq > seen).filter_map(|ban| ban.spec.as_ref());
-            if later.any(|spec| self.meets(spec, Seen::of_left(&left), now)) {
+            let mut later = due.iter().filter(|ban| ban.seq > seen);
+            if later.any(|ban| self.meets(ban, Seen::of_left(&left))) {
                 cache.forget_left(&left);
             }
         }
     }
 
     /// Whether the lurker finds a ban to be about this.
-    fn meets(&self, spec: &Spec, seen: Seen<'_>, now: UnixMillis) -> bool {
-        let (conditions, is_banned) = spec.test(seen, None, now);
+    fn meets(&self, ban: &Ban, seen: Seen<'_>) -> bool {
+        let Some(spec) = &ban.spec else { return false };
+        let (conditions, is_banned) = spec.test(seen, None, ban.time);
         self.counters.lurker_tested.add(1);
         self.counters.lurker_conditions_tested.add(conditions);
         self.counters.lurker_objects_banned.add(is_banned.into());

@@ -263,37 +263,31 @@ impl Bans {
     /// Whether an object that a request found is banned. It is not tested again before the next
     /// ban.
     #[inline]
-    pub fn bans(&self, object: &Object, request: &RequestHead, now: UnixMillis) -> bool {
-        object.bans_seen() < self.newest.load(Relaxed) && self.test(object, request, now)
+    pub fn bans(&self, object: &Object, request: &RequestHead) -> bool {
+        object.bans_seen() < self.newest.load(Relaxed) && self.test(object, request)
     }
 
     #[cold]
-    fn test(&self, object: &Object, request: &RequestHead, now: UnixMillis) -> bool {
+    fn test(&self, object: &Object, request: &RequestHead) -> bool {
         let (head, freshness) = (object.head(), object.freshness());
         let what = Seen::of(object, &head, &freshness);
-        let spared = self.spares(what, object.bans_seen(), request, now);
+        let spared = self.spares(what, object.bans_seen(), request);
         spared.inspect(|newest| object.note_bans_seen(*newest)).is_none()
     }
 
     /// Whether a response is banned that was not kept, of which a request found what it left. It is not tested again
     /// before the next ban.
-    pub fn bans_left(&self, left: &Left, request: &RequestHead, now: UnixMillis) -> bool {
+    pub fn bans_left(&self, left: &Left, request: &RequestHead) -> bool {
         let seen = left.bans_seen();
         if seen >= self.newest.load(Relaxed) {
             return false;
         }
-        let spared = self.spares(Seen::of_left(left), seen, request, now);
+        let spared = self.spares(Seen::of_left(left), seen, request);
         spared.inspect(|newest| left.note_bans_seen(*newest)).is_none()
     }
 
     /// The newest ban, where none of those that came after `seen` is about this; `None` where one is.
-    fn spares(
-        &self,
-        what: Seen<'_>,
-        seen: u64,
-        request: &RequestHead,
-        now: UnixMillis,
-    ) -> Option<u64> {
+    fn spares(&self, what: Seen<'_>, seen: u64, request: &RequestHead) -> Option<u64> {
         if seen < self.floor.load(SeqCst) {
             self.counters.objects_banned.add(1);
             return None;
@@ -304,7 +298,7 @@ impl Bans {
             let Some(spec) = ban.spec.as_ref().filter(|_| !ban.is_done.load(Relaxed)) else {
                 continue;
             };
-            let (conditions, is_banned) = spec.test(what, Some(request), now);
+            let (conditions, is_banned) = spec.test(what, Some(request), ban.time);
             self.counters.tested.add(1);
             self.counters.conditions_tested.add(conditions);
             if is_banned {

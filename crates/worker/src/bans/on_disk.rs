@@ -104,7 +104,6 @@ impl Bans {
         cache: &Groups,
         (key, head, born): (&Key, &StoredHead, u64),
         request: &RequestHead,
-        now: UnixMillis,
     ) -> bool {
         self.restore_kept(cache);
         let site = SiteName::in_key(key.text());
@@ -113,7 +112,7 @@ impl Bans {
         let (status, fields) = (head.status, &head.fields);
         let seen = Seen { status, fields, freshness: &head.freshness, keep, site };
         let tests = |ban: &Arc<Ban>| {
-            ban.spec.as_ref().is_some_and(|spec| spec.test(seen, Some(request), now).1)
+            ban.spec.as_ref().is_some_and(|spec| spec.test(seen, Some(request), ban.time).1)
         };
         let list = self.list.read().unwrap_or_else(PoisonError::into_inner);
         // The lurker does not look at disks: what is done in memory is not done there.

@@ -149,17 +149,18 @@ impl Spec {
         }
     }
 
-    /// Conditions looked at, and whether all are true of this object and request.
+    /// Conditions looked at, and whether all are true of this object and request. How old the object is and how long it
+    /// still lives is as of when the ban came, whenever that is tested.
     pub(super) fn test(
         &self,
         object: Seen<'_>,
         request: Option<&RequestHead>,
-        now: UnixMillis,
+        came: UnixMillis,
     ) -> (u64, bool) {
         let mut tested = 0;
         for condition in &self.conditions {
             tested += 1;
-            if !condition.is_true(object, request, now) {
+            if !condition.is_true(object, request, came) {
                 return (tested, false);
             }
         }
@@ -205,7 +206,7 @@ impl Field {
                     ));
                 }
             };
-            let seconds = span_seconds(argument).ok_or_else(|| {
+            let seconds = freshet_vcl::duration(argument).ok_or_else(|| {
                 format!("expected duration <n.nn>[ms|s|m|h|d|w|y] got \"{argument}\"")
             })?;
             return Ok(Test::Compares { order, seconds });
@@ -222,7 +223,7 @@ impl Field {
 }
 
 impl Condition {
-    fn is_true(&self, object: Seen<'_>, request: Option<&RequestHead>, now: UnixMillis) -> bool {
+    fn is_true(&self, object: Seen<'_>, request: Option<&RequestHead>, came: UnixMillis) -> bool {
         let field = |fields: &Fields, name: &str| fields.get(name).map(<[u8]>::to_vec);
         let text = match &self.field {
             Field::RequestTarget => request.map(|head| head.target.as_bytes().to_vec()),
@@ -236,11 +237,12 @@ impl Condition {
             Field::ObjectHeader(name) => field(object.fields, name),
             Field::ObjectSite => Some(object.site.to_vec()),
             Field::ObjectStatus => Some(object.status.to_string().into_bytes()),
-            span => return self.compares(span.seconds(object, now)),
+            span => return self.compares(span.seconds(object, came)),
         };
         match (&self.test, text) {
-            // What is not there is not equal to anything.
-            (Test::Equals { is_wanted, .. } | Test::Matches { is_wanted, .. }, None) => !is_wanted,
+            // What is not there is not equal to anything, and no pattern says anything of it.
+            (Test::Equals { is_wanted, .. }, None) => !is_wanted,
+            (Test::Matches { .. }, None) => false,
             (Test::Equals { text: wanted, is_wanted }, Some(text)) => {
                 (**wanted == *text) == *is_wanted
             }
@@ -267,27 +269,19 @@ impl Condition {
 }
 
 impl Field {
-    fn seconds(&self, object: Seen<'_>, now: UnixMillis) -> f64 {
+    fn seconds(&self, object: Seen<'_>, came: UnixMillis) -> f64 {
         let freshness = object.freshness;
+        // What was still on its way is younger than nothing.
+        let since = |at: UnixMillis| (came.0 as f64 - at.0 as f64) / 1000.0;
+        let age = || freshness.initial_age().as_secs_f64() + since(freshness.received);
         match self {
-            Self::ObjectAge => freshness.age(now).as_secs_f64(),
+            Self::ObjectAge => age(),
             Self::ObjectGrace => freshness.stale_while_revalidate().as_secs_f64(),
-            Self::ObjectTtl => {
-                freshness.lifetime().as_secs_f64() - freshness.initial_age().as_secs_f64()
-            }
+            Self::ObjectTtl => freshness.lifetime().as_secs_f64() - age(),
             Self::ObjectKeep => object.keep.as_secs_f64(),
             _ => 0.0,
         }
     }
-}
-
-/// `1.5h` and so on, in seconds.
-fn span_seconds(text: &str) -> Option<f64> {
-    let digits = text.find(|c: char| c != '.' && !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at_checked(digits)?;
-    let number: f64 = number.parse().ok()?;
-    Some(number * freshet_vcl::duration_unit(unit)?)
-        .filter(|seconds| Duration::try_from_secs_f64(*seconds).is_ok())
 }
 
 /// Seconds in the largest unit they are a whole number of.
@@ -295,12 +289,13 @@ fn span_text(seconds: f64) -> String {
     const UNITS: [(u64, &str); 6] =
         [(365 * 86_400, "y"), (7 * 86_400, "w"), (86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a span fits")]
-    let ms = (seconds * 1000.0).round() as u64;
+    let ms = (seconds.abs() * 1000.0).round() as u64;
+    let sign = if seconds < 0.0 { "-" } else { "" };
     let whole = UNITS.iter().find(|(unit, _)| ms > 0 && ms.is_multiple_of(unit * 1000));
     match whole {
         _ if ms == 0 => "0s".into(),
-        Some((unit, name)) => format!("{}{name}", ms / (unit * 1000)),
-        None if ms < 1000 => format!("{ms}ms"),
+        Some((unit, name)) => format!("{sign}{}{name}", ms / (unit * 1000)),
+        None if ms < 1000 => format!("{sign}{ms}ms"),
         None => format!("{seconds:.3}s"),
     }
 }
@@ -396,7 +391,40 @@ mod tests {
         assert!(wrong("obj.age == 4").starts_with("expected duration"));
         assert!(wrong("obj.age ~ 4d").starts_with("expected conditional (==, !=, >"));
         assert!(wrong("req.url ~ (").starts_with("Regex compile error"));
-        assert_eq!(span_seconds("1.5h"), Some(5400.0));
+        assert_eq!(
+            wrong("req.url ~ ["),
+            "Regex compile error: missing terminating ] for character class"
+        );
+    }
+
+    #[test]
+    fn of_what_is_not_there_it_is_true_that_it_is_not_equal_and_nothing_else() {
+        let (fields, freshness) =
+            (Fields::new(), Freshness::from_policy(UnixMillis(0), Duration::ZERO));
+        let (status, keep, site) = (200, Duration::ZERO, &b""[..]);
+        let seen = Seen { status, fields: &fields, freshness: &freshness, keep, site };
+        let is_banned = |operator: &str| {
+            let words = ["obj.http.x", operator, "a"].map(str::to_owned);
+            Spec::read(&words).expect("it is a ban").test(seen, None, UnixMillis(0)).1
+        };
+        assert_eq!(["==", "!=", "~", "!~"].map(is_banned), [false, true, false, false]);
+    }
+
+    #[test]
+    fn how_old_something_is_counts_as_of_when_the_ban_came() {
+        let received = UnixMillis(1_000_000);
+        let freshness = Freshness::from_policy(received, Duration::from_secs(60));
+        let fields = Fields::new();
+        let (status, keep, site) = (200, Duration::ZERO, &b""[..]);
+        let seen = Seen { status, fields: &fields, freshness: &freshness, keep, site };
+        let is_banned = |text: &str, came: u64| {
+            let spec = Spec::read(&words(text).expect("they are words")).expect("it is a ban");
+            spec.test(seen, None, UnixMillis(came)).1
+        };
+        assert!(is_banned("obj.ttl > 30s && obj.age < 20s", 1_010_000));
+        assert!(is_banned("obj.ttl == 10s && obj.age > 40s", 1_050_000));
+        assert!(is_banned("obj.ttl < -1s", 1_062_000));
+        assert!(is_banned("obj.age < 0s", 999_000), "it was on its way");
     }
 
     #[test]
@@ -417,6 +445,9 @@ mod tests {
             ("7d", "1w"),
             ("1.5h", "90m"),
             ("0.5m", "30s"),
+            ("-60s", "-1m"),
+            ("-1.5s", "-1.500s"),
+            ("-1ms", "-1ms"),
         ] {
             assert_eq!(read(&format!("obj.keep == {written}")), Ok(format!("obj.keep == {told}")));
         }

@@ -32,7 +32,7 @@ pub(super) async fn restore(
     });
     let (mut stored, mut meta) = selected?;
     let (head, now) = ((key, &meta.head, stored.born), UnixMillis::now());
-    let is_banned = shared.bans.bans_stored(&shared.cache, head, request, now);
+    let is_banned = shared.bans.bans_stored(&shared.cache, head, request);
     if is_banned || !stored.may_have(0..stored.total) {
         stored.forget();
         return None;
