@@ -243,14 +243,14 @@ impl Asked {
     /// Tells those that wait for the fetch of another.
     pub(super) fn fail_waiting(&mut self, failure: Failure) -> Arc<Failure> {
         let failure = Arc::new(failure);
-        // Where only this client's network has no connection, or its request is one that an origin may break off
-        // at, the next that waits may have an answer.
+        // Where only this client's network has no connection, its request is one that an origin may break off
+        // at, or a policy has given it up, the next that waits may have an answer.
         let is_provoked = matches!(
             failure.reason,
             Reason::OriginClosed | Reason::OriginMalformed | Reason::OriginHeadTooLarge
         ) && !self.plan.site.semantics.forwards_as_it_is
             && !unkeyed::is_plain(&self.task.request.fields);
-        let is_own = self.is_crowded || is_provoked;
+        let is_own = self.is_crowded || is_provoked || failure.reason == Reason::LocalPolicy;
         if let Some(ticket) = self.plan.ticket.take().filter(|_| !is_own) {
             ticket.fail(Arc::clone(&failure));
         }
