@@ -101,7 +101,9 @@ impl Answered {
             reason
         };
         let is_uncacheable = answer.uncacheable.is_some();
-        let made = Made { id: asked.task.id, freshness: answer.freshness, is_uncacheable, is_kept };
+        let keep = answer.keep.unwrap_or_default();
+        let (id, freshness) = (asked.task.id, answer.freshness);
+        let made = Made { id, freshness, keep, is_uncacheable, is_kept };
         let mut head = answer.head;
         let length = match framing {
             Framing::None => head.fields.get_str("content-length").and_then(|n| n.parse().ok()),
@@ -210,6 +212,7 @@ impl Asked {
         let made = Made {
             id: self.task.id,
             freshness: Freshness::from_policy(self.task.now, Duration::ZERO),
+            keep: Duration::ZERO,
             is_uncacheable: self.task.is_uncacheable,
             is_kept: false,
         };

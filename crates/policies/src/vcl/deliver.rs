@@ -67,7 +67,7 @@ fn passed_view<'a>(
         age: freshness.age(task.now).as_secs_f64(),
         ttl: freshness.ttl_ms(task.now) as f64 / 1000.0,
         grace: freshness.stale_while_revalidate().as_secs_f64(),
-        keep: 0.0,
+        keep: made.keep.as_secs_f64(),
         time: seconds(freshness.received),
         hits: 0,
         uncacheable: made.is_uncacheable,

@@ -366,6 +366,8 @@ pub struct Made {
     pub id: u64,
     /// How long the response would be of use.
     pub freshness: Freshness,
+    /// How long it would be kept beyond that, to be asked about.
+    pub keep: Duration,
     /// Whether it was not to be kept, whatever that would have been good for.
     pub is_uncacheable: bool,
     /// Whether somebody keeps it besides memory, which has no room for it.
