@@ -341,6 +341,9 @@ impl Host for NodeHost<'_> {
             self.is_body_missed = true;
             return false;
         };
+        if self.is_body_kept {
+            return true;
+        }
         if body.len() as u64 > bytes_max {
             if let Some(transcript) = self.transcript {
                 let text = format_args!("Request body too big to cache");
@@ -349,14 +352,14 @@ impl Host for NodeHost<'_> {
             self.is_body_missed = true;
             return false;
         }
-        let was_kept = std::mem::replace(&mut self.is_body_kept, true);
+        self.is_body_kept = true;
         let (Some(shares), Some((shared, ..))) = (self.policy.shares.get(), self.policy.shared())
         else {
             return true;
         };
         let name = storage.and_then(|at| self.policy.policy.program().storages.get(at as usize));
         let share = name.and_then(|name| shares.named(name)).unwrap_or_else(|| shares.transient());
-        if let Some(transcript) = self.transcript.filter(|_| !was_kept && !body.is_empty()) {
+        if let Some(transcript) = self.transcript.filter(|_| !body.is_empty()) {
             let (kind, name) = (share.kind(), share.name());
             transcript.note(Tag::Storage, format_args!("{kind} {name}"));
             transcript.timestamp("ReqBody");
