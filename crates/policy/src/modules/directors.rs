@@ -8,18 +8,19 @@ use crate::policy::{Object, Policy, lock};
 use crate::program::{BackendRef, Text, Value};
 use crate::runtime::{Host, Result, Run};
 use crate::types::{State, States};
+use health::{DEPTH_MAX, fetched_key};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
+mod health;
 mod shard;
 mod standing;
 
+pub(crate) use health::health_of;
 pub(crate) use shard::{Gathered, ShardParameters};
 pub(crate) use standing::standing;
 pub use standing::{DirectorStanding, MemberStanding, Rampup, Turn};
 
-/// Directors within one another.
-const DEPTH_MAX: u32 = 8;
 /// Members of one director.
 const MEMBERS_MAX: usize = 1000;
 
@@ -104,7 +105,7 @@ pub(crate) enum Rule {
     Shard,
     /// A saint: one backend, left alone by objects it failed for.
     Saint {
-        threshold: i64,
+        threshold: u32,
     },
 }
 
@@ -177,91 +178,22 @@ struct Choice<'a> {
     now: f64,
     /// The hash of the request's object.
     key: u128,
+    /// The same where the object is fetched.
+    fetched: Option<u128>,
+}
+
+impl<'a> Choice<'a> {
+    fn of(run: &'a mut Run<'_>) -> Self {
+        let (key, fetched) = (object_key(run), fetched_key(run));
+        Self { policy: run.policy, host: &mut *run.host, now: run.view.now, key, fetched }
+    }
 }
 
 /// The declared backend or nothing that a backend or director stands for now.
 pub(crate) fn resolve(run: &mut Run<'_>, backend: BackendRef) -> BackendRef {
     let parameters = shard::task_parameters(run);
-    let key = object_key(run);
     let url = shard::url_of(run);
-    let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
-    choice.resolve(backend, 0, &parameters, &url)
-}
-
-/// Whether a backend is healthy for the request, and since when.
-/// The object only counts where it is fetched.
-pub(crate) fn health_of(run: &Run<'_>, backend: BackendRef, of_object: bool) -> (bool, f64) {
-    let key = if of_object { object_key(run) } else { 0 };
-    health_for(run.policy, backend, &*run.host, run.view.now, key, 0)
-}
-
-/// Whether a backend is healthy, and since when.
-pub(crate) fn health(
-    policy: &Policy,
-    backend: BackendRef,
-    host: &dyn Host,
-    now: f64,
-    key: u128,
-) -> (bool, f64) {
-    health_for(policy, backend, host, now, key, 0)
-}
-
-fn health_for(
-    policy: &Policy,
-    backend: BackendRef,
-    host: &dyn Host,
-    now: f64,
-    key: u128,
-    depth: u32,
-) -> (bool, f64) {
-    match backend {
-        BackendRef::None => (false, 0.0),
-        // Which of its places can be reached is seen when one is asked.
-        BackendRef::Told => (true, 0.0),
-        BackendRef::Made(number) => {
-            host.made_backend(number).map_or((false, 0.0), |made| (made.is_healthy, made.since))
-        }
-        BackendRef::Backend(index) => {
-            let is_none = policy
-                .program()
-                .backends
-                .get(index as usize)
-                .is_none_or(|backend| backend.endpoint.is_none());
-            if is_none { (false, 0.0) } else { host.backend_health(index) }
-        }
-        BackendRef::Director(index) => {
-            let Some(Object::Director(director)) = policy.object(index) else {
-                return (false, 0.0);
-            };
-            if let Some(said) = director.said() {
-                return (said.is_healthy, said.since);
-            }
-            if depth >= DEPTH_MAX {
-                return (false, 0.0);
-            }
-            let health = |member| health_for(policy, member, host, now, key, depth + 1);
-            health_by_members(policy, index, &director, now, key, health)
-        }
-    }
-}
-
-/// Whether a director is healthy, and since when, as its members are.
-fn health_by_members(
-    policy: &Policy,
-    index: u32,
-    director: &Director,
-    now: f64,
-    key: u128,
-    health: impl Fn(BackendRef) -> (bool, f64),
-) -> (bool, f64) {
-    if let Rule::Saint { threshold } = director.rule
-        && super::saintmode::is_denied(policy, index, threshold, key, now)
-    {
-        return (false, now);
-    }
-    let members = director.members();
-    let found = members.iter().map(|member| health(member.backend));
-    found.fold((false, 0.0), |(any, changed), (healthy, at)| (any | healthy, at.max(changed)))
+    Choice::of(run).resolve(backend, 0, &parameters, &url)
 }
 
 /// The hash of the object a request is for, cut short.
@@ -276,12 +208,12 @@ pub(super) fn object_key(run: &Run<'_>) -> u128 {
 }
 
 impl Choice<'_> {
-    fn is_healthy(&self, backend: BackendRef) -> bool {
+    fn is_healthy(&mut self, backend: BackendRef) -> bool {
         self.health(backend).0
     }
 
-    fn health(&self, backend: BackendRef) -> (bool, f64) {
-        health_for(self.policy, backend, &*self.host, self.now, self.key, 0)
+    fn health(&mut self, backend: BackendRef) -> (bool, f64) {
+        health::told(self.policy, self.host, self.now, self.fetched, backend)
     }
 
     fn resolve(
@@ -458,9 +390,7 @@ fn hash_backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<V
     let director = director(run, object)?;
     let share = f64::from(hash32(run.bytes(arguments.text(0)))) / 2_f64.powi(32);
     let members = director.members();
-    let key = object_key(run);
-    let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
-    Ok(choice.weighted(&members, share).unwrap_or_default().into())
+    Ok(Choice::of(run).weighted(&members, share).unwrap_or_default().into())
 }
 
 /// The last 32 bits of a text's SHA-256, the lowest first, as Varnish's directors hash.

@@ -18,7 +18,7 @@ pub(super) const MODULE: Module = Module {
 
 const FUNCTIONS: &[Function] = &[
     function("VOID denylist(DURATION expires)", denylist),
-    function("VOID blacklist(DURATION expires)", denylist),
+    function("VOID blacklist(DURATION expires)", blacklist),
     function("STRING status()", status),
     function_in(
         States::of(&[State::Init]),
@@ -37,36 +37,41 @@ const DENIED_MAX: usize = 100_000;
 /// Entries that are over and leave in one call, so that no call is long.
 const LEAVING_MAX: usize = 64;
 
-/// The lists of all saints of a policy.
+/// The lists of all saints of a policy. An object can be on a list several times, each with its time.
 #[derive(Debug, Default)]
 pub(crate) struct Denied {
     /// Until when a saint is left alone for an object, in µs since 1970.
     until_us: HashMap<(u32, u128), u64>,
-    /// The same in the order in which entries leave.
-    leaving: BTreeSet<(u64, u32, u128)>,
+    /// What is on the lists, in the order in which it leaves; numbers keep those of one moment apart.
+    leaving: BTreeSet<(u64, u32, u128, u64)>,
+    listed: u64,
     /// How many each saint has.
     counts: HashMap<u32, i64>,
+    /// What the policy calls a list.
+    list: &'static str,
 }
 
 impl Denied {
     fn insert(&mut self, saint: u32, key: u128, until: f64) {
-        self.remove(saint, key);
-        while self.until_us.len() >= DENIED_MAX
-            && let Some((_, saint, key)) = self.leaving.first().copied()
+        while self.leaving.len() >= DENIED_MAX
+            && let Some(first) = self.leaving.first().copied()
         {
-            self.remove(saint, key);
+            self.leave(first);
         }
         let until_us = micros(until);
-        self.until_us.insert((saint, key), until_us);
-        self.leaving.insert((until_us, saint, key));
+        self.listed += 1;
+        self.leaving.insert((until_us, saint, key, self.listed));
+        let last = self.until_us.entry((saint, key)).or_default();
+        *last = until_us.max(*last);
         *self.counts.entry(saint).or_default() += 1;
     }
 
-    fn remove(&mut self, saint: u32, key: u128) {
-        if let Some(until_us) = self.until_us.remove(&(saint, key)) {
-            self.leaving.remove(&(until_us, saint, key));
-            *self.counts.entry(saint).or_default() -= 1;
+    fn leave(&mut self, entry @ (until_us, saint, key, _): (u64, u32, u128, u64)) {
+        self.leaving.remove(&entry);
+        if self.until_us.get(&(saint, key)) == Some(&until_us) {
+            self.until_us.remove(&(saint, key));
         }
+        *self.counts.entry(saint).or_default() -= 1;
     }
 
     fn has(&self, saint: u32, key: u128, now: f64) -> bool {
@@ -78,11 +83,26 @@ impl Denied {
         let now_us = micros(now);
         for _ in 0..LEAVING_MAX {
             match self.leaving.first().copied() {
-                Some((until_us, saint, key)) if until_us <= now_us => self.remove(saint, key),
+                Some(first) if first.0 <= now_us => self.leave(first),
                 _ => break,
             }
         }
         self.counts.get(&saint).copied().unwrap_or(0)
+    }
+
+    /// Why a saint is left alone, if it is.
+    fn denial(
+        &mut self,
+        saint: u32,
+        threshold: u32,
+        key: Option<u128>,
+        now: f64,
+    ) -> Option<String> {
+        let count = self.count(saint, now);
+        if key.is_some_and(|key| self.has(saint, key, now)) {
+            return Some(format!("object {}ed", self.list));
+        }
+        (i64::from(threshold) <= count).then(|| "hit threshold".to_owned())
     }
 }
 
@@ -96,7 +116,8 @@ fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     if run.program.is_nobody(backend) {
         return fault("None backend cannot be added");
     }
-    let saint = Director::new(Rule::Saint { threshold: arguments.int(1) });
+    // As many bits as the module keeps: below 0 is more than there can be.
+    let saint = Director::new(Rule::Saint { threshold: arguments.int(1) as u32 });
     saint.change(|members| {
         members.push(Member { backend, weight: 1.0 });
     });
@@ -104,47 +125,71 @@ fn new(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Result<Value> {
     NOTHING
 }
 
-/// Whether a saint's backend is left alone for an object.
-pub(super) fn is_denied(policy: &Policy, saint: u32, threshold: i64, key: u128, now: f64) -> bool {
+/// What is logged where a saint's backend is left alone, for an object that is fetched or for any; nothing where it
+/// is not. A threshold of 0 has it never left alone.
+pub(super) fn denial(
+    policy: &Policy,
+    saint: u32,
+    threshold: u32,
+    key: Option<u128>,
+    now: f64,
+) -> Option<String> {
     let mut denied = lock(&policy.denied);
-    denied.has(saint, key, now) || (threshold > 0 && denied.count(saint, now) >= threshold)
+    if threshold == 0 || denied.count(saint, now) == 0 {
+        return None;
+    }
+    let why = denied.denial(saint, threshold, key, now)?;
+    drop(denied);
+    Some(unhealthy(policy, saint, &why))
 }
 
-/// Lists the object under every saint that stands for the backend that answered. Where that cannot be, it is
-/// said, and nothing else comes of it.
+fn unhealthy(policy: &Policy, saint: u32, why: &str) -> String {
+    let Some(Object::Director(director)) = policy.object(saint) else { return String::new() };
+    let members = director.members();
+    let name = members.first().map_or("", |one| policy.program().backend_name(one.backend));
+    format!("saintmode: unhealthy: {why} for backend {name}")
+}
+
+fn blacklist(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    list(run, "blacklist", arguments.real(0))
+}
+
 fn denylist(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
+    list(run, "denylist", arguments.real(0))
+}
+
+/// Lists the object under the first saint that stands for the backend that answered. Where that cannot be, it is
+/// said, and nothing else comes of it.
+fn list(run: &mut Run<'_>, name: &'static str, span: f64) -> Result<Value> {
+    let saints = (0..run.program.objects.len() as u32).filter_map(|index| {
+        let Some(Object::Director(director)) = run.policy.object(index) else { return None };
+        let is_saint = matches!(director.rule, Rule::Saint { .. });
+        is_saint.then(|| (index, director.members().first().map(|one| one.backend)))
+    });
+    let saints: Vec<_> = saints.collect();
+    if saints.is_empty() {
+        note(run, &format!("saintmode.{name}(): Saintmode is not configured"));
+        return NOTHING;
+    }
     if run.state != State::BackendResponse {
-        note(run, "saintmode.blacklist() called outside of vcl_backend_response");
+        note(run, &format!("saintmode.{name}() called outside of vcl_backend_response"));
         return NOTHING;
     }
     let used = run.view.answer.as_deref().map_or_else(|| run.current_backend(), |a| a.backend);
-    let asked = run.current_backend();
-    let key = object_key(run);
-    let (now, span) = (run.view.now, arguments.real(0));
-    let policy = run.policy;
-    let saints: Vec<u32> = (0..run.program.objects.len() as u32)
-        .filter(|index| match policy.object(*index) {
-            Some(Object::Director(director)) => {
-                matches!(director.rule, Rule::Saint { .. })
-                    && (asked == BackendRef::Director(*index)
-                        || director.members().iter().any(|member| member.backend == used))
-            }
-            _ => false,
-        })
-        .collect();
-    if saints.is_empty() {
-        note(run, "Error: saintmode.blacklist(): Saintmode not configured for this backend.");
+    let Some((saint, _)) = saints.into_iter().find(|(_, backend)| *backend == Some(used)) else {
+        let text = format!("Error: saintmode.{name}(): Saintmode not configured for this backend.");
+        note(run, &text);
         return NOTHING;
-    }
-    let mut denied = lock(&policy.denied);
-    for saint in saints {
-        denied.insert(saint, key, now + span.max(0.0));
-    }
+    };
+    let (key, now) = (object_key(run), run.view.now);
+    let mut denied = lock(&run.policy.denied);
+    denied.list = name;
+    denied.insert(saint, key, now + span.max(0.0));
     drop(denied);
     if run.traced {
-        let name = run.program.backend_name(used);
+        let backend = run.program.backend_name(used);
         let text =
-            format!("saintmode: object put on blacklist for backend {name} for {span:.2} seconds");
+            format!("saintmode: object put on {name} for backend {backend} for {span:.2} seconds");
         run.host.trace(Event::Log(text.as_bytes()));
     }
     NOTHING
@@ -165,8 +210,21 @@ fn denylist_count(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> 
     Ok(Value::Int(lock(&run.policy.denied).count(object, run.view.now)))
 }
 
+/// Whether it is not left alone. A client's side asks for its object, once that is known, and not how the backend is.
 fn is_healthy(run: &mut Run<'_>, object: u32, _: &[Value]) -> Result<Value> {
-    Ok(Value::Bool(super::directors::health_of(run, BackendRef::Director(object), true).0))
+    let Rule::Saint { threshold } = director(run, object)?.rule else { return NOTHING };
+    if run.view.client.is_none() {
+        let (is_healthy, _) = super::directors::health_of(run, BackendRef::Director(object));
+        return Ok(Value::Bool(is_healthy));
+    }
+    let is_known = !matches!(run.state, State::Recv | State::Hash);
+    let key = is_known.then(|| object_key(run));
+    let why = lock(&run.policy.denied).denial(object, threshold, key, run.view.now);
+    if let Some(why) = why.as_ref().filter(|_| run.traced) {
+        let text = unhealthy(run.policy, object, why);
+        run.host.trace(Event::Log(text.as_bytes()));
+    }
+    Ok(Value::Bool(why.is_none()))
 }
 
 /// All saints as JSON.
@@ -199,13 +257,29 @@ mod tests {
             denied.insert(u32::from(key % 2 == 1), key, 100.0 + key as f64);
         }
         assert_eq!((denied.count(0, 0.0), denied.count(1, 0.0)), (50_000, 50_000));
-        denied.insert(1, 7, 50.0);
-        assert_eq!(denied.count(1, 0.0), 50_000, "it was there before");
+        denied.insert(1, 7, 200.0);
+        assert!(!denied.has(0, 0, 0.0) && denied.has(1, 7, 150.0), "once more, and longer");
+        assert_eq!((denied.count(0, 0.0), denied.count(1, 0.0)), (49_999, 50_001));
         denied.insert(2, 0, 1e9);
-        assert!(!denied.has(1, 7, 0.0) && denied.has(2, 0, 0.0));
-        // Ten and their likes of the other saint are over.
+        assert!(!denied.has(1, 1, 0.0) && denied.has(2, 0, 0.0));
+        // Those that are over, without the first of each, which made room.
         let counts = (denied.count(0, 120.0), denied.count(1, 120.0));
-        assert_eq!(counts, (50_000 - 11, 49_999 - 9));
-        assert_eq!(denied.until_us.len(), denied.leaving.len());
+        assert_eq!(counts, (50_000 - 11, 50_001 - 1 - 9));
+        assert!(denied.has(1, 7, 120.0), "of the same object another one is over");
+    }
+
+    #[test]
+    fn what_is_listed_often_enough_has_all_left_alone() {
+        let mut denied = Denied { list: "denylist", ..Denied::default() };
+        let mut why = |denied: &mut Denied, key| denied.denial(0, 2, key, 10.0);
+        assert_eq!(why(&mut denied, Some(1)), None);
+        denied.insert(0, 1, 20.0);
+        assert_eq!(why(&mut denied, Some(1)).as_deref(), Some("object denylisted"));
+        assert_eq!(why(&mut denied, Some(2)), None);
+        assert_eq!(why(&mut denied, None), None);
+        denied.insert(0, 1, 30.0);
+        assert_eq!(why(&mut denied, Some(2)).as_deref(), Some("hit threshold"));
+        assert_eq!(why(&mut denied, None).as_deref(), Some("hit threshold"));
+        assert_eq!(denied.denial(0, 2, Some(2), 25.0), None);
     }
 }

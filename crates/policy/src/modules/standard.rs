@@ -362,7 +362,7 @@ fn file_exists(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> 
 
 fn healthy(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
     let Value::Backend(backend) = arguments.at(0) else { return Ok(Value::Bool(false)) };
-    Ok(Value::Bool(super::directors::health_of(run, backend, run.view.fetch.is_some()).0))
+    Ok(Value::Bool(super::directors::health_of(run, backend).0))
 }
 
 fn port(_: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {

@@ -201,6 +201,8 @@ fn saints_are_left_alone_for_what_they_failed() {
     assert_eq!(scene.run(&policy, State::BackendResponse), Outcome::Retry);
     assert_eq!(scene.beresp.fields.get_str("n"), Some("1 false"));
     assert_eq!(chosen(&policy, &mut scene), "b");
+    let said = "log saintmode: unhealthy: object denylisted for backend a";
+    assert!(scene.node.events.iter().any(|event| event == said), "{:?}", scene.node.events);
     scene.fetch.hash = [8; 32];
     assert_eq!(chosen(&policy, &mut scene), "a");
     scene.fetch.hash = [7; 32];

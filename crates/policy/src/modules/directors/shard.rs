@@ -362,9 +362,7 @@ pub(super) fn backend(run: &mut Run<'_>, object: u32, arguments: &[Value]) -> Re
         parameters.by = Some("URL");
     }
     let url = url_of(run);
-    let key = super::object_key(run);
-    let mut choice = Choice { policy: run.policy, host: run.host, now: run.view.now, key };
-    let chosen = choose(&mut choice, object, &director, &parameters, &url);
+    let chosen = choose(&mut Choice::of(run), object, &director, &parameters, &url);
     Ok(chosen.unwrap_or_default().into())
 }
 

@@ -1,5 +1,6 @@
 //! How directors and their members are doing, as operators are shown it.
 
+use super::health::Look;
 use super::shard::Ramp;
 use super::{Director, Rule, Said};
 use crate::policy::{Object, Policy, lock};
@@ -89,10 +90,11 @@ pub(crate) fn standing(
     now: f64,
 ) -> Option<DirectorStanding> {
     let Some(Object::Director(director)) = policy.object(index) else { return None };
-    let health = |backend| super::health(policy, backend, host, now, 0);
+    let mut look = Look { policy, host, now, key: None, denials: Vec::new() };
+    let is_healthy = look.by_members(index, &director, 0).0;
     let ramps = director.shard.ramps();
     let member = |(member, ramp): (&super::Member, Option<&Ramp>)| {
-        let (is_healthy, changed) = health(member.backend);
+        let (is_healthy, changed) = look.health(member.backend, 0);
         let whole = ramp.map_or(0.0, |ramp| ramp.seconds);
         MemberStanding {
             name: policy.program().backend_name(member.backend).to_owned(),
@@ -105,7 +107,7 @@ pub(crate) fn standing(
     let places = ramps.iter().map(Some).chain(std::iter::repeat(None));
     Some(DirectorStanding {
         turn: turn(&director),
-        is_healthy: super::health_by_members(policy, index, &director, now, 0, health).0,
+        is_healthy,
         said: director.said(),
         members: director.members().iter().zip(places).map(member).collect(),
     })
