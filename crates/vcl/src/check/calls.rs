@@ -198,13 +198,7 @@ impl Checker<'_> {
         let mut named = false;
         for argument in given.iter().filter(|argument| !is_absent(argument)) {
             if named && argument.name.is_none() {
-                let got = self.report.sources.text(argument.value.span).to_owned();
-                let message = match argument.value.kind {
-                    ExpressionKind::Path(_) => format!("Unknown argument '{got}'"),
-                    _ => format!("Expected ')' got '{got}'"),
-                };
-                let help = "arguments with names come last";
-                self.error_with(argument.value.span, message, help);
+                self.spare(argument, "arguments with names come last");
                 return (slots, false);
             }
             named |= argument.name.is_some();
@@ -233,19 +227,11 @@ impl Checker<'_> {
                 }
             };
             let Some(at) = at else {
-                let message = format!(
-                    "Expected ')' got ','\nToo many arguments: {} at most",
-                    parameters.len()
-                );
-                let message = if parameters.is_empty() {
-                    format!(
-                        "Arguments not allowed.\nExpected ')' got '{}'",
-                        self.report.sources.text(argument.value.span)
-                    )
-                } else {
-                    message
+                let help = match parameters.len() {
+                    0 => "it takes no arguments".to_owned(),
+                    most => format!("it takes {most} at most"),
                 };
-                self.error(argument.value.span, message);
+                self.spare(argument, &help);
                 return (slots, false);
             };
             if slots[at].is_some() {
@@ -256,6 +242,18 @@ impl Checker<'_> {
             slots[at] = Some(argument);
         }
         (slots, is_whole(given))
+    }
+
+    /// Says that a value is for no parameter: where it begins with a name, one is missed that is called so.
+    fn spare(&mut self, argument: &Argument, help: &str) {
+        let span = argument.value.span;
+        let got = self.first_token(span);
+        let message = if got.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            format!("Unknown argument '{got}'")
+        } else {
+            format!("Expected ')' got '{got}'")
+        };
+        self.error_with(span, message, help);
     }
 
     /// Adds to a mistake that was found behind the first `before` for which parameter the value was meant.

@@ -144,8 +144,15 @@ impl Checker<'_> {
         if let Some(inner) = rest.strip_prefix('"') {
             return rest[..inner.find('"').map_or(rest.len(), |end| end + 2)].to_owned();
         }
-        let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let is_number = rest.starts_with(|c: char| c.is_ascii_digit());
+        let is_part = |c: char| match is_number {
+            true => c.is_ascii_digit() || c == '.',
+            false => c.is_alphanumeric() || matches!(c, '_' | '-'),
+        };
         let first = rest.chars().next().map_or(0, char::len_utf8);
+        let is_word = rest.starts_with(|c: char| c.is_alphanumeric());
+        let end = || rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        let word = if is_word { end() } else { first };
         rest.get(..word.max(first)).unwrap_or("").to_owned()
     }
 
@@ -350,10 +357,16 @@ impl Checker<'_> {
     fn sum(&mut self, first: &Expression, rest: &[Link], wanted: Type, span: Span) -> Typed {
         use Type as T;
         // A pattern is one constant, of several texts perhaps.
-        if wanted == T::Regex
-            && let Some(text) = joined_text(first, rest)
-        {
-            return self.text(&text, wanted, span);
+        if wanted == T::Regex && matches!(first.kind, ExpressionKind::Text(_)) {
+            let is_text = |link: &&Link| matches!(link.operand.kind, ExpressionKind::Text(_));
+            if let Some(other) = rest.iter().find(|link| !is_text(link)) {
+                let got = self.first_token(other.operand.span);
+                self.error(other.operand.span, format!("Expected CSTR got '{got}'"));
+                return None;
+            }
+            if let Some(text) = joined_text(first, rest) {
+                return self.text(&text, wanted, span);
+            }
         }
         let (mut left, mut of) = self.infer(first, wanted)?;
         // Parts of a text that is being joined; empty while numbers are added.

@@ -17,6 +17,13 @@ enum Target {
     Field(Message, u32),
 }
 
+/// Whether a path is that of all fields of a message.
+fn is_message(path: &Path) -> bool {
+    let [message, http] = &path.names[..] else { return false };
+    let known = |known: Message| known.name().eq_ignore_ascii_case(&message.text);
+    http.text.eq_ignore_ascii_case("http") && Message::ALL.into_iter().any(known)
+}
+
 impl Checker<'_> {
     pub(super) fn define_sub(&mut self, name: &Name, body: &[syntax::Statement]) {
         let Some(Symbol::Sub(index)) = self.known(&name.text).map(|entry| entry.symbol) else {
@@ -78,7 +85,12 @@ impl Checker<'_> {
         }
         let name = path.text();
         let Some(definition) = freshet_policy::variables::find(&name) else {
-            self.unknown(path);
+            if is_message(path) {
+                let message = format!("Symbol '{name}' has wrong type (none), expected var:");
+                self.error_with(path.span, message, format!("name a field: `{name}.Field`"));
+            } else {
+                self.unknown(path);
+            }
             return None;
         };
         if !self.has_version(definition, path.span) {

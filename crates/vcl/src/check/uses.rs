@@ -260,17 +260,17 @@ impl Use {
             format!("{said}\n'{name}'")
         } else {
             let what = match access {
-                Access::Read if ACTIONS.contains(&&**name) => "Not a valid action in",
-                Access::Write if *allowed != States::NONE => "Cannot be set in",
-                Access::Unset => "Cannot be unset in",
-                _ => "Not available in",
+                Access::Read if ACTIONS.contains(&&**name) => "Not a valid action",
+                Access::Write if *allowed != States::NONE => "Cannot be set",
+                Access::Unset => "Cannot be unset",
+                _ => "Not available",
             };
             let via = if is_called {
-                format!("\nNot available from subroutine '{subroutine}'.")
+                format!("\n{what} from subroutine '{subroutine}'.")
             } else {
                 String::new()
             };
-            format!("'{name}': {what} subroutine '{subroutine}'.{via}")
+            format!("'{name}': {what} in subroutine '{subroutine}'.{via}")
         };
         Finding { span: *span, message, help: where_it_is(*allowed) }
     }

@@ -1,7 +1,7 @@
 //! Expressions, weakest binding first: `||`, `&&`, `!`, comparisons, `+ -`, `* / %`, methods, and
 //! what stands alone.
 
-use super::Parser;
+use super::{Parser, Takes};
 use crate::lexer::Kind;
 use crate::syntax::{Expression, ExpressionKind, Link, Name};
 use freshet_policy::source::Span;
@@ -168,7 +168,7 @@ impl Parser<'_> {
         if !self.is_sign("(") {
             return Expression { span: path.span, kind: ExpressionKind::Path(path) };
         }
-        let arguments = self.arguments(path.names.len() > 1);
+        let arguments = self.arguments(Takes::of(&path));
         // `x.upper()` is a method of the value before it; which one it is only types can tell, so
         // the checker looks at the last name.
         let span = path.span.to(self.last_span());

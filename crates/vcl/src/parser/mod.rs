@@ -18,6 +18,17 @@ pub(crate) const NESTING_MAX: usize = 100;
 const NO_C: &str = "policies run without a C compiler: use the functions of std, str, header, var, \
                     cookie and blob";
 
+/// How many values a pair of brackets takes, and what may stand behind the last.
+#[derive(Clone, Copy, PartialEq)]
+enum Takes {
+    /// As many as the function has parameters, which is not known here; a comma may follow.
+    Any,
+    /// So many, and no comma.
+    Exactly(usize),
+    /// So many or fewer, and no comma.
+    AtMost(usize),
+}
+
 /// A policy as written.
 #[derive(Debug, Default)]
 pub(crate) struct Tree {

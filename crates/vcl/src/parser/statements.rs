@@ -1,6 +1,6 @@
 //! What stands in a subroutine.
 
-use super::{NO_C, Parser};
+use super::{NO_C, Parser, Takes};
 use crate::diagnostic::nearest;
 use crate::lexer::{Kind, Token};
 use crate::syntax::{Argument, Expression, ExpressionKind, Path, Statement, StatementKind};
@@ -16,6 +16,25 @@ const OPERATORS: [&str; 5] = ["=", "+=", "-=", "*=", "/="];
 fn is_value(path: &Path) -> bool {
     let is_message = |known: Message| known.name().eq_ignore_ascii_case(&path.names[0].text);
     Message::ALL.into_iter().any(is_message) || variables::find(&path.key()).is_some()
+}
+
+impl Takes {
+    /// What the function of a name takes.
+    pub(super) fn of(path: &Path) -> Self {
+        match &path.names[..] {
+            [name] => Self::Exactly(if name.text.starts_with("regsub") { 3 } else { 1 }),
+            _ => Self::Any,
+        }
+    }
+
+    /// Whether nothing but the bracket may follow so many, whether or not a comma does.
+    fn ends_behind(self, count: usize, is_comma: bool) -> bool {
+        match self {
+            Self::Any => false,
+            Self::Exactly(most) => count == most,
+            Self::AtMost(most) => count == most || !is_comma,
+        }
+    }
 }
 
 impl Parser<'_> {
@@ -183,7 +202,8 @@ impl Parser<'_> {
             self.error(self.place(), "Arguments not allowed.");
         }
         let is_empty = self.is_sign("(") && self.peek_at(1).kind == Kind::Sign(")");
-        let arguments = self.is_sign("(").then(|| self.arguments(false));
+        let most = if matches!(&*action.text, "synth" | "error") { 2 } else { 1 };
+        let arguments = self.is_sign("(").then(|| self.arguments(Takes::AtMost(most)));
         if is_empty {
             self.error(self.last_span(), "Unknown token ')' when looking for STRING");
         }
@@ -197,7 +217,7 @@ impl Parser<'_> {
         let name = self.declared("VCL object")?;
         self.sign("=");
         let constructor = self.path()?;
-        let arguments = if self.is_sign("(") { self.arguments(true) } else { Vec::new() };
+        let arguments = if self.is_sign("(") { self.arguments(Takes::Any) } else { Vec::new() };
         self.sign(";");
         Some(StatementKind::New { name, constructor, arguments })
     }
@@ -209,7 +229,7 @@ impl Parser<'_> {
             self.refuse(word, start, &path);
             return None;
         }
-        let arguments = self.arguments(path.names.len() > 1);
+        let arguments = self.arguments(Takes::of(&path));
         let span = path.span.to(self.last_span());
         self.sign(";");
         let kind = ExpressionKind::Call { function: path, arguments };
@@ -250,9 +270,8 @@ impl Parser<'_> {
         })
     }
 
-    /// `(a, name = b)`; those of what is a module's may have a comma behind the last one. What was not
-    /// read to the bracket ends with one that is broken.
-    pub(super) fn arguments(&mut self, is_of_module: bool) -> Vec<Argument> {
+    /// `(a, name = b)`. What was not read to the bracket ends with one that is broken.
+    pub(super) fn arguments(&mut self, takes: Takes) -> Vec<Argument> {
         self.sign("(");
         let mut arguments = Vec::new();
         if self.take_sign(")") {
@@ -270,8 +289,11 @@ impl Parser<'_> {
             if self.take_sign(")") {
                 return arguments;
             }
+            if takes.ends_behind(arguments.len(), self.is_sign(",")) {
+                self.missing(")");
+            }
             self.sign(",");
-            if is_of_module && self.take_sign(")") {
+            if takes == Takes::Any && self.take_sign(")") {
                 return arguments;
             }
         }
