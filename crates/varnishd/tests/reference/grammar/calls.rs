@@ -8,9 +8,10 @@ use freshet_vcl::{Signature, Type};
 fn is_unsteady(module: &str, name: &str) -> bool {
     matches!(
         (module, name),
-        ("std", "collect" | "random" | "port" | "fileread" | "syslog" | "set_ip_tos" | "getenv")
+        ("std", "collect" | "port" | "fileread" | "syslog" | "set_ip_tos" | "getenv")
             // What other policies have set is there as well.
             | ("var", "global_set" | "global_get")
+            | ("xkey" | "vsthrottle", _)
             // The same constant written twice is the same here.
             | ("blob", "same")
             // Its lines are no value of a field, and are told in other words.

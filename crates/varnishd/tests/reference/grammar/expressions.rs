@@ -44,7 +44,7 @@ impl Grammar {
                         one.of == of
                             && one.read.has(state)
                             && fits_version(one, version)
-                            && !(is_run && is_unsteady(one))
+                            && !(is_run && is_unsteady(one, state))
                     });
                     if let Some(variable) = found.filter(|one| one.of == of) {
                         return variable.name.into();

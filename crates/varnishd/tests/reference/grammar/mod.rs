@@ -2,6 +2,7 @@
 //! variable, mostly where it is allowed and now and then where it is not.
 
 mod calls;
+mod combined;
 mod declarations;
 mod expressions;
 mod pieces;
@@ -50,6 +51,8 @@ pub(crate) struct Grammar {
     /// Whether it is run, and therefore is to do the same each time, and something with most
     /// requests.
     is_run: bool,
+    /// Whether bodies of requests are kept, and can be sent again.
+    has_bodies: bool,
 }
 
 /// A policy for each seed, one statement in a line.
@@ -78,6 +81,7 @@ impl Grammar {
             first_own: 0,
             makes_mistakes: false,
             is_run: false,
+            has_bodies: false,
         }
     }
 

@@ -2,6 +2,7 @@
 //! they do can be seen from outside.
 
 use super::Grammar;
+use super::combined::{FILTERS_IN, FILTERS_OUT};
 use super::values::STRINGS;
 use freshet_vcl::variables::Definition;
 use freshet_vcl::{Action, State, Type};
@@ -68,13 +69,34 @@ pub(crate) const OTHER_POLICY: &str = "other_policy";
 /// What texts are replaced by.
 pub(super) const REPLACEMENTS: [&str; 8] =
     ["\"[\\0]\"", "\"\\1-\\2\"", "\"\\9x\"", "\"\\\\1\"", "\"&\"", "\"\\&\"", "\"\"", "\"x\\\""];
-/// Bans, which take nothing, something, or are none.
-const BANS: [&str; 5] = [
-    "\"obj.status == 999\"",
-    "\"obj.http.X-None ~ .\"",
-    "\"req.url ~ ^/none && obj.status > 299\"",
-    "\"nothing == 1\"",
-    "\"obj.status\"",
+/// Texts that are a value of some type, or nearly one.
+const ODD: [&str; 26] = [
+    "\" 12\"",
+    "\"12 \"",
+    "\"1e3\"",
+    "\"0x10\"",
+    "\"-0\"",
+    "\"1.\"",
+    "\".5\"",
+    "\"+5\"",
+    "\"-7\"",
+    "\"9223372036854775808\"",
+    "\"-1.5s\"",
+    "\"1 s\"",
+    "\"1.5.5\"",
+    "\"1.5 KB\"",
+    "\"-1KB\"",
+    "\"10zz\"",
+    "\"1m30s\"",
+    "\"1994-11-06T08:49:37\"",
+    "\"Sunday, 06-Nov-94 08:49:37 GMT\"",
+    "\"Sun Nov  6 08:49:37 1994\"",
+    "\"784111777\"",
+    "\"784111777.7\"",
+    "\"TRUE\"",
+    "\"::1\"",
+    "\"1000000000000\"",
+    "\"0.0000001\"",
 ];
 /// Patterns that match where nothing is, or what is found in texts that mean something.
 pub(super) const FOUND_PATTERNS: [&str; 9] = [
@@ -99,9 +121,11 @@ pub(crate) fn running(seed: u64) -> String {
 }
 
 /// Whether two servers cannot be expected to read the same from it.
-pub(super) fn is_unsteady(one: &Definition) -> bool {
+pub(super) fn is_unsteady(one: &Definition, state: State) -> bool {
     let name = one.name;
     one.of == Type::Time
+        // There Varnish ends by an assertion of its own.
+        || (name == "resp.filters" && state == State::Synth)
         // Varnish reads 0 where its documents say the backend's, or the parameter's.
         || (name.starts_with("bereq.") && name.ends_with("_timeout"))
         || name.ends_with(".xid")
@@ -109,13 +133,20 @@ pub(super) fn is_unsteady(one: &Definition) -> bool {
         || matches!(name, "resp.is_streaming" | "obj.ttl" | "obj.age" | "server.hostname")
 }
 
-/// Whether to set it makes two servers wait, drop who asked, look for what there is not, or speak
-/// what no protocol is: what is sent here is the connection's.
-pub(super) fn is_untimely(one: &Definition) -> bool {
-    let ends = ["filters", ".proto"];
-    one.name.starts_with("sess.")
+/// Whether to set it makes two servers wait, drop who asked, or speak what no protocol is: what is sent
+/// here is the connection's.
+pub(super) fn is_untimely(one: &Definition, state: State, has_bodies: bool) -> bool {
+    // There it still chooses here, as the documentation says.
+    (one.name == "req.backend_hint" && state == State::Pipe)
+        // There it is not known yet which there are.
+        || (one.name == "resp.filters" && state == State::Synth)
+        // With GET the built-in policy takes the body away, which there does nothing to one that is kept.
+        || (one.name.ends_with(".method") && has_bodies)
+        // Who would wait is passed here, as the documentation says.
+        || one.name == "req.hash_ignore_busy"
+        || one.name.starts_with("sess.")
         || one.name.contains("timeout")
-        || ends.iter().any(|end| one.name.ends_with(end))
+        || one.name.ends_with(".proto")
 }
 
 impl Grammar {
@@ -129,7 +160,9 @@ impl Grammar {
         }
         // Of Debian's package varnish-modules, where it was said where they are.
         let has_others = std::env::var_os("VMOD_PATH").is_some();
-        for module in ["header", "str", "var", "bodyaccess", "accept", "saintmode"] {
+        for module in
+            ["header", "str", "var", "bodyaccess", "accept", "saintmode", "xkey", "vsthrottle"]
+        {
             if self.draw.once_in(6) && has_others {
                 self.import(module);
             }
@@ -149,6 +182,9 @@ impl Grammar {
         self.acl();
         self.line("sub vcl_hash { hash_data(\"SEED\"); }");
         self.made();
+        if self.draw.once_in(3) {
+            self.keeps_bodies();
+        }
         if self.draw.once_in(3) {
             self.own = vec![State::Recv, State::BackendResponse, State::Deliver];
             self.first_own = self.own.len();
@@ -206,7 +242,13 @@ impl Grammar {
     }
 
     fn directors(&mut self) {
-        let classes = [("rr", "round_robin"), ("fb", "fallback"), ("sh", "shard"), ("hs", "hash")];
+        let classes = [
+            ("rr", "round_robin"),
+            ("fb", "fallback"),
+            ("sh", "shard"),
+            ("hs", "hash"),
+            ("rd", "random"),
+        ];
         for (object, class) in classes {
             if !self.draw.once_in(2) {
                 continue;
@@ -214,11 +256,17 @@ impl Grammar {
             self.line(&format!("new {object} = directors.{class}();"));
             self.objects.push((object, "directors", class));
             for backend in self.backends.clone() {
-                let weight = if class == "hash" { ", 1.0" } else { "" };
+                let weights: &[&str] = match class {
+                    "hash" | "random" => &[", 1.0", ", 2.5", ", 0.5"],
+                    "shard" => &["", ", ident=\"SEED\" + b0", ", weight=2.0"],
+                    _ => &[""],
+                };
+                let weight = self.draw.of(weights);
                 self.line(&format!("{object}.add_backend({backend}{weight});"));
             }
             if class == "shard" {
-                self.line("sh.reconfigure();");
+                let replicas = self.draw.of(&["", "25", "replicas=200"]);
+                self.line(&format!("sh.reconfigure({replicas});"));
             }
         }
     }
@@ -256,7 +304,7 @@ impl Grammar {
                 self.builtin();
             }
             8 if self.state.is_client() => {
-                let ban = self.draw.of(&BANS);
+                let ban = self.ban();
                 self.line(&format!("ban({ban});"));
             }
             9 => {
@@ -271,6 +319,7 @@ impl Grammar {
                     self.line(&format!("call own{index};"));
                 }
             }
+            11 if self.combined() => {}
             12 => self.reads_span(),
             13 => self.sets_timeout(),
             _ => self.set(),
@@ -299,13 +348,10 @@ impl Grammar {
 
     /// Leaves the state, for some requests.
     fn leaves(&mut self) {
-        let actions: Vec<_> = self
-            .state
-            .actions()
-            .iter()
-            .filter(|one| **one != Action::Fail)
-            .map(|one| one.name())
-            .collect();
+        // Another policy gets no body there that this one has kept.
+        let is_fit = |one: Action| one != Action::Fail && !(one == Action::Vcl && self.has_bodies);
+        let actions = self.state.actions().iter().filter(|one| is_fit(**one));
+        let actions: Vec<_> = actions.map(|one| one.name()).collect();
         if actions.is_empty() {
             return;
         }
@@ -328,13 +374,14 @@ impl Grammar {
         };
         let side = if self.state.is_client() { "req" } else { "bereq" };
         let mut condition = format!("{side}.http.R == \"{}\"", self.draw.below(4));
-        if matches!(action, "restart" | "retry") {
+        if matches!(action, "restart" | "retry") && !self.has_bodies {
             // A short body is sent again here, and not by Varnish, as the documentation says.
             condition += &format!(" && {side}.method == \"GET\"");
         }
         if action == "pipe" && self.state.is_client() {
-            // A request without a Host goes through a tunnel with the backend's here.
-            condition += " && req.http.Host";
+            // A request without a Host goes through a tunnel with the backend's here, and of a body that is kept
+            // Varnish counts the bytes as the answer's.
+            condition += " && req.http.Host && req.method == \"GET\"";
         }
         self.line(&format!("if ({condition}) {{ {text} }}"));
     }
@@ -344,6 +391,8 @@ impl Grammar {
         let words: &[&str] = match name.rsplit('.').next()? {
             "status" => return Some(self.status()),
             "method" => &["\"GET\"", "\"HEAD\"", "\"POST\"", "\"FOO\"", "req_top.method"],
+            "filters" if name.starts_with("beresp") => &FILTERS_IN,
+            "filters" => &FILTERS_OUT,
             "url" => &["\"/1\"", "\"/22?c\"", "\"/333?b=1&a\"", "\"/a/4.css\""],
             _ => return None,
         };
@@ -363,7 +412,9 @@ impl Grammar {
 
     /// A text as it is written, of those that mean something now and then.
     pub(super) fn literal(&mut self) -> &'static str {
-        if self.is_run && self.draw.once_in(2) {
+        if self.is_run && self.draw.once_in(6) {
+            self.draw.of(&ODD)
+        } else if self.is_run && self.draw.once_in(2) {
             self.draw.of(&MEANT)
         } else {
             self.draw.of(&STRINGS)

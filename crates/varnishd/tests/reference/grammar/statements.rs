@@ -120,10 +120,10 @@ impl Grammar {
             return self.line(&format!("set {field} {operator} {value};"));
         }
         let state = self.state;
-        let (version, is_run) = (self.version, self.is_run);
+        let (version, is_run, has_bodies) = (self.version, self.is_run, self.has_bodies);
         let found = self.variable_where(|one| {
             fits_version(one, version)
-                && !(is_run && is_untimely(one))
+                && !(is_run && is_untimely(one, state, has_bodies))
                 && if version == "4.0" { one.write_40 } else { one.write }.has(state)
         });
         let Some(variable) = found else { return };

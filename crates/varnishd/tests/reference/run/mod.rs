@@ -3,6 +3,7 @@
 //!
 //! The short form takes a few; `bench/vcl/differential run` takes as many as wanted.
 
+mod client;
 mod counters;
 mod message;
 mod origin;
@@ -13,11 +14,9 @@ mod server;
 mod shrink;
 
 use crate::{corpus, grammar, run::requests::Ask, support};
-use message::read;
+use client::Client;
 use server::Server;
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write};
-use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -33,8 +32,8 @@ const PARTS: &str = "answer asked";
 /// Lines shown before and behind where a difference begins.
 const BEFORE: usize = 8;
 const AFTER: usize = 5;
-/// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How much later a request is sent than the one it is beside.
+const BESIDE_AFTER: Duration = Duration::from_millis(200);
 /// What is said of one whose log is not all there in time.
 const NO_END: &str = "the log has no end";
 /// How often a policy is run that seems to differ: what is not the same each time is chance.
@@ -233,63 +232,38 @@ fn seen(server: &mut Server, policy: &str, asks: &[Ask]) -> Result<Seen, String>
     server.origin.asked();
     // What is fetched behind an answer has to be there when the next is asked for.
     let waits = policy.contains("grace") || policy.contains("ttl");
+    let address = server.address.clone();
+    let mut client = Client::new(&address);
     let mut answers = Vec::new();
     let mut sessions = 0;
-    let mut connection: Option<(TcpStream, Vec<u8>)> = None;
     let mut is_logged = true;
     let mut answered = 0;
-    for ask in asks {
-        if connection.is_none() {
-            // One that has panicked listens no more.
-            let socket = TcpStream::connect(&server.address).map_err(|error| error.to_string());
-            connection = socket.ok().map(|socket| (socket, Vec::new()));
-            sessions += 1;
+    for group in asks.chunk_by(|_, next| next.is_beside) {
+        let Some((first, beside)) = group.split_first() else { continue };
+        let (said, others) = std::thread::scope(|scope| {
+            let others = (1..).zip(beside).map(|(place, ask)| {
+                let mut client = Client::new(&address);
+                scope.spawn(move || {
+                    std::thread::sleep(BESIDE_AFTER * place);
+                    (client.ask(ask), client)
+                })
+            });
+            let others: Vec<_> = others.collect();
+            let said = client.ask(first);
+            (said, others.into_iter().map(|other| other.join().unwrap()).collect::<Vec<_>>())
+        });
+        sessions += others.iter().map(|(_, client)| client.sessions).sum::<usize>();
+        for said in std::iter::once(&said).chain(others.iter().map(|(said, _)| said)) {
+            answered += usize::from(said.is_answered);
+            answers.extend(said.messages.iter().cloned());
         }
-        let Some((socket, bytes)) = &mut connection else { break };
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_nodelay(true).unwrap();
-        let _ = socket.write_all(ask.text.as_bytes());
-        let mut closes = true;
-        loop {
-            match read(socket, bytes, Some(&ask.method)) {
-                Ok(message) => {
-                    closes = message.field("connection").is_some_and(|value| value == "close")
-                        || message.head.starts_with("HTTP/1.0")
-                        || message.head.contains(" 500 Internal")
-                        || message.end != "whole"
-                        || is_piped(&message);
-                    // Whether what was not read of a request is read to its end is the server's.
-                    let message =
-                        match ask.text.ends_with("\r\n\r\n") && !ask.text.contains("chunked") {
-                            true => message,
-                            false => message.without("connection"),
-                        };
-                    let is_last = !message.head.starts_with("HTTP/1.1 1");
-                    answers.push(visible(message));
-                    if is_last {
-                        answered += 1;
-                        break;
-                    }
-                }
-                Err(error) => {
-                    // How a connection ends that bytes of a request are still coming over is chance.
-                    let why = match error.kind() {
-                        ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => "closed",
-                        _ => "none in time",
-                    };
-                    answers.push(format!("no answer: {why}"));
-                    break;
-                }
-            }
-        }
-        if closes || ask.text.contains("HTTP/1.0") {
-            connection = None;
-        }
+        drop(others);
         if waits && is_logged {
             is_logged = server.logs(0, answered);
         }
     }
-    drop(connection);
+    sessions += client.sessions;
+    drop(client);
     if is_compared("log") || is_compared("count") {
         is_logged &= server.logs(sessions, answered);
         if !is_logged {
@@ -306,12 +280,6 @@ fn seen(server: &mut Server, policy: &str, asks: &[Ask]) -> Result<Seen, String>
         records,
         counts,
     })
-}
-
-/// Whether it is, as far as can be seen, the origin's as it is: what follows on its connection is
-/// no request of the server's, and is in no log.
-fn is_piped(message: &message::Message) -> bool {
-    !["x-varnish", "via"].iter().any(|name| message.field(name).is_some())
 }
 
 /// A message in lines, its fields by name: in which order different ones are means nothing. How long
@@ -335,30 +303,6 @@ fn lines(text: &str) -> Vec<String> {
 fn is_framing(line: &str) -> bool {
     let name = line.split(':').next().unwrap_or("").to_ascii_lowercase();
     matches!(&*name, "content-length" | "transfer-encoding")
-}
-
-/// An answer as text; a packed body is unpacked.
-fn visible(mut message: message::Message) -> String {
-    let is_packed = message.head.to_ascii_lowercase().contains("content-encoding: gzip");
-    if is_packed {
-        // Where the last bytes of what was packed are depends on who has packed it.
-        message = message.without("content-range");
-    }
-    let mut body = message.body;
-    if is_packed {
-        let mut unpacked = Vec::new();
-        let mut decoder = flate2::read::GzDecoder::new(&*body);
-        if std::io::Read::read_to_end(&mut decoder, &mut unpacked).is_ok() {
-            unpacked.extend_from_slice(b" (unpacked)");
-            body = unpacked;
-        }
-    }
-    if message.end != "whole" {
-        // How much of it has come by then is chance.
-        body.clear();
-    }
-    let body: String = body.into_iter().map(char::from).collect();
-    format!("{}{body}\n({})\n", message.head, message.end)
 }
 
 /// What several pairs of servers found.

@@ -11,6 +11,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long what is slow takes: longer than some policies wait, and shorter than all others.
 const SLOW_FOR: Duration = Duration::from_millis(900);
+/// What a target has in it whose answer is slow, whatever it is.
+pub(super) const SLOW: &str = "slow";
 /// After which time it breaks off what it said would be longer: once its head has been passed on.
 const BREAKS_OFF_AFTER: Duration = Duration::from_millis(300);
 
@@ -167,7 +169,7 @@ fn serve(socket: TcpStream, name: &str, asked: &Mutex<Vec<String>>) {
             body.clear();
         }
         let top = with_field(&top, name);
-        if top.contains("\nX-Slow: head\r") {
+        if top.contains("\nX-Slow: head\r") || target.contains(SLOW) {
             std::thread::sleep(SLOW_FOR);
         }
         let half = if top.contains("\nX-Slow: body\r") { body.len() / 2 } else { body.len() };

@@ -35,6 +35,7 @@ pub(super) struct Records {
     requests: Vec<u64>,
     ended: Vec<u64>,
     linked: Vec<u64>,
+    fetches: Vec<u64>,
 }
 
 impl Records {
@@ -46,6 +47,9 @@ impl Records {
             }
             ("Begin", ["req", _, "rxreq"]) => self.requests.push(record.id),
             // A session that goes on in another form, or waits for the next request.
+            ("Link", ["bereq", id, why]) if *why != "pipe" => {
+                self.fetches.extend(id.parse::<u64>().ok());
+            }
             ("Link", [_, id, ..]) => self.linked.extend(id.parse::<u64>().ok()),
             ("End", _) => self.ended.push(record.id),
             _ => {}
@@ -58,6 +62,7 @@ impl Records {
         let of_sessions: Vec<u64> = self.sessions.iter().map(|(_, id)| *id).collect();
         ended(&of_sessions) >= sessions
             && ended(&self.requests) >= requests
+            && ended(&self.fetches) == self.fetches.len()
             && (sessions == 0 || ended(&self.linked) == self.linked.len())
     }
 
@@ -191,6 +196,7 @@ fn plain(record: &Record, numbers: &HashMap<u64, usize>) -> Option<String> {
         ("Begin" | "Link", [kind, id, rest @ ..]) => {
             format!("{kind} {} {}", number(id, numbers), rest.join(" "))
         }
+        ("ExpBan", [id, rest @ ..]) => format!("{} {}", number(id, numbers), rest.join(" ")),
         ("Gzip", [what @ .., _, _, _, _, _]) => what.join(" "),
         _ => super::plain_line(&record.text),
     };

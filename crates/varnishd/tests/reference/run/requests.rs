@@ -1,6 +1,6 @@
 //! Random requests.
 
-use super::origin::says_length;
+use super::origin::{SLOW, says_length};
 use crate::draw::Draw;
 
 /// A request, its method apart from what is sent.
@@ -8,6 +8,8 @@ use crate::draw::Draw;
 pub(super) struct Ask {
     pub(super) method: String,
     pub(super) text: String,
+    /// Whether it is sent over a connection of its own while the one before it is answered.
+    pub(super) is_beside: bool,
 }
 
 const METHODS: [&str; 14] = [
@@ -126,12 +128,31 @@ const USUAL_HOSTS: [&str; 4] =
     ["example.com", "www.example.com", "example.org:8080", "static.example.com"];
 /// Few enough to be asked for again.
 const TARGETS: usize = 5;
+/// Once in how many places several ask at once.
+const TOGETHER_ONCE_IN: usize = 6;
 
 /// Some requests for a policy; each target means another answer of the origin.
 pub(super) fn requests(seed: u64, count: usize) -> Vec<Ask> {
     let mut draw = Draw::seeded(!seed);
     let first = draw.below(1000);
-    (0..count).map(|_| one(&mut draw, first)).collect()
+    let mut asks = Vec::new();
+    while asks.len() < count {
+        if draw.once_in(TOGETHER_ONCE_IN) {
+            asks.extend(together(&mut draw, first));
+        } else {
+            let target = target(&mut draw, first);
+            asks.push(one(&mut draw, &target));
+        }
+    }
+    asks
+}
+
+/// The same asked for by several at once, while it is slow to come.
+fn together(draw: &mut Draw, first: usize) -> Vec<Ask> {
+    let target = format!("{}?{SLOW}", target(draw, first));
+    let mut asks: Vec<Ask> = (0..2 + draw.below(2)).map(|_| one(draw, &target)).collect();
+    asks[1..].iter_mut().for_each(|ask| ask.is_beside = true);
+    asks
 }
 
 /// Some requests as they come to sites, for policies as their operators write them.
@@ -162,17 +183,20 @@ fn usual_one(draw: &mut Draw, targets: &[&str], host: &str) -> Ask {
         }
     }
     text += if method == "POST" { "Content-Length: 4\r\n\r\nbody" } else { "\r\n" };
-    Ask { method: method.into(), text }
+    Ask { method: method.into(), text, is_beside: false }
 }
 
-fn one(draw: &mut Draw, first: usize) -> Ask {
-    let method = draw.of(&METHODS);
+fn target(draw: &mut Draw, first: usize) -> String {
     let number = first + draw.below(TARGETS);
-    let target = match draw.below(6) {
+    match draw.below(6) {
         0 => format!("/{number}?b=2&a=1"),
         1 => format!("/a/{number}.png"),
         _ => format!("/{number}"),
-    };
+    }
+}
+
+fn one(draw: &mut Draw, target: &str) -> Ask {
+    let method = draw.of(&METHODS);
     let version = if draw.once_in(30) { "1.0" } else { "1.1" };
     let mut text = format!("{method} {target} HTTP/{version}\r\n");
     let host = ["Host: example.com\r\n", "Host: example.org:8080\r\n", ""];
@@ -186,7 +210,7 @@ fn one(draw: &mut Draw, first: usize) -> Ask {
         }
         // Ranges are for GET, and what is not waited for has to be sent.
         let fits = match name {
-            "Range" => method == "GET" && says_length(&target),
+            "Range" => method == "GET" && says_length(target),
             "If-None-Match" | "If-Modified-Since" => matches!(method, "GET" | "HEAD"),
             _ => true,
         };
@@ -209,7 +233,7 @@ fn one(draw: &mut Draw, first: usize) -> Ask {
         }
         _ => "\r\n".to_owned(),
     };
-    Ask { method: method.into(), text }
+    Ask { method: method.into(), text, is_beside: false }
 }
 
 /// What is sent along, seldom more than is kept for a policy.

@@ -36,6 +36,9 @@ pub(super) fn shrunk(pair: &mut Pair, policy: &str, mut asks: Vec<Ask>, wanted: 
     }
     let text = lines.join("\n");
     let difference = differs(&text, &asks).unwrap_or_default();
-    let asks: String = asks.into_iter().map(|ask| ask.text).collect();
+    let asks: String = asks
+        .into_iter()
+        .map(|ask| format!("{}{}", if ask.is_beside { "(beside) " } else { "" }, ask.text))
+        .collect();
     format!("{difference}\n{text}\n{asks}")
 }
