@@ -155,7 +155,8 @@ pub struct Custom {
 fn place(text: &str, table: &str, index: usize) -> String {
     let heading = format!("[[{table}]]");
     let mut lines = text.lines().enumerate().filter(|(_, line)| line.trim().starts_with(&heading));
-    let line = lines.nth(index).map_or_else(String::new, |(line, _)| format!("line {}, ", line + 1));
+    let line =
+        lines.nth(index).map_or_else(String::new, |(line, _)| format!("line {}, ", line + 1));
     format!("{line}{heading} number {}", index + 1)
 }
 
@@ -425,7 +426,11 @@ mod tests {
             ("at_most = 50", "", "needs at_least or at_most"),
             ("weight = 3", "weight = -3", "weight is -3"),
             ("weight = 3", "weight = \"much\"", "line"),
-            ("uniform = [1, 9]", "uniform = [9, 1]", "[variables] u = { uniform = [9, 1] }: it must"),
+            (
+                "uniform = [1, 9]",
+                "uniform = [9, 1]",
+                "[variables] u = { uniform = [9, 1] }: it must",
+            ),
             ("\"random\"", "\"often\"", "r = "),
         ] {
             let error = parse(&GOOD.replacen(from, to, 1)).unwrap_err();
