@@ -55,7 +55,7 @@ fn clients_of_a_process_that_was_killed_hear_it_from_the_next_one() {
     let figures = load.figures();
     // Two requests were under way on each of four connections.
     assert!((4..=8).contains(&figures.failed), "{figures:?}");
-    let told = |why: &String| why.contains("reset by peer");
+    let told = |(why, _): &(String, u64)| why.contains("reset by peer");
     assert!(figures.failures.iter().all(told), "{:?}", figures.failures);
     assert!(figures.handshakes > 4, "{}", figures.handshakes);
 }

@@ -170,7 +170,8 @@ impl<'a> HeadBuilder<'a> {
         match name {
             _ if CONNECTION_FIELDS.contains(&name) => return None,
             _ if self.is_strict() && is_framing_lookalike(name) => return None,
-            b"te" if value != b"trailers" => return None,
+            b"te" if !value.eq_ignore_ascii_case(b"trailers") => return None,
+            _ if self.is_trailers && is_forbidden_in_trailers(name) => return None,
             // Of trailers nothing is kept: no origin is sent any.
             _ if self.is_trailers => {}
             b"host" if self.host.is_some() && !self.is_strict() => {
@@ -522,7 +523,13 @@ mod tests {
     #[test]
     fn trailers_have_no_pseudo_header_fields() {
         let limits = Limits::default();
-        for (name, want) in [("x-sum", Ok(())), (":path", Err(Wrong::Malformed))] {
+        let malformed = Err(Wrong::Malformed);
+        for (name, want) in [
+            ("x-sum", Ok(())),
+            (":path", malformed),
+            ("content-length", malformed),
+            ("host", malformed),
+        ] {
             let mut builder = HeadBuilder::new(&limits, true);
             builder.field(name.as_bytes(), b"/");
             assert_eq!(builder.finish_trailers(), want);

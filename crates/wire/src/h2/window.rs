@@ -55,6 +55,11 @@ impl ReceiveWindow {
         Self { open: bytes, waiting: 0, taken: 0, at_once }
     }
 
+    /// How much more the client may send.
+    pub(super) fn open(&self) -> u32 {
+        self.open
+    }
+
     /// The client sent `bytes`; false when it might not.
     pub(super) fn receive(&mut self, bytes: u32) -> bool {
         match self.open.checked_sub(bytes) {

@@ -43,6 +43,8 @@ pub struct Connection {
     encoder: Encoder,
     streams: BTreeMap<u32, Stream>,
     closed: ClosedStreams,
+    /// Bytes that windows of streams let in which we ended, and that may be on their way.
+    let_in_bytes: u64,
     /// The highest number the client used, who may be us.
     last_stream: u32,
     /// What PRIORITY_UPDATE said of streams that have not begun.
@@ -193,6 +195,7 @@ impl Connection {
             encoder: Encoder::new(HEADER_TABLE_BYTES),
             streams: BTreeMap::new(),
             closed: ClosedStreams::default(),
+            let_in_bytes: 0,
             last_stream: 0,
             foretold: BTreeMap::new(),
             receive: ReceiveWindow::new(window, at_once),
@@ -395,6 +398,9 @@ impl Connection {
             self.scheduler.remove(number, stream.priority);
         }
         self.queued -= stream.body.bytes();
+        if how == Closed::ByUs && stream.is_remote_open {
+            self.let_in_bytes = self.let_in_bytes.saturating_add(stream.receive.open().into());
+        }
         self.closed.add(number, how);
         // What nobody will take any more is given back.
         self.give_back_taken(stream.untaken);

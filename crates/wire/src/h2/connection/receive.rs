@@ -227,11 +227,16 @@ impl Connection {
         }
         let Some(stream) = self.streams.get_mut(&number) else {
             self.give_back_taken(header.len as u32);
-            // What was on its way when we lost interest is as much as its window let in.
-            if !self.is_client || content.is_empty() {
+            let is_by_us = self.closed.get(number) == Some(Closed::ByUs);
+            // What was on its way when we lost interest is as much as its window let in, in frames of any size.
+            let is_let_in = is_by_us && !content.is_empty() && {
+                let left = self.let_in_bytes.checked_sub(header.len.into());
+                left.map(|left| self.let_in_bytes = left).is_some()
+            };
+            if !is_let_in {
                 self.idle_frame()?;
             }
-            if self.closed.get(number) != Some(Closed::ByUs) {
+            if !is_by_us {
                 self.write_rst(number, Code::StreamClosed);
             }
             return Ok(Event::Nothing);

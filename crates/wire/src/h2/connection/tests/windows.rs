@@ -73,6 +73,25 @@ fn a_body_nobody_takes_is_not_asked_for_after_the_answer() {
 }
 
 #[test]
+fn what_was_on_its_way_as_its_request_was_answered_is_no_idle_frame() {
+    let mut peer = Peer::new(local());
+    peer.get(1, &[]);
+    peer.post(3, &[]);
+    peer.connection.respond(3, &ResponseHead::new(403), Some(0), true);
+    peer.connection.refuse_body(3);
+    peer.seen();
+    // As much as the window of the stream let in, in small frames.
+    for _ in 0..100_000 / 20 {
+        assert_eq!(peer.send(kind::DATA, 0, 3, &[0; 20]), Ok(vec![]));
+    }
+    assert_eq!(peer.connection.streams(), 1);
+    // What comes beyond it, and what brings nothing, is.
+    let more = (0..).take_while(|_| peer.send(kind::DATA, 0, 3, &[0; 20]).is_ok()).count();
+    assert_eq!(more, IDLE_FRAMES_MAX as usize);
+    assert_goaway(&mut peer, 3, Code::EnhanceYourCalm);
+}
+
+#[test]
 fn a_smaller_first_window_may_make_windows_negative() {
     let mut peer = Peer::new(local());
     peer.get(1, &[]);
