@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_listed_often_enough_has_all_left_alone() {
         let mut denied = Denied { list: "denylist", ..Denied::default() };
-        let mut why = |denied: &mut Denied, key| denied.denial(0, 2, key, 10.0);
+        let why = |denied: &mut Denied, key| denied.denial(0, 2, key, 10.0);
         assert_eq!(why(&mut denied, Some(1)), None);
         denied.insert(0, 1, 20.0);
         assert_eq!(why(&mut denied, Some(1)).as_deref(), Some("object denylisted"));

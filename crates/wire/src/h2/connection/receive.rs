@@ -230,7 +230,7 @@ impl Connection {
             let is_by_us = self.closed.get(number) == Some(Closed::ByUs);
             // What was on its way when we lost interest is as much as its window let in, in frames of any size.
             let is_let_in = is_by_us && !content.is_empty() && {
-                let left = self.let_in_bytes.checked_sub(header.len.into());
+                let left = self.let_in_bytes.checked_sub(header.len as u64);
                 left.map(|left| self.let_in_bytes = left).is_some()
             };
             if !is_let_in {
