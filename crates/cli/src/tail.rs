@@ -89,11 +89,11 @@ mod tests {
     fn a_line_says_what_happened_and_fits() {
         let record = json!({
             "time": 1_795_165_628.63, "status": 200, "reason": "hit", "body_bytes": 5_120,
-            "total_us": 1_250, "method": "GET", "host": "tv.example", "target": "/live/1/seg.m4s",
+            "total_us": 1_250, "method": "GET", "host": "tv.example", "target": "/live/1/a.m4s",
         });
         assert_eq!(
             line(&record, COLUMNS),
-            "09:07:08 200 hit                    5.1 KB   1.2 ms GET tv.example/live/1/seg.m4s"
+            "09:07:08 200 hit                    5.1 KB   1.2 ms GET tv.example/live/1/a.m4s"
         );
         assert_eq!(line(&record, 30).chars().count(), 30);
         let record = json!({"method": "", "host": "", "target": "\u{1b}[2J"});

@@ -97,6 +97,8 @@ pub(super) struct Connection {
     retry_at: u64,
     failures: u32,
     opened_at: u64,
+    /// How long the peer took to accept it, in nanoseconds: a round trip.
+    round_trip: u64,
     /// Whether it has answered: if so, its end may only mean that the peer was tired of it.
     has_answered: bool,
 }
@@ -123,6 +125,7 @@ impl Connection {
             retry_at: 0,
             failures: 0,
             opened_at: 0,
+            round_trip: 0,
             has_answered: false,
         }
     }
@@ -408,6 +411,7 @@ impl Connection {
     }
 
     fn connected(&mut self, context: &mut Context, bench: &mut Workbench) {
+        self.round_trip = context.now.saturating_sub(self.opened_at);
         let (Some(config), Some(name)) = (&bench.tls, &context.load.target.tls) else {
             return self.opened(context, bench);
         };
@@ -505,22 +509,42 @@ impl Connection {
             self.opened(context, bench);
         }
         if progress.is_closed && close == Close::No {
-            return match &mut self.protocol {
+            let ended = match &mut self.protocol {
                 Protocol::Http1(http) => http.end(context, &mut self.plain),
                 Protocol::Http2(_) | Protocol::Http3(_) => Err(Fault::Closed),
+            };
+            return match ended {
+                Err(Fault::Closed) if self.was_read(context) => Err(Fault::Dropped),
+                ended => ended,
             };
         }
         Ok(close)
     }
 
+    /// Whether a peer that closes had read the request under way: it closed a round trip after that was sent, and
+    /// did not refuse it as one does for whom it comes too late.
+    fn was_read(&self, context: &Context) -> bool {
+        let Protocol::Http1(http) = &self.protocol else { return false };
+        let is_refused = self
+            .socket
+            .as_ref()
+            .is_some_and(|socket| !matches!(net::sockopt::socket_error(socket), Ok(Ok(()))));
+        let sent = http.lane.exchange.as_ref().map_or(0, |exchange| exchange.sent);
+        sent > 0 && context.now.saturating_sub(sent) > self.round_trip && !is_refused
+    }
+
     /// The peer has closed.
     fn end(&mut self, context: &mut Context, bench: &mut Workbench) {
+        context.tick();
         let ended = match &mut self.protocol {
             Protocol::Http1(http) => http.end(context, &mut self.out),
             Protocol::Http2(_) | Protocol::Http3(_) => Err(Fault::Closed),
         };
         match ended {
             Ok(close) => self.close(close, context, bench),
+            Err(Fault::Closed) if self.was_read(context) => {
+                self.lose(Fault::Dropped, context, bench);
+            }
             Err(fault) => self.lose(fault, context, bench),
         }
     }
@@ -544,17 +568,18 @@ impl Connection {
         }
         let fault = match fault {
             // The peer hung up, or sent nonsense, before TLS was there.
-            Fault::Closed | Fault::Reset if self.phase == Phase::Handshaking => Fault::Tls,
+            Fault::Closed | Fault::Dropped if self.phase == Phase::Handshaking => Fault::Tls,
             fault => fault,
         };
         self.drop_socket();
         let mut failed = 0;
-        let (mut free, mut again) = (Vec::new(), Vec::new());
+        let (mut free, mut again, mut asked_again) = (Vec::new(), Vec::new(), 0);
         for lane in self.lanes_mut() {
             let Some(exchange) = &lane.exchange else { continue };
             // A server may close a connection while a request is on its way: it is sent once more. One that
-            // resets it has thrown it away.
+            // had it has thrown it away.
             if has_answered && !exchange.has_begun() && fault == Fault::Closed {
+                asked_again += u64::from(exchange.sent > 0);
                 again.extend(lane.rewind().map(|due| (lane.place.lane, due)));
                 continue;
             }
@@ -563,7 +588,7 @@ impl Connection {
             free.push(lane.place);
         }
         let is_again = !again.is_empty();
-        context.meter.asked_again += again.len() as u64;
+        context.meter.asked_again += asked_again;
         self.deferred.append(&mut again);
         count(fault, failed, context);
         if was_open {
@@ -654,7 +679,7 @@ impl Connection {
 
 /// What an error of a socket says of its peer.
 fn of_socket(error: Errno) -> Fault {
-    if error == Errno::CONNRESET { Fault::Reset } else { Fault::Closed }
+    if error == Errno::CONNRESET { Fault::Dropped } else { Fault::Closed }
 }
 
 fn count(fault: Fault, failed: u64, context: &mut Context) {
@@ -665,7 +690,7 @@ fn count(fault: Fault, failed: u64, context: &mut Context) {
             context.shared.note_violation(why);
             (0..failed.max(1)).for_each(|_| context.meter.fault(|errors| &mut errors.protocol));
         }
-        Fault::Tls | Fault::Closed | Fault::Reset => {
+        Fault::Tls | Fault::Closed | Fault::Dropped => {
             (0..failed).for_each(|_| context.meter.fault(|errors| &mut errors.closed));
         }
     }

@@ -296,8 +296,8 @@ enum Fault {
     Protocol(&'static str),
     /// The peer closed it in good order.
     Closed,
-    /// The peer reset it.
-    Reset,
+    /// The peer reset it, or closed it when it had read what it was asked.
+    Dropped,
 }
 
 /// What the threads of a load share; none of it is touched per request, but for the number of

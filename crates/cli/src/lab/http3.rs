@@ -105,7 +105,7 @@ impl Http3 {
             ack_every: self.ack_every.map(|every| every as usize),
             duration: self.duration,
             is_idle: self.idle,
-            moves: (!self.move_every.is_empty()).then(|| Moves {
+            moves: (!self.move_every.is_empty()).then_some(Moves {
                 stays: self.move_every,
                 from: self.from,
                 is_unnoticed: self.unnoticed,

@@ -96,8 +96,8 @@ fn a_purge_of_everything_is_of_nothing_besides() {
         &["fleet", "purge", "--all", "--ban", "req.url ~ ^/a"],
     ] {
         let refused = run(freshet().args(words));
-        assert!(!refused.status.success(), "{words:?}");
-        assert!(errors(&refused).contains("cannot be used with"), "{}", errors(&refused));
+        let said = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && said.contains("cannot be used with"), "{said}");
     }
 }
 
