@@ -416,7 +416,7 @@ mod tests {
         let text = format!(
             "[cache]\ngrace = \"1m\"\nesi = true\n[[header]]\nname = \"X-A\"\nvalue = \"top\"\n\
              [[site]]\nhosts = [\"A.example\", \"*.a.example\"]\n[site.cache]\nesi = false\n{ORIGIN}\
-             [[site]]\nname = \"b\"\nhosts = [\"*\"]\n{ORIGIN}[[site.header]]\nname = \"X-B\"\n"
+             [[site]]\nname = \"b\"\nhosts = [\"*\"]\n{ORIGIN}[[site.header]]\nname = \"X-B\"\nvalue = \"b\"\n"
         );
         let settings = settings(&text).unwrap();
         let [first, second] = &settings.sites[..] else { panic!("two sites") };
@@ -436,7 +436,7 @@ mod tests {
             |host: &str, more: &str| format!("[[site]]\nhosts = [\"{host}\"]\n{more}{ORIGIN}");
         let negative = "[site.cache]\nnegative = \"9s\"\n";
         let named = "[[site.parent]]\nurl = \"http://p\"\n";
-        let text = "[[header]]\nname = \"X-A\"\n".to_owned()
+        let text = "[[header]]\nname = \"X-A\"\nvalue = \"a\"\n".to_owned()
             + &site("a", negative)
             + &site("b", "")
             + &site("c", &format!("{negative}{named}"))

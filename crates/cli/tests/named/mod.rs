@@ -43,7 +43,7 @@ fn answer(stream: TcpStream, counted: &AtomicU64) -> Option<()> {
     let mut input = BufReader::new(stream.try_clone().ok()?);
     let mut output = stream;
     loop {
-        let mut target = String::new();
+        let (mut target, mut range) = (String::new(), None);
         loop {
             let mut line = String::new();
             if input.read_line(&mut line).ok()? == 0 {
@@ -52,18 +52,31 @@ fn answer(stream: TcpStream, counted: &AtomicU64) -> Option<()> {
             if target.is_empty() {
                 target = line.split(' ').nth(1)?.to_owned();
             }
+            if let Some(("range", text)) = line.to_ascii_lowercase().split_once(": bytes=") {
+                let (from, to) = text.trim_end().split_once('-')?;
+                range = Some((from.parse::<usize>().ok()?, to.parse::<usize>().ok()));
+            }
             if line == "\r\n" {
                 break;
             }
         }
         counted.fetch_add(1, SeqCst);
         let body = content(&target);
+        let total = body.len();
+        let (status, part) = match range {
+            Some((from, to)) if from < total => {
+                let last = to.unwrap_or(usize::MAX).min(total - 1);
+                let content_range = format!("Content-Range: bytes {from}-{last}/{total}");
+                (format!("206 Partial Content\r\n{content_range}"), &body[from..=last])
+            }
+            _ => ("200 OK".to_owned(), &body[..]),
+        };
         let head = format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nCache-Control: max-age=86400\r\n\
+            "HTTP/1.1 {status}\r\nContent-Length: {}\r\nCache-Control: max-age=86400\r\n\
              ETag: \"{target}\"\r\nCache-Tag: all\r\n\r\n",
-            body.len()
+            part.len()
         );
         output.write_all(head.as_bytes()).ok()?;
-        output.write_all(&body).ok()?;
+        output.write_all(part).ok()?;
     }
 }
