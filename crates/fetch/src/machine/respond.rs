@@ -7,7 +7,7 @@ use super::prepare::is_for_all;
 use super::records::{self, Closing};
 use super::{Fetched, entry};
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Use};
+use freshet_cache::{Failure, Key, Lookup, Purge, StoredHead, Ticket, Use};
 use freshet_content::heads;
 use freshet_http::coding::{Accepted, Coding};
 use freshet_http::conditional::{Outcome, Validators};
@@ -463,9 +463,7 @@ impl Asked {
         self.task.now = UnixMillis::now();
         let stale_helps = self.has_stale();
         let mut page = super::failure::page(&failure, &self.plan.site);
-        let site = self.plan.site.clone();
-        self.was_paged = true;
-        match site.policy.backend_error(&mut self.task, &mut page) {
+        match self.judge_page(&mut page) {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),
             BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,
@@ -480,6 +478,17 @@ impl Asked {
         }
     }
 
+    /// What the policy makes of a page in the place of an answer.
+    fn judge_page(&mut self, page: &mut Synthetic) -> BackendError {
+        self.was_paged = true;
+        // What only this client met with is nothing to others.
+        let is_own = self.is_crowded || self.body_error.is_some();
+        let waiters = self.plan.ticket.as_ref().map_or(0, Ticket::waiters);
+        self.task.is_awaited = waiters > 0 && !is_own;
+        let site = self.plan.site.clone();
+        site.policy.backend_error(&mut self.task, page)
+    }
+
     /// A policy answers in the origin's place.
     pub(super) async fn made_up(
         mut self: Box<Self>,
@@ -487,9 +496,7 @@ impl Asked {
         reason: Option<Box<str>>,
     ) -> Step {
         let mut page = Synthetic::page(status, reason);
-        let site = self.plan.site.clone();
-        self.was_paged = true;
-        match site.policy.backend_error(&mut self.task, &mut page) {
+        match self.judge_page(&mut page) {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),
             BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,

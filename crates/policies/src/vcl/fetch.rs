@@ -25,6 +25,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Time to live, grace and keep in seconds of a page in the place of an answer that others wait for, as
+/// Varnish has them.
+const PAGE_FOR_ALL_S: (f64, f64, f64) = (1.0, 5.0, 5.0);
+
 /// What a policy keeps for a fetch.
 pub(super) struct FetchState {
     pub(super) other: Option<Arc<VclPolicy>>,
@@ -498,11 +502,16 @@ pub(super) fn backend_error(
         head.fields.append("Date", value);
         super::deliver::name_server(&mut head.fields, task.site.node());
         task.transcript.response(Message::OriginResponse, head);
+        // Those that wait are not to ask for the same one after the other.
+        let (ttl, grace, keep) = if task.is_awaited { PAGE_FOR_ALL_S } else { (0.0, 0.0, 0.0) };
         let mut knobs = freshet_vcl::Answer {
             time: seconds(now),
             backend: state.asked,
             do_stream: true,
             uncacheable: state.knobs.uncacheable,
+            ttl,
+            grace,
+            keep,
             ..freshet_vcl::Answer::default()
         };
         let mut body = Vec::new();

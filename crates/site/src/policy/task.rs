@@ -223,6 +223,8 @@ pub struct FetchTask {
     pub body_dropped: bool,
     /// Whether what comes is not to be kept, as far as is known.
     pub is_uncacheable: bool,
+    /// Whether others wait for it, to whom a page in the place of its answer may be given as well.
+    pub is_awaited: bool,
     /// Where the client reached the node, for origins that are told of it.
     pub server_address: Option<SocketAddr>,
     /// How long the origin is waited for, where that is not what its settings say.
@@ -263,6 +265,7 @@ impl FetchTask {
             origin_address: None,
             body_dropped: false,
             is_uncacheable: kind == FetchKind::Pass,
+            is_awaited: false,
             server_address: None,
             waits: Waits::default(),
             is_sent_once: false,
