@@ -168,9 +168,7 @@ pub(super) fn deliver(
             filtered(task, &delivery, response.status);
         }
         delivery.do_esi &= state.knobs.esi;
-        task.shaping = shaping(&delivery);
-        // Of what has a status of the policy's own there are no parts.
-        task.shaping.range &= response.status < 1000;
+        task.shaping = shaping(&delivery, response.status);
         response.status %= 1000;
         let node = task.site.node();
         let has_room = !node.manners.limits_response_fields
@@ -224,9 +222,11 @@ fn filtered(task: &ClientTask, delivery: &Delivery, status: u16) {
 }
 
 /// What the policy leaves of the filters on the way to a client.
-fn shaping(delivery: &Delivery) -> Shaping {
+fn shaping(delivery: &Delivery, status: u16) -> Shaping {
     let Some(filters) = &delivery.filters else {
-        return Shaping { esi: delivery.do_esi && delivery.has_parts, ..Shaping::default() };
+        // Of what has a status of the policy's own there are no parts.
+        let (esi, range) = (delivery.do_esi && delivery.has_parts, status < 1000);
+        return Shaping { esi, range, ..Shaping::default() };
     };
     let has = |name: &[u8]| filters.split(u8::is_ascii_whitespace).any(|filter| filter == name);
     Shaping { esi: has(b"esi"), gunzip: has(b"gunzip"), range: has(b"range"), is_chosen: true }
@@ -270,6 +270,7 @@ pub(super) fn synth(
             task.transcript.note(Tag::Storage, format_args!("malloc Transient"));
             filtered(task, &delivery, response.head.status);
         }
+        task.shaping = shaping(&delivery, response.head.status);
         response.head.status %= 1000;
         let next = match outcome {
             Outcome::Deliver => {

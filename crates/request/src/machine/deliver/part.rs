@@ -11,6 +11,7 @@ use freshet_http::conditional::{self, Outcome, Validators};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::range::{ContentRange, RangeRequest, RangeSpec, Resolved, VERY_LARGE};
+use freshet_site::policy::Shaping;
 use freshet_store::Body;
 use std::future::poll_fn;
 use std::ops::Range;
@@ -73,7 +74,8 @@ impl Machine<'_> {
         is_packed_here: bool,
     ) -> Part<'static> {
         // A condition is about what would succeed (RFC 9110 §13.2.1), a range about a 200.
-        if !matches!(head.status, 200 | 203) {
+        let is_success = matches!(head.status, 200 | 203);
+        if !is_success && !self.has_parts(head.status) {
             return Part::Whole;
         }
         let request = &self.task.request;
@@ -81,12 +83,15 @@ impl Machine<'_> {
         let is_policys = self.task.site.semantics.is_strict_with_ranges;
         let takes_parts =
             if is_policys { self.task.wants_content } else { request.method == Method::Get };
-        let has_range = takes_parts && head.status == 200 && request.fields.contains("range");
+        let has_range =
+            takes_parts && self.has_parts(head.status) && request.fields.contains("range");
         if !has_range && !conditional::is_conditional(&request.fields) {
             return Part::Whole;
         }
         let validators = self.validators(&head.fields);
-        match conditional::evaluate(&request.fields, &request.method, &validators, head.status) {
+        let judged =
+            || conditional::evaluate(&request.fields, &request.method, &validators, head.status);
+        match if is_success { judged() } else { Outcome::Proceed } {
             // Varnish compares strongly where a part is asked for.
             Outcome::NotModified if self.asks_for_other_part(&head.fields) => {}
             Outcome::NotModified => return Part::Nothing(304),
@@ -125,6 +130,13 @@ impl Machine<'_> {
             Resolved::Many(ranges) => Part::Many(ranges),
             Resolved::Unsatisfiable => Part::Nothing(416),
         }
+    }
+
+    /// Whether there are parts of what has this status: of what a policy has cut by name there are, whatever it is.
+    fn has_parts(&self, status: u16) -> bool {
+        let Shaping { range, is_chosen, .. } = self.task.shaping;
+        let is_named = is_chosen && range && self.task.site.semantics.is_strict_with_ranges;
+        status == 200 || (is_named && !matches!(status, 204 | 304))
     }
 
     /// Whether an origin has to be asked for something of what is wanted of a stored object, of which only other
@@ -190,7 +202,7 @@ impl Machine<'_> {
         let judges = self.task.site.semantics.is_strict_with_ranges
             && self.task.shaping.range
             && self.task.site.serves_ranges;
-        let is_asked = judges && self.task.wants_content && head.status == 200;
+        let is_asked = judges && self.task.wants_content && self.has_parts(head.status);
         let wanted = request.get("range").filter(|_| is_asked);
         let wanted = match wanted.map(RangeRequest::parse) {
             Some(Some(wanted @ RangeRequest::One(_))) => Some(wanted),
