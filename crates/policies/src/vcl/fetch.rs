@@ -339,11 +339,9 @@ pub(super) fn backend_response(
             answer.storage = Storage::Memory;
         }
         (answer.filters, answer.any_coding) = filters(&knobs, &answer.head, task);
-        let mut is_broken = false;
-        if is_part {
-            // A part is neither packed nor unpacked, and no page.
-            let is_page = |filter: &Filter| matches!(filter, Filter::Esi | Filter::EsiGzip);
-            is_broken = answer.filters.iter().any(is_page);
+        // A part is neither packed nor unpacked, and no page.
+        let is_broken = is_part && !is_empty && answer.filters.iter().any(is_page);
+        if is_part && !is_broken {
             answer.filters.clear();
         }
         // As Varnish: what is wrong with a page is known before any of it is sent.
@@ -357,11 +355,7 @@ pub(super) fn backend_response(
                 BackendResponse::Error(503, Some("Backend fetch failed".into()))
             }
             Outcome::Deliver | Outcome::Pass(_) if is_broken => {
-                let why = "Attempted ESI on partial (206) response";
-                task.transcript.timestamp("Process");
-                task.transcript.note(Tag::VCL_Error, format_args!("{why}"));
-                let what = "Fetch pipeline failed to open";
-                task.transcript.note(Tag::FetchError, format_args!("{what}"));
+                note_broken(&task.transcript, &answer.filters);
                 BackendResponse::Error(503, Some("Backend fetch failed".into()))
             }
             Outcome::Deliver => {
@@ -392,6 +386,21 @@ pub(super) fn backend_response(
             _ => BackendResponse::Abandon,
         }
     })
+}
+
+fn is_page(filter: &Filter) -> bool {
+    matches!(filter, Filter::Esi | Filter::EsiGzip)
+}
+
+/// Records that a part was to be a page, as Varnish does.
+fn note_broken(transcript: &Transcript, filters: &[Filter]) {
+    transcript.timestamp("Process");
+    let names: String = filters.iter().map(|filter| format!(" {}", filter.name())).collect();
+    transcript.note(Tag::Filters, format_args!("{names}"));
+    let why = "Attempted ESI on partial (206) response";
+    transcript.note(Tag::VCL_Error, format_args!("{why}"));
+    let page = filters.iter().find(|filter| is_page(filter)).map_or("", |page| page.name());
+    transcript.note(Tag::FetchError, format_args!("Fetch filter {page} failed to open"));
 }
 
 /// Of what has no body no coding is said, and nothing is done to it.
