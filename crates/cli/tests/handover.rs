@@ -353,13 +353,15 @@ fn what_was_said_on_the_command_line_holds_in_the_new_process() {
         assert!(say(&["maintenance"]).contains("maintenance\n"), "{}", say(&["maintenance"]));
         let blocks = say(&["block"]);
         assert!(blocks.contains("198.51.100.0/24") && blocks.contains("crawler"), "{blocks}");
-        assert_eq!(node.client().ask("GET", "/1000/a").unwrap().0, 503);
+        let answer = node.client().ask("GET", "/1000/a").unwrap();
+        assert_eq!(answer.0, 503, "{answer:?}");
     }
     say(&["origins", &name, "auto"]);
     say(&["maintenance", "off"]);
     node.upgrade();
     assert!(say(&["origins"]).contains("up       auto"), "{}", say(&["origins"]));
-    assert_eq!(node.client().ask("GET", "/1000/a").unwrap().0, 200);
+    let answer = node.client().ask("GET", "/1000/a").unwrap();
+    assert_eq!(answer.0, 200, "{answer:?}");
 }
 
 #[test]
