@@ -70,6 +70,11 @@ impl ObjectStream {
         self.is_same_volume()
     }
 
+    /// Whether another chunk would have to wait for those before it, and the disk writes these.
+    pub fn is_held_up(&self) -> bool {
+        self.disk.is_writable() && !self.disk.has_room(u64::from(self.chunk_bytes))
+    }
+
     /// Bytes taken so far.
     pub fn total(&self) -> u64 {
         self.total

@@ -8,8 +8,8 @@ use freshet_content::chain::CodingError;
 use freshet_origin::OriginError;
 use freshet_origin::response_body::OriginBody;
 use freshet_site::shares::loan_of;
-use freshet_store::{Body, BodyError, BodyWriter};
-use freshet_worker::keepers::Passing;
+use freshet_store::{Body, BodyError, BodyWriter, Next};
+use freshet_worker::keepers::{Admitted, Passing};
 use freshet_worker::worker::Worker;
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -18,6 +18,11 @@ use std::time::Duration;
 
 /// Room asked for at a time where the length is not known; the writer starts smaller by itself.
 const READ_BYTES: usize = 1 << 20;
+
+/// How often who keeps what is too long for memory is waited for while it gets what is held, and how long each
+/// time: a second in all, as readers may wait for what comes next.
+const PAUSES_MAX: u32 = 200;
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// How much of a body is read to its end that was fetched for nobody and is not kept: more costs an origin more than
 /// a new connection does.
@@ -180,9 +185,16 @@ impl Flow {
 
     /// Moves all there is. Yields now and then so that one fast origin does not starve a worker.
     pub(super) async fn run(&mut self) -> Result<(), Broken> {
+        self.run_kept(&mut Admitted::by_nobody()).await
+    }
+
+    /// The same of what others are to have too: they get what grows too long for memory while it passes.
+    pub(super) async fn run_kept(&mut self, admitted: &mut Admitted) -> Result<(), Broken> {
         let mut begun = self.position();
         while !self.some(true).await? {
-            if self.position() > self.bytes_max || self.is_over_allowance() {
+            if self.position() > self.bytes_max {
+                self.pass_on(admitted).await;
+            } else if self.is_over_allowance() {
                 self.body().enter_transit();
             }
             if self.position() - begun >= READ_BYTES as u64 {
@@ -192,6 +204,35 @@ impl Flow {
         }
         self.take_trailers();
         Ok(())
+    }
+
+    /// Lets go of what has grown too long for memory. Who is to have it gets what memory holds of it, and from then on
+    /// what comes. The origin waits for that, as what is held is to stay until it was given: not for long.
+    async fn pass_on(&mut self, admitted: &mut Admitted) {
+        let body = Arc::clone(self.body());
+        let is_whole_yet = !body.is_transit() && !body.is_cleared();
+        // As for what is too long from the beginning: bytes as they come.
+        let is_plain = matches!(self.source, Source::Plain(_));
+        let tee = if is_whole_yet && is_plain { admitted.passing() } else { None };
+        let Some(mut tee) = tee else { return body.enter_transit() };
+        let mut held = body.reader(..self.position());
+        body.enter_transit();
+        let mut pauses = 0;
+        loop {
+            match held.next(READ_BYTES).await {
+                Next::Data(lease) => {
+                    while tee.is_busy() && pauses < PAUSES_MAX {
+                        pauses += 1;
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    tee.push(&lease);
+                }
+                Next::End => break,
+                Next::Hole(_) | Next::Failed(_) => return,
+            }
+            tokio::task::yield_now().await;
+        }
+        self.tee = Some(tee);
     }
 
     /// Whether it has grown over what it may come to, and nobody reads it.
@@ -229,7 +270,8 @@ impl Flow {
     /// All has come: whether it is as much as was said. A length that is not met is the origin's
     /// error, which its body reported already.
     pub(super) fn finish(self) -> bool {
-        if let Some(tee) = self.tee {
+        // What came behind it is nowhere else.
+        if let Some(tee) = self.tee.filter(|_| self.source.trailers().is_none()) {
             tee.finish();
         }
         if let Some(bytes) = self.source.content_bytes() {

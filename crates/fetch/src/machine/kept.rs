@@ -291,7 +291,7 @@ impl Kept {
         let (worker, object) = (Rc::clone(&self.asked.worker), Arc::clone(&self.object));
         let mut resumes = 0;
         loop {
-            let result = flow.run().await;
+            let result = flow.run_kept(&mut self.admitted).await;
             self.received = flow.received();
             flow.note_ended();
             let broken = match result {

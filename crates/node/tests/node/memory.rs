@@ -80,7 +80,7 @@ fn an_object_larger_than_memory_streams_through() {
 }
 
 /// A chunked response of the pattern of `seed`.
-fn chunked(seed: u64, bytes: u64) -> Vec<u8> {
+pub(crate) fn chunked(seed: u64, bytes: u64) -> Vec<u8> {
     let fields = ["Cache-Control: max-age=3600", "Transfer-Encoding: chunked"];
     let mut out = head("200 OK", &fields, None);
     let mut at = 0;

@@ -2,6 +2,7 @@
 
 use crate::client::{Answer, Client, get, get_with};
 use crate::harness::{Setup, TestNode, pattern, run, run_within, store_at, until};
+use crate::memory::chunked;
 use crate::origin::{Origin, Request, fresh, head, ranged, response};
 use freshet_cache::{Cache, Object};
 use freshet_store::Standing;
@@ -582,4 +583,48 @@ fn what_is_too_long_for_memory_is_kept_on_a_disk_and_told_so() {
             assert_eq!(origin.count(), fetched);
         });
     }
+}
+
+/// It is told as stored before anybody knows how long it is.
+#[test]
+fn what_turns_out_too_long_for_memory_is_kept_on_a_disk() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_at(&folder.path().join("store"), "256MiB");
+        let origin = Origin::serve(|_| chunked(1, 3_000_000));
+        let cache = format!("[cache]\nobject_bytes_max = \"1MiB\"\n{store}");
+        let node = Setup::of(&origin).and(&cache).start();
+        let answer = get(&node, "/a").await;
+        assert!(answer.complete && answer.body == pattern(1, 0..3_000_000));
+        assert!(answer.cache().ends_with("fwd=uri-miss; stored"), "{}", answer.cache());
+        until(|| written(&node) == 1).await;
+        node.drain_disks();
+        let again = get(&node, "/a").await;
+        assert!(again.cache().contains("hit"), "{}", again.cache());
+        assert!(again.complete && again.body == pattern(1, 0..3_000_000));
+        assert_eq!(origin.count(), 1);
+    });
+}
+
+/// Fields behind a body are kept in memory only.
+#[test]
+fn what_has_trailers_and_turns_out_too_long_for_memory_is_on_no_disk() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_at(&folder.path().join("store"), "256MiB");
+        let origin = Origin::serve(|_| {
+            let mut whole = chunked(1, 3_000_000);
+            whole.truncate(whole.len() - 2);
+            whole.extend(b"X-Sum: 1\r\n\r\n");
+            whole
+        });
+        let cache = format!("[cache]\nobject_bytes_max = \"1MiB\"\n{store}");
+        let node = Setup::of(&origin).and(&cache).start();
+        for count in 1..=2 {
+            let answer = get(&node, "/a").await;
+            assert!(answer.complete && answer.body == pattern(1, 0..3_000_000));
+            node.drain_disks();
+            assert_eq!((written(&node), origin.count()), (0, count));
+        }
+    });
 }

@@ -90,6 +90,10 @@ impl Passing for Tee {
         }
     }
 
+    fn is_busy(&self) -> bool {
+        self.stream.as_ref().is_some_and(ObjectStream::is_held_up)
+    }
+
     fn finish(self: Box<Self>) {
         if let Some(stream) = self.stream
             && self.length.is_none_or(|length| length == stream.total())

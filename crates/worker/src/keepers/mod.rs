@@ -9,6 +9,7 @@
 //! |---|---|
 //! | an answer came that memory takes | [`Keepers::admit`], and when it is whole [`Admitted::whole`] |
 //! | one came that memory has no room for | [`Keepers::let_through`] |
+//! | one turned out to be so while it came | [`Admitted::passing`] |
 //! | a look-up found nothing in memory | [`Keepers::restore`] |
 //! | an object was used again | [`Keepers::used`] |
 //! | an origin said that one is still good | [`Keepers::renewed`] |
@@ -93,6 +94,11 @@ pub trait Admission {
 pub trait Passing {
     /// The next bytes. A keeper that cannot keep up leaves the response out, and nobody waits for it.
     fn push(&mut self, bytes: &[u8]);
+
+    /// Whether it would leave the response out if more came now, and may take it a little later.
+    fn is_busy(&self) -> bool {
+        false
+    }
 
     /// That was the last byte. One that is dropped instead is forgotten.
     fn finish(self: Box<Self>);
@@ -273,6 +279,11 @@ impl Admitted {
     /// A response that nobody else is to have.
     pub fn by_nobody() -> Self {
         Self(Vec::new())
+    }
+
+    /// The response turned out to be too long for memory: who takes its bytes while it passes, the first that does.
+    pub fn passing(&mut self) -> Option<Box<dyn Passing>> {
+        self.0.drain(..).find_map(|admission| admission.passing(None))
     }
 
     /// The response is in memory, all of it.
