@@ -174,6 +174,30 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         ),
         ("[[store]]\npath = \"/dev/null\"\n".to_owned(), 2, "neither a file nor", ""),
         (
+        (
+            "[[store]]\npath = \"~/store\"\nsize = \"1GB\"\n".to_owned(),
+            2,
+            "`~` is not expanded",
+            "from `/` on",
+        ),
+        (
+            "[[store]]\npath = \"file:///tmp/x\"\nsize = \"1GB\"\n".to_owned(),
+            2,
+            "a path, and no URL",
+            "`/tmp/x`",
+        ),
+        (
+            format!("[[store]]\npath = \"{}\"\nsize = \"1GB\"\n", at(&"n".repeat(300))),
+            2,
+            "255 bytes",
+            "",
+        ),
+        (
+            format!("[[store]]\npath = \"{}\"\nsize = \"1GB\"\nclass = \"ram\"\n", at("store")),
+            4,
+            "`ram`, which means memory",
+            "another name",
+        ),
             format!("[[store]]\npath = \"{}\"\nsize = \"900TB\"\n", at("store")),
             2,
             "is not between",

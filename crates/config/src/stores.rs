@@ -45,6 +45,13 @@ pub struct Store {
 /// The class of a store that is given no other.
 pub const STORE_CLASS: &str = "disk";
 
+/// What a rule calls wherever there is room.
+pub(super) const ANY_CLASS: &str = "any";
+
+/// The longest name of a file, and what a path is shorter than, as the kernel has it (`NAME_MAX`, `PATH_MAX`).
+const NAME_BYTES_MAX: usize = 255;
+const PATH_BYTES_MAX: usize = 4096;
+
 /// `[[storage]]`
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct StorageRule {
@@ -67,6 +74,19 @@ pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Store> {
         wrong.push(Mistake::error(row.at("store[].path"), message));
         return None;
     };
+    if let Some((message, help)) = no_path(&path) {
+        wrong.push(Mistake::error(row.at("store[].path"), message).help(help));
+        return None;
+    }
+    let class = text("store[].class");
+    if class == ANY_CLASS || Storage::named(&class) == Storage::Memory {
+        let means = if class == ANY_CLASS { "anywhere" } else { "memory" };
+        let message =
+            format!("store.class is `{class}`, which means {means} in rules and policies");
+        let help = "give it another name, or leave it out";
+        wrong.push(Mistake::error(row.at("store[].class"), message).help(help));
+        return None;
+    }
     let drive_writes = text("store[].drive_writes");
     let drive_writes = match drive_writes.parse::<f64>() {
         Ok(number) if number.is_finite() && number > 0.0 => number,
@@ -107,12 +127,32 @@ pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Store> {
             "extreme" => WriteLife::Extreme,
             _ => WriteLife::Unsaid,
         },
-        class: text("store[].class"),
+        class,
         ttl_min: row.value("store[].ttl_min").span(),
         object_bytes_min,
         object_bytes_max,
         place: row.at("store[].path"),
     })
+}
+
+/// Why a path is none as it is meant, and what to write.
+fn no_path(path: &str) -> Option<(String, String)> {
+    if path.split('/').next().is_some_and(|first| first.starts_with('~')) {
+        let message = format!("store.path: `~` is not expanded, as in `{path}`");
+        return Some((message, "write all of the path, from `/` on".to_owned()));
+    }
+    if let Some((scheme, rest)) = path.split_once("://") {
+        let message = format!("store.path is a path, and no URL of `{scheme}`");
+        return Some((message, format!("`{rest}`, or wherever the file is to be")));
+    }
+    if path.len() >= PATH_BYTES_MAX || path.split('/').any(|name| name.len() > NAME_BYTES_MAX) {
+        let message = format!(
+            "store.path is too long: a name in it has {NAME_BYTES_MAX} bytes at most, and all of it less \
+             than {PATH_BYTES_MAX}"
+        );
+        return Some((message, "give a shorter one".to_owned()));
+    }
+    None
 }
 
 pub(super) fn objective(text: &str) -> Option<Objective> {
@@ -127,7 +167,7 @@ pub(super) fn storage_rule(row: &Row<'_>) -> StorageRule {
             [Class::Live, Class::Dvr, Class::Vod].into_iter().find(|class| class.name() == name)
         },
         storage: match row.value("storage[].class").text().as_str() {
-            "any" => Storage::Configured,
+            ANY_CLASS => Storage::Configured,
             class => Storage::named(class),
         },
         objective: objective(&row.value("storage[].objective").text()),
