@@ -99,6 +99,7 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         .unwrap();
     fs::write(at("foreign"), vec![7; 8 << 20]).unwrap();
     fs::write(at("diary"), "my diary\n").unwrap();
+    fs::write(at("zeros"), vec![0; 1 << 20]).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     let tls = "[[listen]]\naddress = \"127.0.0.1:0\"\ntls = true\n[[certificate]]\n";
@@ -174,6 +175,11 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
         ),
         ("[[store]]\npath = \"/dev/null\"\n".to_owned(), 2, "neither a file nor", ""),
         (
+            format!("[[store]]\npath = \"{}\"\nsize = \"1GB\"\n", at("zeros")),
+            2,
+            "is not between",
+            "keeps its own length",
+        ),
         (
             "[[store]]\npath = \"~/store\"\nsize = \"1GB\"\n".to_owned(),
             2,

@@ -3,7 +3,7 @@
 use super::budget::{Seen, Use};
 use super::drive::{Disk, DiskSpec, in_place};
 use super::erase::Asked;
-use super::geometry::FormatOptions;
+use super::geometry::{FormatOptions, Geometry};
 use super::health::Levels;
 use super::intake::Description;
 use super::limits::{BLOCK_BYTES, DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, NOTE_BYTES_MAX};
@@ -123,9 +123,7 @@ impl Disks {
                      what it had is not on this file system"
                 );
             }
-            let options =
-                FormatOptions { object_bytes: spec.object_bytes, ..FormatOptions::default() };
-            recovery::format(&*device, set, options, now_us() / 1000)
+            recovery::format(&*device, set, format_options(spec), now_us() / 1000)
                 .map_err(|error| named(spec, error))?;
         }
         let common = Common::new(now_us);
@@ -546,7 +544,10 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
                 Some(superblock.set)
             }
             Err(error @ DiskError::DeviceForeign { .. }) => match contents(&device)? {
-                None => None,
+                None => {
+                    Geometry::plan(device.bytes(), format_options(spec))?;
+                    None
+                }
                 Some(_) => return Err(error),
             },
             Err(error) => return Err(error),
@@ -560,6 +561,7 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
     let folder = spec.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
+    Geometry::plan(bytes, format_options(spec))?;
     let space = rustix::fs::statvfs(folder).map_err(failed)?;
     let free_bytes = file::free_bytes(&space);
     if free_bytes < bytes {
@@ -572,6 +574,11 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
 /// The length of a file that is to be made, where it is in bounds.
 fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
     let is_in_bounds = (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes);
+/// How a file or device is formatted that holds nothing.
+fn format_options(spec: &DiskSpec) -> FormatOptions {
+    FormatOptions { object_bytes: spec.object_bytes, ..FormatOptions::default() }
+}
+
     if is_in_bounds { Ok(bytes) } else { Err(DiskError::ConfigDeviceBytes { bytes }) }
 }
 

@@ -243,6 +243,8 @@ pub(crate) fn no_store(settings: &Settings, path: &str, error: &DiskError) -> Mi
         }
         _ => mistake,
     }
+        DiskError::ConfigDeviceBytes { .. } if Path::new(path).is_file() => mistake
+            .help("a file that is there keeps its own length: remove it, or give another path"),
 }
 
 /// More memory than there is ends with the kernel killing the node. What else is held is a tenth at
