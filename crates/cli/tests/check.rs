@@ -355,6 +355,30 @@ fn what_is_not_there_to_be_used_is_a_warning_with_a_cure() {
 }
 
 #[test]
+#[test]
+fn a_store_that_another_process_has_is_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, store] = ["freshet.toml", "store"].map(|name| folder.path().join(name));
+    let place = format!("{}:64MiB", store.display());
+    assert!(run(freshet().args(["store", "format", &place])).status.success());
+    let text = format!(
+        "[[origin]]\nurl = \"http://192.0.2.1\"\n[[listen]]\naddress = \"127.0.0.1:0\"\n\
+         [admin]\nlisten = \"off\"\n[[store]]\npath = \"{}\"\n",
+        store.display()
+    );
+    fs::write(&file, text).unwrap();
+    let said =
+        |offline: Output| String::from_utf8([offline.stdout, offline.stderr].concat()).unwrap();
+    assert!(said(check(&["--offline"], &file)).ends_with("freshet.toml: good\n"));
+    let taken = fs::File::open(&store).unwrap();
+    taken.lock().unwrap();
+    let said = said(check(&["--offline"], &file));
+    for wanted in ["another process has it", "freshet.toml:8:", "tries again", "good, 1 warning\n"]
+    {
+        assert!(said.contains(wanted), "wanted {wanted}\n{said}");
+    }
+}
+
 fn one_run_says_all_that_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let (file, key) = (folder.path().join("freshet.toml"), folder.path().join("key"));

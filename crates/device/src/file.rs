@@ -96,6 +96,18 @@ impl FileDevice {
         Self::of(rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?, path)
     }
 
+    /// Whether another process has what was only looked at.
+    pub fn is_taken(&self) -> bool {
+        // Held for no longer than it takes to see: who opens it tries again.
+        match rustix::fs::flock(&self.shared.fd, FlockOperation::NonBlockingLockShared) {
+            Err(error) => error == Errno::AGAIN,
+            Ok(()) => {
+                let _ = rustix::fs::flock(&self.shared.fd, FlockOperation::Unlock);
+                false
+            }
+        }
+    }
+
     fn of(fd: OwnedFd, path: &Path) -> Result<Self, IoError> {
         let stat = rustix::fs::fstat(&fd).map_err(failed)?;
         let kind = FileType::from_raw_mode(stat.st_mode);

@@ -508,6 +508,8 @@ pub struct Examined {
     pub free_bytes: u64,
     /// Bytes of the store that is there, where that is another length than is configured.
     pub keeps_bytes: Option<u64>,
+    /// That another process has it. A start waits a moment, goes on without it, and tries again.
+    pub taken: Option<DiskError>,
     /// Why it cannot be opened now. A start goes on without it, and tries again.
     pub away: Option<DiskError>,
 }
@@ -552,7 +554,8 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
             },
             Err(error) => return Err(error),
         };
-        return Ok(Examined { set, keeps_bytes, ..Examined::default() });
+        let taken = device.is_taken().then_some(DiskError::DeviceOpen(IoError::Taken));
+        return Ok(Examined { set, keeps_bytes, taken, ..Examined::default() });
     }
     if let Some(error) = unmounted(spec) {
         return Ok(away(error));

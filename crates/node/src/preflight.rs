@@ -135,7 +135,9 @@ pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mi
     found.extend(settings.served().iter().flat_map(|site| order::never_counting(site)));
     found.extend(settings.served().iter().filter_map(|site| order::idle_weights(site)));
     found.extend(parents::siblings_not_believed(settings));
-    stores(settings, &mut found);
+    let addresses = settings.listeners.iter().map(|listener| &listener.address);
+    let is_ours = addresses.chain(&settings.admin_listen).any(&is_own);
+    stores(settings, is_ours, &mut found);
     lower_memory(settings, &mut found);
     if let LogTarget::File(path) = &settings.log.access
         && let Err(error) = log::suits(path).and_then(|()| appendable(path))
@@ -354,7 +356,8 @@ fn examined_stores(settings: &Settings) -> Vec<(&Store, Result<Examined, DiskErr
     examined
 }
 
-fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
+/// `is_ours` says whether a node of ours serves with these settings now, which has its stores.
+fn stores(settings: &Settings, is_ours: bool, found: &mut Vec<Mistake>) {
     let examined = examined_stores(settings);
     let is_any_right = examined.iter().any(|(_, examined)| examined.is_ok());
     let later = |mistake: Mistake| {
@@ -377,6 +380,9 @@ fn stores(settings: &Settings, found: &mut Vec<Mistake>) {
             let path_says = store.path.exists() || store.path.starts_with("/dev");
             let is_made = path_says || store.bytes.is_some();
             let away = later(no_store(settings, &path, &error));
+        if let Some(error) = examined.taken.filter(|_| !is_ours) {
+            found.push(later(no_store(settings, &path, &error)));
+        }
             found.push(if is_made { away } else { away.help(UNMADE) });
             continue;
         }
