@@ -204,6 +204,7 @@ fn what_a_start_would_refuse_a_check_refuses_in_the_same_words_and_with_its_line
             "`ram`, which means memory",
             "another name",
         ),
+        (
             format!("[[store]]\npath = \"{}\"\nsize = \"900TB\"\n", at("store")),
             2,
             "is not between",
@@ -345,16 +346,15 @@ fn what_is_not_there_to_be_used_is_a_warning_with_a_cure() {
         "[[origin]] is not asked",
         "freshet.toml:4:",
         "backends of the policy",
-        "No such file",
+        "there is no such file",
         "freshet.toml:10:",
-        "give `size`",
+        "give its `size`",
         "good, 3 warnings",
     ] {
         assert!(said.contains(wanted), "wanted {wanted}\n{said}");
     }
 }
 
-#[test]
 #[test]
 fn a_store_that_another_process_has_is_a_warning() {
     let folder = tempfile::tempdir().unwrap();
@@ -379,6 +379,7 @@ fn a_store_that_another_process_has_is_a_warning() {
     }
 }
 
+#[test]
 fn one_run_says_all_that_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let (file, key) = (folder.path().join("freshet.toml"), folder.path().join("key"));

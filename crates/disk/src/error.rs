@@ -61,6 +61,9 @@ pub enum DiskError {
         /// Where it should be.
         at: String,
     },
+    /// It is not there, and nobody said how long to make it.
+    #[error("there is no such file: give its `size`, as `size = \"100GB\"`, and it is made")]
+    DeviceUnmade,
     /// Nothing is kept in what is there: a directory, a character device or the like. No waiting helps.
     #[error("it is neither a file nor a block device")]
     DeviceUnfit,
@@ -146,6 +149,7 @@ impl DiskError {
                 | Self::DeviceIo(_)
                 // Its folder is on what is not there, or nothing can be written to it.
                 | Self::DeviceOpen(_)
+                | Self::DeviceUnmade
                 // A file that has lost all it had.
                 | Self::ConfigDeviceBytes { bytes: 0 }
         )

@@ -533,7 +533,7 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
         Ok(device) => Some(device).filter(|device| device.bytes() > 0),
         Err(IoError::Failed(2)) if spec.bytes.is_some() => None,
         Err(error) if is_unfit(error) => return Err(DiskError::DeviceUnfit),
-        Err(error) => return Ok(away(DiskError::DeviceOpen(error))),
+        Err(error) => return Ok(away(unopened(spec, error))),
     };
     if let Some(device) = device {
         if let Err(error) = rustix::fs::access(&spec.path, Access::WRITE_OK) {
@@ -561,10 +561,10 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
         return Ok(away(error));
     }
     let bytes = bytes_to_make(spec.bytes.unwrap_or(0))?;
+    Geometry::plan(bytes, format_options(spec))?;
     let folder = spec.path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or_else(|| Path::new("."));
     rustix::fs::access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(failed)?;
-    Geometry::plan(bytes, format_options(spec))?;
     let space = rustix::fs::statvfs(folder).map_err(failed)?;
     let free_bytes = file::free_bytes(&space);
     if free_bytes < bytes {
@@ -574,14 +574,14 @@ pub fn examine(spec: &DiskSpec) -> Result<Examined, DiskError> {
     Ok(Examined { makes_bytes: bytes, file_system, free_bytes, ..Examined::default() })
 }
 
-/// The length of a file that is to be made, where it is in bounds.
-fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
-    let is_in_bounds = (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes);
 /// How a file or device is formatted that holds nothing.
 fn format_options(spec: &DiskSpec) -> FormatOptions {
     FormatOptions { object_bytes: spec.object_bytes, ..FormatOptions::default() }
 }
 
+/// The length of a file that is to be made, where it is in bounds.
+fn bytes_to_make(bytes: u64) -> Result<u64, DiskError> {
+    let is_in_bounds = (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes);
     if is_in_bounds { Ok(bytes) } else { Err(DiskError::ConfigDeviceBytes { bytes }) }
 }
 
@@ -605,9 +605,20 @@ fn has_dropped_out(device: &dyn Device) -> bool {
 }
 
 /// Why a file is not made now: it would be on the file system behind the one it is meant for.
-pub(super) fn unmounted(spec: &DiskSpec) -> Option<DiskError> {
+fn unmounted(spec: &DiskSpec) -> Option<DiskError> {
     let at = mounts::missing(&spec.path).filter(|_| spec.bytes.is_some())?;
     Some(DiskError::DeviceUnmounted { at: at.display().to_string() })
+}
+
+/// Why what could not be opened cannot be used: of what is not there, what would have it be there.
+pub(super) fn unopened(spec: &DiskSpec, error: IoError) -> DiskError {
+    // What is below `/dev` comes with its drive.
+    let is_file = !spec.path.starts_with("/dev");
+    match (error, spec.bytes) {
+        (IoError::Failed(2), None) if is_file => DiskError::DeviceUnmade,
+        (IoError::Failed(2), Some(_)) => unmounted(spec).unwrap_or(DiskError::DeviceOpen(error)),
+        _ => DiskError::DeviceOpen(error),
+    }
 }
 
 /// Whether what is there is no place to keep anything in.

@@ -243,10 +243,10 @@ pub(crate) fn no_store(settings: &Settings, path: &str, error: &DiskError) -> Mi
         DiskError::ConfigDeviceBytes { bytes: 0 } => {
             mistake.help("give store.size, as `size = \"100GB\"`")
         }
-        _ => mistake,
-    }
         DiskError::ConfigDeviceBytes { .. } if Path::new(path).is_file() => mistake
             .help("a file that is there keeps its own length: remove it, or give another path"),
+        _ => mistake,
+    }
 }
 
 /// More memory than there is ends with the kernel killing the node. What else is held is a tenth at
@@ -377,14 +377,11 @@ fn stores(settings: &Settings, is_ours: bool, found: &mut Vec<Mistake>) {
             }
         };
         if let Some(error) = examined.away {
-            let path_says = store.path.exists() || store.path.starts_with("/dev");
-            let is_made = path_says || store.bytes.is_some();
-            let away = later(no_store(settings, &path, &error));
+            found.push(later(no_store(settings, &path, &error)));
+            continue;
+        }
         if let Some(error) = examined.taken.filter(|_| !is_ours) {
             found.push(later(no_store(settings, &path, &error)));
-        }
-            found.push(if is_made { away } else { away.help(UNMADE) });
-            continue;
         }
         if let (Some(keeps), Some(asked)) = (examined.keeps_bytes, store.bytes) {
             let (keeps, asked) = (format_bytes(keeps), format_bytes(asked));
@@ -404,10 +401,6 @@ fn stores(settings: &Settings, is_ours: bool, found: &mut Vec<Mistake>) {
 /// What to do about a file whose length is not the one that is configured.
 const RESIZED: &str = "`size` is for a file that is made: remove this one while no node uses it, and a start makes \
                        it anew, empty";
-
-/// What to do about a file that is not there and that nobody gave a length.
-const UNMADE: &str = "give `size`, as `size = \"100GB\"`, and it is made; a node starts without it and tries \
-                      again by and by";
 
 fn lower_memory(settings: &Settings, found: &mut Vec<Mistake>) {
     let Some(lower) = &settings.lower_memory else { return };

@@ -11,7 +11,7 @@ use crate::limits::{CHECKPOINT_EVERY, FLUSH_EVERY, QUEUE_BYTES_MAX, WRITE_DELAY}
 use crate::pace::Pace;
 use crate::recovery::{self, Opened};
 use crate::renewal::{Renewal, Renewals};
-use crate::set::unmounted;
+use crate::set::unopened;
 use crate::superblock::Superblock;
 use crate::volume::Volume;
 use crate::writer::Writer;
@@ -112,10 +112,7 @@ impl Disk {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn open(&self) -> Result<Opened, DiskError> {
-        let device = place::open(&self.spec.path).map_err(|error| match error {
-            IoError::Failed(2) => unmounted(&self.spec).unwrap_or(DiskError::DeviceOpen(error)),
-            _ => DiskError::DeviceOpen(error),
-        })?;
+        let device = place::open(&self.spec.path).map_err(|error| unopened(&self.spec, error))?;
         let found = Superblock::read(&*device)?;
         let wanted = self.set.ok_or(DiskError::DeviceLate)?;
         if found.set != wanted {
