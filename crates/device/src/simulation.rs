@@ -71,6 +71,7 @@ struct State {
     discards: Vec<(Range<u64>, usize)>,
     /// How long a read takes, as far as is said of it.
     read_time: Duration,
+    stalled: Duration,
     read_times: ReadTimes,
 }
 
@@ -157,6 +158,7 @@ impl SimulatedDevice {
             knows_no_discards: false,
             discards: Vec::new(),
             read_time: Duration::ZERO,
+            stalled: Duration::ZERO,
             read_times: ReadTimes::default(),
         };
         Self { bytes, state: Mutex::new(state) }
@@ -223,6 +225,11 @@ impl SimulatedDevice {
     /// Sets how long reads take from now on. They end at once here, and say that they took this long.
     pub fn set_read_time(&self, time: Duration) {
         self.lock().read_time = time;
+    }
+
+    /// Sets for how long it seems to have finished nothing though it had work, from now on.
+    pub fn set_stalled(&self, time: Duration) {
+        self.lock().stalled = time;
     }
 
     /// Makes a range unreadable.
@@ -418,7 +425,7 @@ impl Device for SimulatedDevice {
     }
 
     fn stalled(&self) -> Duration {
-        Duration::ZERO
+        self.lock().stalled
     }
 
     fn read_times(&self) -> ReadTimes {

@@ -130,6 +130,8 @@ pub(super) struct Watch<'a> {
     /// Reads that had failed when the disk was tried out last, and when that was.
     read_errors: u64,
     tried: Option<Instant>,
+    /// When it last answered though it seemed to finish nothing.
+    answered: Option<Instant>,
     random: u64,
 }
 
@@ -152,6 +154,7 @@ impl<'a> Watch<'a> {
             reads: volume.counts().reads.value(),
             read_errors: volume.counts().read_errors.value(),
             tried: None,
+            answered: None,
             random: (volume.common.now_us)(),
             volume: Arc::clone(volume),
         }
@@ -180,7 +183,7 @@ impl<'a> Watch<'a> {
             self.failures = self.volume.failures();
             self.reads = self.volume.counts().reads.value();
         }
-        if stalled >= STALL_MAX {
+        if stalled >= STALL_MAX && !self.answers(now) {
             self.pace.note_stall(now);
         } else if now.duration_since(self.judged) >= JUDGED_EVERY {
             self.judged = now;
@@ -190,6 +193,20 @@ impl<'a> Watch<'a> {
             Some(why) => Health::Suspect(why.to_owned()),
             None => Health::Healthy,
         }
+    }
+
+    /// Whether a disk that seems to finish nothing answers who waits for nothing else: it is the processor then
+    /// that has too much to do. One that does not is not asked again before it finishes something.
+    fn answers(&mut self, now: Instant) -> bool {
+        if self.answered.is_some_and(|at| now.duration_since(at) < JUDGED_EVERY) {
+            return true;
+        }
+        self.random = self.random.wrapping_add(1);
+        let is_asked = self.pace.suspicion().is_none();
+        let took = if is_asked { probe(&self.volume, mixed(self.random)) } else { None };
+        let answers = took.is_some_and(|took| took < PROBE_LIMIT);
+        self.answered = answers.then_some(now);
+        answers
     }
 
     /// How long a read of the disk is waited for while it is suspect.

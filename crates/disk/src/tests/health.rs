@@ -54,6 +54,22 @@ fn a_disk_that_slows_is_suspect_until_it_is_fast_again() {
     assert_eq!(states.iter().position(|health| *health == Health::Healthy), Some(9), "{states:?}");
 }
 
+/// A processor with too much to do sees late what ends in time.
+#[test]
+fn a_disk_that_seems_to_finish_nothing_and_answers_a_probe_is_not_suspect() {
+    let mut world = filled(49);
+    let (mut pace, mut now) = (Pace::new(), Instant::now());
+    world.device.set_stalled(Duration::from_secs(2));
+    let states = pass(&mut world, &mut pace, &mut now, 5);
+    assert!(states.iter().all(|health| *health == Health::Healthy), "{states:?}");
+    world.device.set_read_time(Duration::from_secs(3));
+    let states = pass(&mut world, &mut pace, &mut now, 5);
+    assert!(states.iter().all(|health| health.why() == Some("it does not answer")), "{states:?}");
+    world.device.set_stalled(Duration::ZERO);
+    world.device.set_read_time(Duration::from_millis(1));
+    assert_eq!(pass(&mut world, &mut pace, &mut now, 3)[2], Health::Healthy);
+}
+
 #[test]
 fn a_suspect_disk_is_not_waited_for_long() {
     let mut world = filled(42);
