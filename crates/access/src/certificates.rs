@@ -6,7 +6,7 @@ use arc_swap::ArcSwap;
 use freshet_base::clock::UnixMillis;
 use freshet_config::{Mistake, SiteSettings};
 use freshet_http::reason::Reason;
-use freshet_net::tls::client_auth::{Authorities, ClientCertificate};
+use freshet_net::tls::client_auth::{Authorities, Chain, ClientCertificate};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
@@ -37,12 +37,48 @@ pub struct Shown {
 struct Found {
     auth: Arc<SiteAuth>,
     at: UnixMillis,
-    is_verified: bool,
+    verdict: Result<(), String>,
+}
+
+impl Found {
+    /// What is still believed of these authorities.
+    fn of(&self, auth: &Arc<SiteAuth>) -> Option<&Result<(), String>> {
+        let is_new = UnixMillis::now().0.abs_diff(self.at.0) < BELIEVED_MS;
+        (is_new && Arc::ptr_eq(&self.auth, auth)).then_some(&self.verdict)
+    }
 }
 
 impl fmt::Debug for Found {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found").field("is_verified", &self.is_verified).finish_non_exhaustive()
+        f.debug_struct("Found").field("verdict", &self.verdict).finish_non_exhaustive()
+    }
+}
+
+thread_local! {
+    /// What this worker found last, and of what: a handshake asks when it continues a session, for each ticket and
+    /// with the first request.
+    static LAST: RefCell<Option<(Box<Chain<'static>>, Found)>> = const { RefCell::new(None) };
+}
+
+impl SiteAuth {
+    /// Whether a client that has shown this when it was asked is let in.
+    pub fn lets_in(self: &Arc<Self>, chain: &Chain<'_>) -> bool {
+        if chain.is_empty() { !self.is_required } else { self.verify(chain).is_ok() }
+    }
+
+    fn verify(self: &Arc<Self>, chain: &Chain<'_>) -> Result<(), String> {
+        LAST.with_borrow_mut(|last| {
+            let known = last.as_ref().filter(|(known, _)| **known == *chain);
+            if let Some(verdict) = known.and_then(|(_, found)| found.of(self)) {
+                return verdict.clone();
+            }
+            let at = UnixMillis::now();
+            let verdict = self.authorities.verify(chain, at.0 / 1000);
+            let found = Found { auth: Arc::clone(self), at, verdict: verdict.clone() };
+            let chain = chain.iter().map(|one| one.clone().into_owned()).collect();
+            *last = Some((chain, found));
+            verdict
+        })
     }
 }
 
@@ -90,6 +126,10 @@ pub fn admit(
     if sni.is_some_and(|name| !is_of(name)) {
         return Err((421, Reason::HandshakeOfOther));
     }
+    // Nor was one asked before the site had authorities.
+    if client.tls.is_some() && !client.was_asked {
+        return Err((421, Reason::HandshakeOfOther));
+    }
     match &client.shown {
         Some(shown) if shown.is_verified_by(auth) => Ok(()),
         Some(_) => Err((403, Reason::CertificateWrong)),
@@ -116,21 +156,18 @@ impl Shown {
     }
 
     fn is_verified_by(&self, auth: &Arc<SiteAuth>) -> bool {
-        let now = UnixMillis::now();
         let mut found = self.found.borrow_mut();
-        if let Some(found) = &*found
-            && Arc::ptr_eq(&found.auth, auth)
-            && now.0.abs_diff(found.at.0) < BELIEVED_MS
-        {
-            return found.is_verified;
+        if let Some(verdict) = found.as_ref().and_then(|found| found.of(auth)) {
+            return verdict.is_ok();
         }
-        let verdict = auth.authorities.verify(&self.certificate, now.0 / 1000);
+        let at = UnixMillis::now();
+        let verdict = auth.verify(self.certificate.chain());
         if let Err(why) = &verdict {
             let subject = &self.certificate.subject;
             tracing::debug!(%subject, why, "a certificate is not one of this site's");
         }
         let is_verified = verdict.is_ok();
-        *found = Some(Found { auth: Arc::clone(auth), at: now, is_verified });
+        *found = Some(Found { auth: Arc::clone(auth), at, verdict });
         is_verified
     }
 }

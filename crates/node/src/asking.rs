@@ -1,7 +1,7 @@
 //! Who is asked for a certificate, by the name in a handshake.
 
 use arc_swap::ArcSwap;
-use freshet_net::tls::client_auth::AsksClients;
+use freshet_net::tls::client_auth::{AsksClients, Chain};
 use freshet_site::sites::Sites;
 use std::fmt;
 use std::sync::Arc;
@@ -19,11 +19,17 @@ impl Asking {
 
 impl AsksClients for Asking {
     fn asks(&self, name: &str) -> bool {
-        self.0.load().of(name).is_some_and(|site| site.client_auth.is_some())
+        self.0.load().asks_clients_of(name)
     }
 
     fn asks_any(&self) -> bool {
         self.0.load().all().iter().any(|site| site.client_auth.is_some())
+    }
+
+    fn lets_in(&self, name: &str, chain: &Chain<'_>) -> bool {
+        let sites = self.0.load();
+        let auth = sites.of(name).and_then(|site| site.client_auth.as_ref());
+        auth.is_none_or(|auth| auth.lets_in(chain))
     }
 }
 

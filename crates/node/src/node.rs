@@ -271,8 +271,9 @@ impl Node {
             if let Some(store) = certificates.as_ref().filter(|_| listener.http3 != Http3::Off) {
                 let auth = (listener.client_auth.as_ref(), asks());
                 let tls = http3_config(store, auth, (tickets.keys("quic"), listener.early_data))?;
-                let opened =
-                    open_http3(listener, &name, &tls, (inherited, &secrets), &mut ports, &mut quic);
+                let early = listener.early_data.then(|| EarlySessions::new(asks()));
+                let (tls, taken) = ((&tls, early), (&mut *inherited, &secrets));
+                let opened = open_http3(listener, &name, tls, taken, &mut ports, &mut quic);
                 match (opened, listener.http3) {
                     (Ok(served), _) => quic_served.extend(served),
                     (Err(error), Http3::Required) => {
@@ -586,7 +587,7 @@ fn open(
 fn open_http3(
     listener: &ListenerSettings,
     name: &Arc<str>,
-    tls: &Arc<ServerConfig>,
+    (tls, early): (&Arc<ServerConfig>, Option<EarlySessions>),
     taken: (&mut Inherited, &Arc<Secrets>),
     ports: &mut [Vec<Port>],
     quic: &mut [Vec<QuicPort>],
@@ -596,7 +597,7 @@ fn open_http3(
     let address = own.first().map(|port| port.listener.local_address().clone());
     let Some(Address::Tcp(address)) = address else { return Ok(Vec::new()) };
     let verifies = own.iter().any(|port| port.verifies_clients);
-    let early = (tls.max_early_data_size > 0).then(EarlySessions::new);
+    let early = early.filter(|_| tls.max_early_data_size > 0);
     let served = quic_ports::open(name, address, tls, taken, quic)?;
     let of_listener = |port: &&mut QuicPort| Arc::ptr_eq(&port.name, name);
     for port in quic.iter_mut().flatten().filter(of_listener) {

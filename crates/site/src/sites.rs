@@ -197,6 +197,11 @@ impl Sites {
     pub fn of(&self, authority: &str) -> Option<&Arc<Site>> {
         self.place(authority).map(|index| &self.all[index])
     }
+
+    /// Whether clients that want to speak to this authority are asked for a certificate.
+    pub fn asks_clients_of(&self, authority: &str) -> bool {
+        self.of(authority).is_some_and(|site| site.client_auth.is_some())
+    }
 }
 
 /// A site, kept for a request with the configuration it began with. To clone it touches nothing

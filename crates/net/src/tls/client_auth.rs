@@ -44,6 +44,9 @@ impl ClientAuth {
     }
 }
 
+/// What a client shows: its own certificate, and those of authorities up to one that is known.
+pub type Chain<'a> = [CertificateDer<'a>];
+
 /// Who says of which names clients are asked for a certificate.
 pub trait AsksClients: fmt::Debug + Send + Sync {
     /// Whether one that wants to speak to the server of this name is, which is in lower case and empty
@@ -52,6 +55,10 @@ pub trait AsksClients: fmt::Debug + Send + Sync {
 
     /// Whether there is any name of which they are.
     fn asks_any(&self) -> bool;
+
+    /// Whether one that has shown these when it was asked, or nothing, is let in at such a name: otherwise its
+    /// session is not continued.
+    fn lets_in(&self, name: &str, chain: &Chain<'_>) -> bool;
 }
 
 /// Asks for certificates by the name a client asked for, and takes any whose key the client has. Whose
@@ -155,8 +162,8 @@ impl Authorities {
     ///
     /// # Errors
     /// Why not.
-    pub fn verify(&self, certificate: &ClientCertificate, now_s: u64) -> Result<(), String> {
-        let Some((first, others)) = certificate.chain.split_first() else {
+    pub fn verify(&self, chain: &Chain<'_>, now_s: u64) -> Result<(), String> {
+        let Some((first, others)) = chain.split_first() else {
             return Err("there is none".into());
         };
         let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
@@ -205,6 +212,11 @@ pub struct ClientCertificate {
 }
 
 impl ClientCertificate {
+    /// It, and the others that were shown with it.
+    pub fn chain(&self) -> &Chain<'static> {
+        &self.chain
+    }
+
     /// The first of its DNS names and URIs; empty where it has none.
     pub fn name(&self) -> &str {
         self.names.first().map_or("", |name| &**name)
@@ -350,9 +362,9 @@ mod tests {
         let signed = params.signed_by(&KeyPair::generate().unwrap(), &issuer).unwrap();
         let shown = ClientCertificate::read(&[signed.der().clone()]).unwrap();
         let (within, after) = (1_800_000_000, 2_000_000_000);
-        assert_eq!(ours.verify(&shown, within), Ok(()));
-        assert!(ours.verify(&shown, after).unwrap_err().contains("xpired"));
-        assert!(theirs.verify(&shown, within).is_err());
+        assert_eq!(ours.verify(shown.chain(), within), Ok(()));
+        assert!(ours.verify(shown.chain(), after).unwrap_err().contains("xpired"));
+        assert!(theirs.verify(shown.chain(), within).is_err());
         // Who signs itself is let in where it is named, and by nobody else.
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let itself = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
@@ -361,10 +373,10 @@ mod tests {
         let (named, shown) =
             (Authorities::read(&path).unwrap(), ClientCertificate::read(&[itself.der().clone()]));
         let shown = shown.unwrap();
-        assert_eq!(named.verify(&shown, within), Ok(()));
-        assert!(named.verify(&shown, after).unwrap_err().contains("xpired"));
-        assert!(named.verify(&shown, 1_000_000_000).is_err());
-        assert!(ours.verify(&shown, within).is_err());
+        assert_eq!(named.verify(shown.chain(), within), Ok(()));
+        assert!(named.verify(shown.chain(), after).unwrap_err().contains("xpired"));
+        assert!(named.verify(shown.chain(), 1_000_000_000).is_err());
+        assert!(ours.verify(shown.chain(), within).is_err());
         assert!(Authorities::read(&folder.path().join("none")).is_err());
     }
 }

@@ -7,6 +7,8 @@
 //! another's name.
 
 use crate::limits::EARLY_SESSIONS_MAX;
+use crate::tls::client_auth::AsksClients;
+use crate::tls::continued::Continued;
 use rustls::ServerConfig;
 use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 use std::net::{IpAddr, Ipv6Addr};
@@ -14,13 +16,16 @@ use std::sync::Arc;
 
 /// The sessions of a listener, shared by its workers.
 #[derive(Clone, Debug)]
-pub struct EarlySessions(Arc<ServerSessionMemoryCache>);
+pub struct EarlySessions {
+    kept: Arc<ServerSessionMemoryCache>,
+    continued: Option<Continued>,
+}
 
 impl EarlySessions {
-    /// No sessions, with room for [`EARLY_SESSIONS_MAX`].
-    #[expect(clippy::new_without_default, reason = "a default would be sessions of its own")]
-    pub fn new() -> Self {
-        Self(ServerSessionMemoryCache::new(EARLY_SESSIONS_MAX))
+    /// No sessions, with room for [`EARLY_SESSIONS_MAX`], of clients that are asked for certificates by these.
+    pub fn new(asks: Option<Arc<dyn AsksClients>>) -> Self {
+        let kept = ServerSessionMemoryCache::new(EARLY_SESSIONS_MAX);
+        Self { kept, continued: asks.map(Continued::by) }
     }
 
     /// `config` for one connection, of a client at this address. `limits` is a number for what it is
@@ -42,14 +47,14 @@ impl EarlySessions {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
             IpAddr::V6(address) => address,
         };
-        Bound { kept: Arc::clone(&self.0), client, limits }
+        Bound { sessions: self.clone(), client, limits }
     }
 }
 
 /// The sessions that one client may continue.
 #[derive(Debug)]
 struct Bound {
-    kept: Arc<ServerSessionMemoryCache>,
+    sessions: EarlySessions,
     client: Ipv6Addr,
     limits: u64,
 }
@@ -68,9 +73,14 @@ impl Bound {
 }
 
 impl StoresServerSessions for Bound {
-    fn put(&self, key: Vec<u8>, mut value: Vec<u8>) -> bool {
+    fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        let marked = match &self.sessions.continued {
+            Some(continued) => continued.mark(&value),
+            None => Some(value),
+        };
+        let Some(mut value) = marked else { return false };
         value.extend(self.bound());
-        self.kept.put(key, value)
+        self.sessions.kept.put(key, value)
     }
 
     /// For TLS 1.2 alone, which has no early data.
@@ -79,9 +89,15 @@ impl StoresServerSessions for Bound {
     }
 
     fn take(&self, key: &[u8]) -> Option<Vec<u8>> {
-        let mut value = self.kept.take(key)?;
+        let mut value = self.sessions.kept.take(key)?;
         let bound = value.split_off(value.len().checked_sub(BOUND_BYTES)?);
-        (bound == self.bound()).then_some(value)
+        if bound != self.bound() {
+            return None;
+        }
+        match &self.sessions.continued {
+            Some(continued) => continued.unmark(value),
+            None => Some(value),
+        }
     }
 
     fn can_cache(&self) -> bool {
@@ -95,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_session_is_continued_once_from_one_address_and_under_the_same_limits() {
-        let sessions = EarlySessions::new();
+        let sessions = EarlySessions::new(None);
         let (here, there) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
         let of = sessions.of(here, 7);
         for key in [b"a", b"b", b"c"] {

@@ -5,13 +5,14 @@
 //! there on; towards origins rustls does its own records, in `session`. [`server`] and [`client`]
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
 //! with, [`on_demand`] gets what is missing, [`challenge`] proves names to an authority, [`client_auth`]
-//! checks what clients prove theirs with and [`ticket`] lets clients come back without a full handshake,
-//! [`ticket_files`] and [`ticket_clock`] at other nodes too.
+//! checks what clients prove theirs with, [`ticket`] lets clients come back without a full handshake,
+//! [`ticket_files`] and [`ticket_clock`] at other nodes too, and `continued` says whom.
 
 pub mod certificate;
 pub mod challenge;
 pub mod client;
 pub mod client_auth;
+mod continued;
 pub mod early;
 mod handoff;
 mod handshake;

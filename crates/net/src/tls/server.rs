@@ -5,6 +5,7 @@ use crate::socket::Socket;
 use crate::stream::Stream;
 use crate::tls::certificate::{self, CertificateStore};
 use crate::tls::client_auth::{AsksClients, BySite, ClientAuth};
+use crate::tls::continued::{Continued, Tickets};
 use crate::tls::handoff::Handoff;
 use crate::tls::handshake::Failure;
 use crate::tls::session::Session;
@@ -42,7 +43,7 @@ pub struct ServerOptions {
     /// listener asked for, would be good for as long as the ticket.
     pub client_auth: Option<ClientAuth>,
     /// Who says of which names clients are asked for a certificate, where `client_auth` is `None`. What
-    /// they show is not looked at here but for that they have its key.
+    /// they show is not looked at here but for that they have its key. It says which sessions are continued, too.
     pub asks: Option<Arc<dyn AsksClients>>,
     /// Whether clients may continue sessions with early data, over QUIC alone, where sessions are
     /// continued. [`EarlySessions`](crate::tls::early::EarlySessions) then take the place of `tickets`.
@@ -99,7 +100,13 @@ pub fn server_config(
         _ if options.client_auth.is_some() => config.send_tls13_tickets = 0,
         // All of it, or none (RFC 9001 §4.6.1).
         _ if options.takes_early_data => config.max_early_data_size = u32::MAX,
-        Some(keys) => config.ticketer = Arc::clone(keys) as _,
+        Some(keys) => {
+            let keys = Arc::clone(keys);
+            config.ticketer = match options.asks.clone().map(Continued::by) {
+                Some(continued) => Arc::new(Tickets { keys, continued }),
+                None => keys,
+            };
+        }
         None => config.send_tls13_tickets = 0,
     }
     Ok(Arc::new(config))

@@ -18,6 +18,8 @@ struct World {
     server: Authority,
     clients: Authority,
     origin: Origin,
+    /// Keys of `open.test`.
+    of_open: String,
 }
 
 impl World {
@@ -27,7 +29,12 @@ impl World {
             let issuer = if name == "anna" { &clients } else { &server };
             issuer.issue(name, &[&format!("{name}.example")]);
         }
-        Self { server, clients, origin: Origin::serve(|_: &Request| fresh("inside")) }
+        Self {
+            server,
+            clients,
+            origin: Origin::serve(|_: &Request| fresh("inside")),
+            of_open: String::new(),
+        }
     }
 
     fn setup(&self, more: &str) -> Setup {
@@ -46,7 +53,7 @@ impl World {
             .and(more)
             .and(&site("closed.test", &ca))
             .and(&site("half.test", &optional))
-            .and(&site("open.test", ""))
+            .and(&site("open.test", &self.of_open))
     }
 
     fn client(&self, who: &str, alpn: &str) -> Arc<ClientConfig> {
@@ -236,6 +243,49 @@ fn a_reload_changes_whom_a_site_lets_in_on_open_connections_too() {
             client.send(request).await;
             client.answer("GET").await.status == 403
         } {}
+    });
+}
+
+#[test]
+fn who_is_asked_anew_may_show_another_certificate() {
+    run(async {
+        let mut world = World::new();
+        let before = world.setup("");
+        let table = format!("client_ca = \"{}\"\n", world.clients.path("ca.pem").display());
+        world.of_open = table;
+        let node = before.start();
+        let after = world.setup("");
+        for (turn, alpn) in ["http/1.1", "h2"].into_iter().enumerate() {
+            // Its sessions are of before the site asked.
+            node.node.reload(before.settings()).unwrap();
+            let client = world.client("anna", alpn);
+            while ask(&node, &client, "open.test", "open.test").await != 200 {}
+            let resumed = node.count("tls_resumed");
+            assert_eq!(ask(&node, &client, "open.test", "open.test").await, 200);
+            assert_eq!(node.count("tls_resumed"), resumed + 1, "{turn}");
+            let stream = secure(node.address(), &world.client("", "http/1.1"), "open.test").await;
+            let mut live = Client::over(stream.unwrap());
+            node.node.reload(after.settings()).unwrap();
+            // The connection of before was not asked.
+            while {
+                live.send("GET / HTTP/1.1\r\nHost: open.test\r\n\r\n").await;
+                live.answer("GET").await.status == 200
+            } {}
+            live.send("GET / HTTP/1.1\r\nHost: open.test\r\n\r\n").await;
+            assert_eq!(live.answer("GET").await.status, 421);
+            let resumed = node.count("tls_resumed");
+            assert_eq!(ask(&node, &client, "open.test", "open.test").await, 200);
+            assert_eq!(node.count("tls_resumed"), resumed, "{turn}");
+            assert_eq!(ask(&node, &client, "open.test", "open.test").await, 200);
+            assert_eq!(node.count("tls_resumed"), resumed + 1, "{turn}");
+        }
+        // Who was refused has no session that is continued.
+        let client = world.client("stranger", "http/1.1");
+        let resumed = node.count("tls_resumed");
+        for _ in 0..2 {
+            assert_eq!(ask(&node, &client, "open.test", "open.test").await, 403);
+        }
+        assert_eq!(node.count("tls_resumed"), resumed);
     });
 }
 

@@ -38,6 +38,7 @@ impl Session {
             tls: None,
             front: None,
             shown: None,
+            was_asked: false,
             network: Network::of(Some(remote.ip()), prefixes),
             listener: self.port.name.clone(),
             alt_svc: None,
@@ -48,7 +49,8 @@ impl Session {
                 ..Link::default()
             }),
         };
-        client.note_handshake(tls, self.port.verifies_clients);
+        let asks = |name: &str| worker.snapshot().sites.asks_clients_of(name);
+        client.note_handshake(tls, self.port.verifies_clients, asks);
         client.note_opened();
         self.admit(&client, state);
         self.client = Some(Rc::new(client));
