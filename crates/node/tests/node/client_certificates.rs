@@ -258,8 +258,9 @@ fn who_is_asked_anew_may_show_another_certificate() {
         for (turn, alpn) in ["http/1.1", "h2"].into_iter().enumerate() {
             // Its sessions are of before the site asked.
             node.node.reload(before.settings()).unwrap();
+            while ask(&node, &world.client("", alpn), "open.test", "open.test").await != 200 {}
             let client = world.client("anna", alpn);
-            while ask(&node, &client, "open.test", "open.test").await != 200 {}
+            assert_eq!(ask(&node, &client, "open.test", "open.test").await, 200);
             let resumed = node.count("tls_resumed");
             assert_eq!(ask(&node, &client, "open.test", "open.test").await, 200);
             assert_eq!(node.count("tls_resumed"), resumed + 1, "{turn}");
