@@ -32,6 +32,10 @@ pub const RECORDS_PER_KEY_MAX: u64 = 1 << 23;
 /// to 64 KiB, in records with headers; those of a client without certificate have some thousands.
 pub const HANDSHAKE_BYTES_MAX: usize = 72 * 1024;
 
+/// Certificates of authorities that a client may show with its own: no way to a known authority is longer. Among more of one
+/// name there are so many ways that to try them takes long.
+pub const CLIENT_AUTHORITIES_MAX: usize = 6;
+
 /// Pieces given to the kernel, or to the cipher, in one call. Linux takes up to 1024; a response
 /// has a head and a few pieces of body, and the array lives on the stack.
 pub const PIECES_MAX: usize = 64;

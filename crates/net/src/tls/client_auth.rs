@@ -1,6 +1,7 @@
 //! Certificates that clients show: who has to have signed them, and which names they prove.
 
 use crate::error::NetError;
+use crate::limits::CLIENT_AUTHORITIES_MAX;
 use crate::tls::certificate::with_asked_name;
 use crate::tls::validity::Validity;
 use crate::tls::{pem, provider};
@@ -40,7 +41,63 @@ impl ClientAuth {
         let roots = Arc::new(pem::authorities(&self.ca)?);
         let builder = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(provider()));
         let builder = if self.required { builder } else { builder.allow_unauthenticated() };
-        builder.build().map_err(|error| NetError::ConfigTls { why: error.to_string() })
+        let verifier = builder.build();
+        let verifier = verifier.map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
+        Ok(Arc::new(Bounded(verifier)))
+    }
+}
+
+/// Refuses chains that are longer than [`CLIENT_AUTHORITIES_MAX`] allows; the rest is of another.
+#[derive(Debug)]
+struct Bounded(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for Bounded {
+    fn offer_client_auth(&self) -> bool {
+        self.0.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.0.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        first: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        if others.len() > CLIENT_AUTHORITIES_MAX {
+            let why =
+                format!("more than {CLIENT_AUTHORITIES_MAX} certificates beside the client's");
+            return Err(rustls::Error::General(why));
+        }
+        self.0.verify_client_cert(first, others, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
     }
 }
 
@@ -364,6 +421,13 @@ mod tests {
         let (within, after) = (1_800_000_000, 2_000_000_000);
         assert_eq!(ours.verify(shown.chain(), within), Ok(()));
         assert!(ours.verify(shown.chain(), after).unwrap_err().contains("xpired"));
+        // With no more others than a way to an authority has.
+        let with = |others: usize| {
+            [&[signed.der().clone()][..], &vec![signed.der().clone(); others]].concat()
+        };
+        assert_eq!(ours.verify(&with(CLIENT_AUTHORITIES_MAX), within), Ok(()));
+        let why = ours.verify(&with(CLIENT_AUTHORITIES_MAX + 1), within).unwrap_err();
+        assert!(why.contains("more than 6"), "{why}");
         assert!(theirs.verify(shown.chain(), within).is_err());
         // Who signs itself is let in where it is named, and by nobody else.
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
