@@ -83,7 +83,9 @@ pub(super) const KEYS: &[Key] = &[
         "certificate[].ocsp",
         Kind::File,
         "",
-        "DER file with an OCSP response to staple, for as long as it says that the certificate is good.",
+        "DER file with an OCSP response to staple, for as long as it says that the certificate is good. \
+         Without it a file beside `cert` with `.ocsp` added to its name is taken, where there is one. \
+         A response about another certificate is not sent.",
     ),
     key("tls.min_version", Kind::Choice(&["1.2", "1.3"]), "1.2", "Oldest TLS version to accept."),
     key(

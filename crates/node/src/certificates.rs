@@ -126,6 +126,10 @@ impl OfSite {
                     due.extend(soon.map(|(message, help)| {
                         Mistake::warning(row.place, format!("{shown}: {message}")).help(help)
                     }));
+                    due.extend(certificate.unstapled().map(|why| {
+                        let help = "get the certificate's response with `openssl ocsp -respout FILE`, and reload";
+                        Mistake::warning(row.place, why).help(help)
+                    }));
                     read.push(certificate);
                 }
                 Err(error) => wrong.push(unusable(row, &error)),

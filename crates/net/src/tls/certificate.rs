@@ -34,7 +34,7 @@ pub struct CertificateSource {
     /// DER file of an OCSP response to staple (RFC 6066 §8). Without it a file beside the
     /// certificate with `.ocsp` added to its name is taken, where there is one. It is sent for as long
     /// as it says that the certificate is good: keeping it fresh is the job of whoever writes the file
-    /// and reloads.
+    /// and reloads. One of the certificate before is not sent ([`Certificate::unstapled`]).
     pub ocsp: Option<PathBuf>,
     /// Names to serve this certificate for, such as `example.org` or `*.example.org`. When empty,
     /// the DNS names in the certificate.
@@ -76,6 +76,7 @@ pub struct Certificate {
     certified: Arc<CertifiedKey>,
     /// As it is when its staple is over.
     bare: Option<Bare>,
+    unstapled: Option<String>,
     names: Vec<Box<str>>,
     validity: Option<Validity>,
 }
@@ -267,14 +268,28 @@ impl Certificate {
     /// # Errors
     /// [`NetError::ConfigFile`] and [`NetError::ConfigKeyMismatch`].
     pub fn read(source: CertificateSource) -> Result<Self, NetError> {
-        let (certified, bare, names) = named_key(&source)?;
+        let mut certified = certified_key(&source)?;
+        let staple = staple(&source, &mut certified)?;
+        let (bare, unstapled) = match staple {
+            Staple::Sent(bare) => (bare, None),
+            Staple::Unsent(why) => (None, Some(why)),
+        };
+        let names = match source.names.as_slice() {
+            [] => names_in(&source.certificate, &certified)?,
+            names => names.iter().map(|name| name.to_ascii_lowercase().into()).collect(),
+        };
         let validity = certified.end_entity_cert().ok().and_then(Validity::of);
-        Ok(Self { source, certified, bare, names, validity })
+        Ok(Self { source, certified: Arc::new(certified), bare, unstapled, names, validity })
     }
 
     /// Where it comes from.
     pub fn source(&self) -> &CertificateSource {
         &self.source
+    }
+
+    /// Why the OCSP response there is for it is not sent, naming the file.
+    pub fn unstapled(&self) -> Option<&str> {
+        self.unstapled.as_deref()
     }
 
     /// From when until when it holds; `None` for one that does not say it.
@@ -346,19 +361,6 @@ impl Table {
     }
 }
 
-type Named = (Arc<CertifiedKey>, Option<Bare>, Vec<Box<str>>);
-
-/// What a source gives, and the names it is served for.
-fn named_key(source: &CertificateSource) -> Result<Named, NetError> {
-    let mut certified = certified_key(source)?;
-    let bare = staple(source, &mut certified)?;
-    let names = match source.names.as_slice() {
-        [] => names_in(&source.certificate, &certified)?,
-        names => names.iter().map(|name| name.to_ascii_lowercase().into()).collect(),
-    };
-    Ok((Arc::new(certified), bare, names))
-}
-
 fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
     let chain = pem::certificates(&source.certificate)?;
     let key = pem::private_key(&source.key)?;
@@ -380,35 +382,46 @@ fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
     Ok(certified)
 }
 
-/// Staples what there is to a certificate; what that is when the staple is over.
-fn staple(
-    source: &CertificateSource,
-    certified: &mut CertifiedKey,
-) -> Result<Option<Bare>, NetError> {
-    let (path, required) = match &source.ocsp {
-        Some(path) => (path.clone(), true),
-        None => (with_suffix(&source.certificate, ".ocsp"), false),
+/// What became of an OCSP response.
+enum Staple {
+    /// It is sent, where there is one; what is served when it is over.
+    Sent(Option<Bare>),
+    /// It is not; why.
+    Unsent(String),
+}
+
+/// Staples what there is to a certificate.
+fn staple(source: &CertificateSource, certified: &mut CertifiedKey) -> Result<Staple, NetError> {
+    let beside = with_suffix(&source.certificate, ".ocsp");
+    let (path, is_wanted) = match &source.ocsp {
+        Some(path) => (path, true),
+        None if beside.exists() => (&beside, false),
+        None => return Ok(Staple::Sent(None)),
     };
-    if !required && !path.exists() {
-        return Ok(None);
-    }
-    let bytes = pem::read(&path)?;
-    let first = certified.end_entity_cert().map_err(|error| NetError::file(&path, error))?;
-    let said = ocsp::read(&bytes, first).map_err(|why| NetError::file(&path, why))?;
-    let shown = path.display();
+    let first = certified.end_entity_cert().map_err(|error| NetError::file(path, error))?;
+    let read = pem::read(path).and_then(|bytes| match ocsp::read(&bytes, first) {
+        Ok(said) => Ok(Ok((bytes, said))),
+        Err(ocsp::OF_ANOTHER) => Ok(Err(ocsp::OF_ANOTHER)),
+        Err(why) => Err(NetError::file(path, why)),
+    });
+    let unsent = |why: &str| Ok(Staple::Unsent(format!("{}: {why}: not sent", path.display())));
+    let (bytes, said) = match read {
+        Ok(Ok(read)) => read,
+        Ok(Err(why)) => return unsent(why),
+        Err(error) if is_wanted => return Err(error),
+        Err(error) => return Ok(Staple::Unsent(format!("{error}: not sent"))),
+    };
     if !said.is_good {
-        tracing::warn!(path = %shown, "an OCSP response that says the certificate is revoked, or unknown, is not sent");
-        return Ok(None);
+        return unsent("an OCSP response that says the certificate is revoked, or unknown");
     }
     if said.until_s.is_some_and(|until_s| until_s < now_s()) {
-        tracing::warn!(path = %shown, "an OCSP response whose time is over is not sent");
-        return Ok(None);
+        return unsent("an OCSP response whose time is over");
     }
     let bare = said
         .until_s
         .map(|staple_until_s| Bare { staple_until_s, certified: Arc::new(certified.clone()) });
     certified.ocsp = Some(bytes);
-    Ok(bare)
+    Ok(Staple::Sent(bare))
 }
 
 fn now_s() -> i64 {

@@ -15,6 +15,9 @@ const GOOD: u8 = 0x80;
 /// `id-pkix-ocsp-basic`, 1.3.6.1.5.5.7.48.1.1.
 const BASIC: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 0x30, 1, 1];
 
+/// Why a response is of no use that was made for the certificate before.
+pub(super) const OF_ANOTHER: &str = "an OCSP response about another certificate";
+
 /// What a response says of a certificate.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Said {
@@ -40,7 +43,7 @@ pub(super) fn read(
     }
     let answers = answers(rest).ok_or(BROKEN)?;
     let serial = serial_of(certificate).ok_or("for no certificate that can be read")?;
-    about(answers, serial).ok_or("an OCSP response about another certificate")
+    about(answers, serial).ok_or(OF_ANOTHER)
 }
 
 /// The answers behind the status.
