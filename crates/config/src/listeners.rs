@@ -68,6 +68,11 @@ pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listen
         ca: ca.into(),
         required: row.value("listen[].client_certificates").text() == "required",
     });
+    if client_auth.is_none() && row.has("listen[].client_certificates") {
+        let message = "client_certificates is without `client_ca`: nobody would be asked for any";
+        let mistake = Mistake::error(row.at("listen[].client_certificates"), message);
+        wrong.push(mistake.help("name the file of the authorities in client_ca"));
+    }
     if client_auth.is_some() && !tls {
         let message = "client_ca is for listeners with TLS: add `tls = true`";
         wrong.push(Mistake::error(row.at("listen[].client_ca"), message));

@@ -176,6 +176,12 @@ pub(super) fn site_of(
     }
 }
 
+/// That certificates are wanted and nobody is said who signs them.
+fn certificates_of_nobody(place: Place) -> Mistake {
+    let message = "client_certificates is without `client_ca`: nobody would be asked for any";
+    Mistake::error(place, message).help("name the file of the authorities in client_ca")
+}
+
 /// The rows of `[[site]]`; what is wrong is listed under the site's name.
 pub(super) fn sites(
     document: &Document,
@@ -207,6 +213,9 @@ pub(super) fn sites(
         site.admin_token_file =
             optional(own.value("site[].admin_token_file").text()).map(Into::into);
         site.admin_token_place = own.at("site[].admin_token_file");
+        if own.has("client_certificates") && site.client_auth.is_none() {
+            of_site.push(certificates_of_nobody(own.at("client_certificates")));
+        }
         site.name.clone_from(&name);
         if site.hosts.is_empty() && of_site.is_empty() {
             let message = "hosts is missing: give `hosts = [\"www.example\"]`";
@@ -326,6 +335,10 @@ impl SiteSettings {
 
 impl Settings {
     pub(super) fn check_sites(&self, wrong: &mut Vec<Mistake>) {
+        let asks_nobody = self.served().iter().all(|site| site.client_auth.is_none());
+        if asks_nobody && self.document.has("client_certificates") {
+            wrong.push(certificates_of_nobody(self.document.at("client_certificates")));
+        }
         if !self.listeners.iter().any(|listener| listener.tls) {
             let asking = |site: &&Arc<SiteSettings>| site.client_auth.is_some();
             for site in self.served().iter().filter(asking) {

@@ -33,6 +33,7 @@ use freshet_telemetry::log::{self, Format};
 use rustix::fs::{Access, access};
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,6 +99,7 @@ impl Read {
         memory(settings, &mut found);
         let certificates = Certificates::read(settings, &mut found);
         client_authorities(settings, &mut found);
+        addresses_that_ask(settings, &mut found);
         ticket_keys(settings, &mut found);
         open_secrets(settings, &mut found);
         let format = Format::parse(&settings.log.format).map_err(|error| {
@@ -262,6 +264,25 @@ fn memory(settings: &Settings, found: &mut Vec<Mistake>) {
         let message = format!("memory is {wanted_text} of the {machine_text} there are");
         let help = "connections, requests and the system need memory beside it: give 80 % at most";
         found.push(Mistake::warning(place, message).help(help));
+    }
+}
+
+/// Warns of hosts whose clients cannot show a certificate: in a handshake nobody names an address (RFC 6066 §3), so it is
+/// not known to be for the site.
+fn addresses_that_ask(settings: &Settings, found: &mut Vec<Mistake>) {
+    for site in settings.sites.iter().filter(|site| site.client_auth.is_some()) {
+        let address = site.hosts.iter().find_map(|host| match host {
+            HostPattern::Exact(name) => name.trim_matches(['[', ']']).parse::<IpAddr>().ok(),
+            HostPattern::Below(_) | HostPattern::Any => None,
+        });
+        if let Some(address) = address {
+            let message = format!(
+                "client_ca is for sites with names: over TLS all requests for `{address}` get a 421, as no client \
+                 names an address in its handshake"
+            );
+            let help = "give the site a name in hosts, or client_ca to the [[listen]]";
+            found.push(Mistake::warning(site.client_auth_place, message).help(help));
+        }
     }
 }
 

@@ -297,6 +297,17 @@ fn what_cannot_be_is_refused() {
     let clear = Document::parse(&format!("client_ca = \"a\"\n{base}")).unwrap();
     let wrong = Settings::from_document(&clear).unwrap_err();
     assert!(wrong[0].message.contains("no [[listen]] has `tls = true`"), "{wrong:?}");
+    let required = "client_certificates = \"required\"\n";
+    let site = "[[site]]\nhosts = [\"a.test\"]\n";
+    for text in [
+        format!("{required}{tls}{base}"),
+        format!("{tls}{required}{base}"),
+        format!("{tls}{base}{site}{required}"),
+    ] {
+        let wrong = Settings::from_document(&Document::parse(&text).unwrap()).unwrap_err();
+        assert!(wrong[0].message.contains("nobody would be asked"), "{text}: {wrong:?}");
+        assert_eq!(wrong.len(), 1, "{text}: {wrong:?}");
+    }
     let missing = Document::parse(&format!("client_ca = \"/none\"\n{tls}{base}")).unwrap();
     let settings = Settings::from_document(&missing).unwrap();
     let wrong = freshet_node::preflight::Prepared::new(settings, None).err().unwrap();
