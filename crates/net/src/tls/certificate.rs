@@ -15,6 +15,7 @@ use crate::tls::{ALPN_ACME_TLS, ocsp, pem, provider};
 use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -364,13 +365,26 @@ impl Table {
 fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
     let chain = pem::certificates(&source.certificate)?;
     let key = pem::private_key(&source.key)?;
+    let is_short = is_short_rsa(&key);
+    let why_not = |error: rustls::Error| match is_short {
+        true => "an RSA key of fewer than 2048 bits is too short for TLS".to_owned(),
+        false => error.to_string(),
+    };
     let key = provider()
         .key_provider
         .load_private_key(key)
-        .map_err(|error| NetError::file(&source.key, error))?;
+        .map_err(|error| NetError::file(&source.key, why_not(error)))?;
     let certified = CertifiedKey::new(chain, key);
+    let fits = |one: &CertificateDer<'static>| {
+        let key = Arc::clone(&certified.key);
+        CertifiedKey::new(vec![one.clone()], key).keys_match().is_ok()
+    };
     match certified.keys_match() {
         Ok(()) => {}
+        Err(_) if certified.cert.iter().skip(1).any(fits) => {
+            let why = "the key fits a later certificate in it: put the server's certificate first";
+            return Err(NetError::file(&source.certificate, why));
+        }
         Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
             return Err(NetError::ConfigKeyMismatch {
                 certificate: source.certificate.clone(),
@@ -380,6 +394,20 @@ fn certified_key(source: &CertificateSource) -> Result<CertifiedKey, NetError> {
         Err(error) => return Err(NetError::file(&source.certificate, error)),
     }
     Ok(certified)
+}
+
+/// Whether a key is of RSA and has fewer than 2048 bits: with those it has 1190 bytes.
+fn is_short_rsa(key: &PrivateKeyDer<'_>) -> bool {
+    const RSA_ENCRYPTION: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1];
+    let (bytes, is_rsa) = match key {
+        PrivateKeyDer::Pkcs1(key) => (key.secret_pkcs1_der(), true),
+        PrivateKeyDer::Pkcs8(key) => {
+            let bytes = key.secret_pkcs8_der();
+            (bytes, bytes.windows(RSA_ENCRYPTION.len()).take(32).any(|part| part == RSA_ENCRYPTION))
+        }
+        _ => return false,
+    };
+    is_rsa && bytes.len() < 1100
 }
 
 /// What became of an OCSP response.

@@ -111,6 +111,11 @@ fn files_that_cannot_be_used_are_named() {
 
     let missing = CertificateSource { key: "/nonexistent.key".into(), ..one.clone() };
     assert!(load(&missing).to_string().contains("/nonexistent.key"));
+    let reversed = authority.directory.path().join("reversed.pem");
+    let chain = [&two.certificate, &one.certificate].map(|path| fs::read(path).unwrap()).concat();
+    fs::write(&reversed, chain).unwrap();
+    let reversed = CertificateSource { certificate: reversed, ..one.clone() };
+    assert!(load(&reversed).to_string().contains("put the server's certificate first"));
     let swapped = CertificateSource { certificate: one.key.clone(), ..one.clone() };
     assert!(load(&swapped).to_string().contains("no certificate"));
     let no_staple = CertificateSource { ocsp: Some("/nonexistent.ocsp".into()), ..one.clone() };
