@@ -40,6 +40,18 @@ impl Certificates {
         }
         let mut all = read_all(&settings.certified().collect::<Vec<_>>());
         all.iter_mut().for_each(|of| found.append(&mut of.due));
+        // Who asks for no name that is known is shown the first.
+        let rows = settings.certified().flat_map(|site| &site.certificates);
+        let places: HashMap<_, _> = rows.map(|row| (source(row), row.place)).collect();
+        let others = all.iter().flat_map(|of| &of.read).skip(1);
+        for one in others.filter(|one| !one.names_hosts()) {
+            let place = places.get(one.source()).copied().unwrap_or_default();
+            let shown = one.source().certificate.display();
+            let message =
+                format!("{shown}: names no host (subjectAltName), so no client is shown it");
+            let help = "get one with the hosts as DNS names in it, or put it first";
+            found.push(Mistake::warning(place, message).help(help));
+        }
         if let Some(top) = all.first_mut().filter(|of| of.name.is_empty()) {
             found.append(&mut top.wrong);
         }
@@ -126,6 +138,13 @@ impl OfSite {
                     due.extend(soon.map(|(message, help)| {
                         Mistake::warning(row.place, format!("{shown}: {message}")).help(help)
                     }));
+                    if !certificate.is_for_servers() {
+                        let message = format!(
+                            "{shown}: for clients and not for servers (extendedKeyUsage): clients refuse it"
+                        );
+                        let help = "get one with serverAuth in its extended key usage";
+                        due.push(Mistake::warning(row.place, message).help(help));
+                    }
                     due.extend(certificate.unstapled().map(|why| {
                         let help = "get the certificate's response with `openssl ocsp -respout FILE`, and reload";
                         Mistake::warning(row.place, why).help(help)

@@ -9,6 +9,7 @@
 
 use crate::error::NetError;
 use crate::tls::challenge::Challenges;
+use crate::tls::client_auth::common_name;
 use crate::tls::on_demand::OnDemand;
 use crate::tls::validity::Validity;
 use crate::tls::{ALPN_ACME_TLS, ocsp, pem, provider};
@@ -20,10 +21,16 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use webpki::EndEntityCert;
+use x509_cert::TbsCertificate;
+use x509_cert::der::Decode as _;
+use x509_cert::der::oid::db::rfc5280::{ANY_EXTENDED_KEY_USAGE, ID_KP_SERVER_AUTH};
+use x509_cert::ext::pkix::name::GeneralName;
+use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectAltName};
 
 /// Where one certificate comes from.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -79,6 +86,9 @@ pub struct Certificate {
     bare: Option<Bare>,
     unstapled: Option<String>,
     names: Vec<Box<str>>,
+    /// What it is called: the first of its names, or what else is known of it.
+    called: Box<str>,
+    is_for_servers: bool,
     validity: Option<Validity>,
 }
 
@@ -103,7 +113,7 @@ struct Table {
 /// When a certificate ends.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Expiry {
-    /// The first of its names.
+    /// The first of its names; of one that names no host its address, whom it is for, or its file.
     pub name: Box<str>,
     /// Its last second, of Unix time.
     pub until_s: i64,
@@ -164,7 +174,7 @@ impl CertificateStore {
         self.table.load().loaded
     }
 
-    /// When each certificate ends that says so and has a name; managed ones come last.
+    /// When each certificate ends that says so; managed ones come last.
     pub fn expiries(&self) -> Vec<Expiry> {
         self.table.load().expiries.clone()
     }
@@ -279,13 +289,30 @@ impl Certificate {
             [] => names_in(&source.certificate, &certified)?,
             names => names.iter().map(|name| name.to_ascii_lowercase().into()).collect(),
         };
-        let validity = certified.end_entity_cert().ok().and_then(Validity::of);
-        Ok(Self { source, certified: Arc::new(certified), bare, unstapled, names, validity })
+        let first = certified.end_entity_cert().ok();
+        let validity = first.and_then(Validity::of);
+        let content = first.and_then(|first| x509_cert::Certificate::from_der(first).ok());
+        let content = content.map(|content| content.tbs_certificate);
+        let called = names.first().cloned().or_else(|| called_otherwise(content.as_ref()?));
+        let called = called.unwrap_or_else(|| source.certificate.display().to_string().into());
+        let is_for_servers = content.as_ref().is_none_or(is_for_servers);
+        let certified = Arc::new(certified);
+        Ok(Self { source, certified, bare, unstapled, names, called, is_for_servers, validity })
     }
 
     /// Where it comes from.
     pub fn source(&self) -> &CertificateSource {
         &self.source
+    }
+
+    /// Whether it is for hosts by name: otherwise clients are shown it only where it is the first of all.
+    pub fn names_hosts(&self) -> bool {
+        !self.names.is_empty()
+    }
+
+    /// Whether it is for servers, by what it says of its use (RFC 5280 §4.2.1.12): clients refuse others.
+    pub fn is_for_servers(&self) -> bool {
+        self.is_for_servers
     }
 
     /// Why the OCSP response there is for it is not sent, naming the file.
@@ -314,11 +341,11 @@ impl Table {
             loaded: Loaded::default(),
             expiries: Vec::new(),
         };
-        for Certificate { certified, bare, names, validity, .. } in configured.iter().chain(managed)
-        {
+        for one in configured.iter().chain(managed) {
+            let Certificate { certified, bare, names, called, validity, .. } = one;
             table.ending.extend(bare.clone().map(|bare| (Arc::clone(certified), bare)));
-            if let (Some(name), Some(validity)) = (names.first(), validity) {
-                let expiry = Expiry { name: name.clone(), until_s: validity.until_s };
+            if let Some(validity) = validity {
+                let expiry = Expiry { name: called.clone(), until_s: validity.until_s };
                 table.expiries.push(expiry);
             }
             if table.default.is_empty() || names.iter().any(|name| table.is_default_name(name)) {
@@ -462,6 +489,29 @@ fn names_in(path: &Path, certified: &CertifiedKey) -> Result<Vec<Box<str>>, NetE
     let certificate = EndEntityCert::try_from(first)
         .map_err(|error| NetError::file(path, format!("not a server certificate: {error}")))?;
     Ok(certificate.valid_dns_names().map(|name| name.to_ascii_lowercase().into()).collect())
+}
+
+/// What a certificate is called that names no host: the first of its addresses, or whom it is for.
+fn called_otherwise(content: &TbsCertificate) -> Option<Box<str>> {
+    let names = content.get::<SubjectAltName>().ok().flatten();
+    let address = names.as_ref().and_then(|(_, names)| names.0.iter().find_map(address_of));
+    let common = || Some(common_name(&content.subject)).filter(|name| !name.is_empty());
+    address.map(|address| address.to_string()).or_else(common).map(Into::into)
+}
+
+fn address_of(name: &GeneralName) -> Option<IpAddr> {
+    let GeneralName::IpAddress(bytes) = name else { return None };
+    let bytes = bytes.as_bytes();
+    let short = <[u8; 4]>::try_from(bytes).ok().map(IpAddr::from);
+    short.or_else(|| <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from))
+}
+
+fn is_for_servers(content: &TbsCertificate) -> bool {
+    let uses = content.get::<ExtendedKeyUsage>().ok().flatten();
+    let is_any = |uses: &ExtendedKeyUsage| {
+        uses.0.iter().any(|one| *one == ID_KP_SERVER_AUTH || *one == ANY_EXTENDED_KEY_USAGE)
+    };
+    uses.is_none_or(|(_, uses)| is_any(&uses))
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {

@@ -314,7 +314,7 @@ fn printed(name: &x509_cert::name::Name) -> String {
 /// Types of parts that RFC 4514 has no word for, by the word of the library and that of everybody else.
 const WORDS: [(&str, &str); 2] = [("EMAIL=", "emailAddress="), ("SERIALNUMBER=", "serialNumber=")];
 
-fn common_name(name: &x509_cert::name::Name) -> String {
+pub(super) fn common_name(name: &x509_cert::name::Name) -> String {
     let parts = name.0.iter().flat_map(|part| part.0.iter());
     let common =
         parts.map(ToString::to_string).find_map(|part| Some(part.strip_prefix("CN=")?.to_owned()));

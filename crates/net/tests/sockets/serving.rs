@@ -125,6 +125,36 @@ fn files_that_cannot_be_used_are_named() {
     assert_eq!(CertificateStore::load(Vec::new()).unwrap_err(), NetError::ConfigCertificateMissing);
 }
 
+#[test]
+fn a_certificate_that_names_no_host_is_called_by_what_it_says() {
+    let authority = Authority::new();
+    let source = authority.issue("one", &["one.test"]);
+    for (names, common_name, called) in [
+        (vec!["192.0.2.7".to_owned()], "common", "192.0.2.7"),
+        (vec!["2001:db8::7".to_owned()], "common", "2001:db8::7"),
+        (vec![], "common", "common"),
+        (vec![], "", source.certificate.to_str().unwrap()),
+        (vec!["192.0.2.7".to_owned(), "a.test".to_owned()], "common", "a.test"),
+    ] {
+        let mut params = rcgen::CertificateParams::new(names).unwrap();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        if !common_name.is_empty() {
+            params.distinguished_name.push(rcgen::DnType::CommonName, common_name);
+        }
+        let is_for_servers = common_name.is_empty();
+        if !is_for_servers {
+            params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
+        }
+        let key = rcgen::KeyPair::generate().unwrap();
+        fs::write(&source.certificate, params.self_signed(&key).unwrap().pem()).unwrap();
+        fs::write(&source.key, key.serialize_pem()).unwrap();
+        let read = Certificate::read(source.clone()).unwrap();
+        assert_eq!(read.is_for_servers(), is_for_servers);
+        assert_eq!(read.names_hosts(), called == "a.test");
+        assert_eq!(*CertificateStore::of(vec![read]).expiries()[0].name, *called);
+    }
+}
+
 /// An OCSP response that says a certificate is good, signed by nobody (RFC 6960 §4.2.1).
 fn good_for(certificate: &[u8]) -> Vec<u8> {
     let one = |tag: u8, parts: &[&[u8]]| {
