@@ -98,7 +98,7 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, NetErro
         } else if is_der(&bytes) {
             "DER, not PEM: `openssl pkey -inform DER -in FILE -out FILE.pem` makes it so".to_owned()
         } else if let pem::Error::MissingSectionEnd { .. } = error {
-            self::why(&error)
+            why(&error)
         } else {
             format!("no usable private key: {error}")
         };

@@ -136,7 +136,7 @@ fn a_certificate_that_names_no_host_is_called_by_what_it_says() {
         (vec![], "", source.certificate.to_str().unwrap()),
         (vec!["192.0.2.7".to_owned(), "a.test".to_owned()], "common", "a.test"),
     ] {
-        let mut params = rcgen::CertificateParams::new(names).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name = rcgen::DistinguishedName::new();
         if !common_name.is_empty() {
             params.distinguished_name.push(rcgen::DnType::CommonName, common_name);
@@ -145,7 +145,7 @@ fn a_certificate_that_names_no_host_is_called_by_what_it_says() {
         if !is_for_servers {
             params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ClientAuth];
         }
-        let key = rcgen::KeyPair::generate().unwrap();
+        let key = KeyPair::generate().unwrap();
         fs::write(&source.certificate, params.self_signed(&key).unwrap().pem()).unwrap();
         fs::write(&source.key, key.serialize_pem()).unwrap();
         let read = Certificate::read(source.clone()).unwrap();
