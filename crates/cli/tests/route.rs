@@ -244,3 +244,26 @@ fn a_file_is_checked_and_a_decision_explained_without_a_router() {
         succeed(freshet().args(["route", "bench", "--prefixes", "1000", "--decisions", "1000"]));
     assert!(said.contains("1000 networks take"), "{said}");
 }
+
+#[test]
+fn what_is_about_no_resource_is_sent_nowhere() {
+    let router = Router::start(
+        "[[listen]]\naddress = \"127.0.0.1:0\"\n[admin]\nlisten = \"127.0.0.1:0\"\n\
+         [[region]]\nname = \"a\"\n[[node]]\nname = \"n\"\nregion = \"a\"\nhost = \"n.example\"\n\
+         health = \"none\"\n[[site]]\nhosts = [\"www.example\"]\n",
+    );
+    for (head, status) in [
+        ("GET /a HTTP/1.1\r\nHost: www.example\r\n", "302"),
+        ("OPTIONS * HTTP/1.1\r\nHost: www.example\r\n", "400"),
+        ("CONNECT www.example:443 HTTP/1.1\r\nHost: www.example:443\r\n", "501"),
+        ("GET /a HTTP/1.1\r\nHost: www.example\r\nHost: www.example\r\n", "400"),
+        ("GET /a HTTP/1.1\r\n", "400"),
+    ] {
+        let mut stream = std::net::TcpStream::connect(&router.address).unwrap();
+        write!(stream, "{head}Connection: close\r\n\r\n").unwrap();
+        let mut said = String::new();
+        stream.read_to_string(&mut said).unwrap();
+        assert_eq!(said.get(9..12), Some(status), "{head}{said}");
+        assert_eq!(said.to_lowercase().contains("\r\nlocation:"), status == "302", "{said}");
+    }
+}

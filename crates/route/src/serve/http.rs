@@ -7,7 +7,7 @@ use crate::redirect::{self, Reply, Request, host_of};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::response::Response;
 use freshet_base::clock::UnixMillis;
 use freshet_net::places::Places;
@@ -40,6 +40,10 @@ async fn answer(
 ) -> Response {
     let Some(client) = client else { return Response::new(Body::empty()) };
     client.place.begin_work();
+    if let Some(status) = refused(&request) {
+        client.place.end_work();
+        return response(&Reply { status: status.as_u16(), ..Reply::default() });
+    }
     if let Some(response) = preflight(&shared, &request) {
         client.place.end_work();
         return response;
@@ -60,6 +64,20 @@ async fn answer(
     );
     client.place.end_work();
     response(&reply)
+}
+
+/// The status of what is about no resource that another place could have.
+fn refused(request: &axum::extract::Request) -> Option<StatusCode> {
+    if request.method() == Method::CONNECT {
+        return Some(StatusCode::NOT_IMPLEMENTED);
+    }
+    // RFC 9112 §3.2: of which host it is has to be said once, also beside a target that says it.
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    let is_lacking = hosts == 0 && request.version() == Version::HTTP_11;
+    let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    // `*`, which OPTIONS may ask of a server as a whole.
+    let is_wrong = is_lacking || hosts > 1 || !target.starts_with('/');
+    is_wrong.then_some(StatusCode::BAD_REQUEST)
 }
 
 /// The host that is asked for, perhaps with a port.
@@ -140,4 +158,27 @@ fn client_of(client: &Client, headers: &HeaderMap) -> IpAddr {
         }
     }
     nearest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_about_no_resource_is_sent_nowhere() {
+        let status = |method: &str, target: &str, hosts: &[&str]| {
+            let mut request = axum::http::Request::builder().method(method).uri(target);
+            for host in hosts {
+                request = request.header("host", *host);
+            }
+            refused(&request.body(Body::empty()).unwrap()).map(|status| status.as_u16())
+        };
+        assert_eq!(status("GET", "/a", &["a.test"]), None);
+        assert_eq!(status("OPTIONS", "/a", &["a.test"]), None);
+        assert_eq!(status("GET", "http://a.test", &["a.test"]), None);
+        assert_eq!(status("OPTIONS", "*", &["a.test"]), Some(400));
+        assert_eq!(status("CONNECT", "a.test:443", &["a.test:443"]), Some(501));
+        assert_eq!(status("GET", "/a", &["a.test", "a.test"]), Some(400));
+        assert_eq!(status("GET", "/a", &[]), Some(400));
+    }
 }
