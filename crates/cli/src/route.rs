@@ -7,6 +7,7 @@ use crate::text;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 use freshet_base::clock::UnixMillis;
+use freshet_config::Mistake;
 use freshet_config::mistake::render;
 use freshet_route::config::{self, Config};
 use freshet_route::live::Routing;
@@ -79,7 +80,9 @@ enum What {
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     match (arguments.what, arguments.config) {
         (Some(What::Check { config, form }), _) => {
-            let routing = Routing::new(read(&config)?, None).map_err(anyhow::Error::msg)?;
+            let (read, warnings) = read_with_warnings(&config)?;
+            tell!("{warnings}");
+            let routing = Routing::new(read, None).map_err(anyhow::Error::msg)?;
             let table = &routing.table;
             let [regions, nodes] = [table.regions().len(), table.nodes().len()];
             let [zones, networks] = [table.zones().len(), table.prefixes().len()];
@@ -150,9 +153,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 }
 
 fn read(path: &Path) -> Result<Config> {
+    Ok(read_with_warnings(path)?.0)
+}
+
+/// A configuration, and what of it may not be what was meant, in words.
+fn read_with_warnings(path: &Path) -> Result<(Config, String)> {
     let text = text::read(path)?;
-    let shown = path.display().to_string();
-    config::read(&text).map_err(|wrong| anyhow!("{}", render(&shown, &text, &wrong).trim_end()))
+    let shown = |mistakes: &[Mistake]| render(&path.display().to_string(), &text, mistakes);
+    let config = config::read(&text).map_err(|wrong| anyhow!("{}", shown(&wrong).trim_end()))?;
+    let warnings = shown(&config.warnings);
+    Ok((config, warnings))
 }
 
 /// Serves until it is told to end.

@@ -1,7 +1,9 @@
 //! `[dns]` and `[[record]]`: what the router answers as a name server.
 
 use super::{Reader, optional};
+use crate::decision::table::Node;
 use crate::dns::Dns;
+use crate::redirect::host_of;
 use freshet_config::document::Row;
 use freshet_config::mistake::{Mistake, Place};
 use freshet_limits::Rate;
@@ -31,7 +33,7 @@ pub struct DnsOfSite {
 }
 
 impl Reader<'_> {
-    pub(super) fn dns(&mut self) -> DnsSettings {
+    pub(super) fn dns(&mut self, nodes: &[Node]) -> DnsSettings {
         let list = |path: &str| (self.document.value(path).list(), self.document.at(path));
         let [listen, zones, servers, routers, believed] =
             ["listen", "zones", "name_servers", "routers", "client_subnet"]
@@ -72,7 +74,31 @@ impl Reader<'_> {
                 out.dns.records.entry(owner).or_default().push(data);
             }
         }
+        self.warn_of_servers(&out.dns, nodes);
         out
+    }
+
+    /// A name server of ours that has no address here is found by nobody.
+    fn warn_of_servers(&mut self, dns: &Dns, nodes: &[Node]) {
+        let is_found = |name: &str| {
+            let of_name = dns.records.get(name).is_some_and(|all| {
+                all.iter().any(|data| matches!(data, RData::A(_) | RData::AAAA(_)))
+            });
+            of_name || nodes.iter().any(|node| host_of(&node.host) == name)
+        };
+        let ours = |name: &&Name| dns.zones.iter().any(|zone| zone.zone_of(name));
+        for server in dns.name_servers.iter().filter(ours) {
+            let name = server.to_lowercase().to_ascii();
+            let name = name.trim_end_matches('.');
+            if !is_found(name) {
+                let place = self.document.at("dns.name_servers");
+                let message = format!("dns.name_servers: `{name}` has no address in its zone");
+                let help = format!(
+                    "give it one: [[record]] with name = \"{name}\", type = \"A\", value = \"192.0.2.53\""
+                );
+                self.wrong.push(Mistake::warning(place, message).help(help));
+            }
+        }
     }
 
     fn record(&mut self, row: &Row<'_>, zones: &[Name]) -> Option<(String, RData)> {

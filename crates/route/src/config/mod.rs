@@ -55,6 +55,8 @@ pub struct Config {
     pub fleet: Option<FleetSettings>,
     /// The load from which on a node takes fewer of its keys, percent.
     pub busy_percent: u8,
+    /// What may not be what was meant.
+    pub warnings: Vec<Mistake>,
 }
 
 /// One address for HTTP.
@@ -85,7 +87,10 @@ pub fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     let document = Document::parse_by(&keys::ROUTE, text)?;
     let mut reader = Reader { document: &document, wrong: Vec::new() };
     let config = reader.config();
-    if reader.wrong.is_empty() { Ok(config) } else { Err(reader.wrong) }
+    match reader.wrong.iter().any(Mistake::is_error) {
+        true => Err(reader.wrong),
+        false => Ok(Config { warnings: reader.wrong, ..config }),
+    }
 }
 
 /// What reads, and what it found wrong.
@@ -143,7 +148,7 @@ impl Reader<'_> {
             });
         draft.locator = self.locator();
         let (redirects, dns_of_sites) = self.sites(&mut draft);
-        let dns = self.dns();
+        let dns = self.dns(&draft.nodes);
         Config {
             workers: usize::try_from(number("workers")).unwrap_or(0),
             listeners: self.listeners(),
@@ -157,6 +162,7 @@ impl Reader<'_> {
             dns,
             fleet: self.fleet(),
             busy_percent: u8::try_from(number("fleet.busy")).unwrap_or(99),
+            warnings: Vec::new(),
         }
     }
 

@@ -105,6 +105,23 @@ fn what_is_wrong_is_named_with_its_line() {
 }
 
 #[test]
+fn a_name_server_of_ours_without_an_address_is_warned_of() {
+    let warned = |record: &str| {
+        let dns =
+            "zones = [\"cdn.example\"]\nname_servers = [\"NS1.cdn.example\", \"ns.other.example\"]";
+        let text = format!("{GOOD}\n[dns]\n{dns}\n{record}");
+        render("route.toml", &text, &read(&text).unwrap().warnings)
+    };
+    let said = warned("");
+    assert!(said.contains("warning: dns.name_servers: `ns1.cdn.example` has no address"), "{said}");
+    assert!(said.contains("route.toml:") && !said.contains("ns.other.example`"), "{said}");
+    let record = "[[record]]\nname = \"ns1.cdn.example\"\nvalue = \"203.0.113.53\"\n";
+    assert_eq!(warned(record), "");
+    let node = "[[node]]\nname = \"n\"\nregion = \"west\"\nhost = \"ns1.cdn.example\"\n";
+    assert_eq!(warned(node), "");
+}
+
+#[test]
 fn a_database_says_where_clients_of_no_zone_are() {
     use freshet_geo::writer::{Value, Writer, country, map};
     let folder = tempfile::tempdir().unwrap();

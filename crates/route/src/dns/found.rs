@@ -39,6 +39,14 @@ impl Answer {
         Self { code, ..Self::default() }
     }
 
+    /// The name that is to be asked for instead, where one of another kind than that is asked for.
+    pub(super) fn alias_for(&self, kind: RecordType) -> Option<Name> {
+        match self.data.as_slice() {
+            [(_, RData::CNAME(CNAME(name)))] if kind != RecordType::CNAME => Some(name.clone()),
+            _ => None,
+        }
+    }
+
     fn of(ttl: Duration, data: impl IntoIterator<Item = RData>) -> Self {
         Self { data: data.into_iter().map(|one| (ttl, one)).collect(), ..Self::default() }
     }

@@ -5,10 +5,10 @@
 //! resolver; hosts of nodes with that node's addresses. There is no recursion, no transfer and no DNSSEC.
 
 mod found;
+mod skim;
 mod subnet;
 
 use crate::live::Routing;
-use found::Answer;
 use freshet_base::clock::UnixMillis;
 use freshet_limits::Rate;
 use freshet_net::trust::Network;
@@ -60,6 +60,8 @@ pub enum Transport {
 const UDP_BYTES_MAX: u16 = 1232;
 /// And to those who do not say what they take (RFC 1035 §2.3.4).
 const UDP_BYTES_PLAIN: u16 = 512;
+/// Names that one answer follows, where each stands for the next.
+const LINKS_MAX: usize = 8;
 /// Bytes of a message before its question.
 const HEAD_BYTES: usize = 12;
 
@@ -78,8 +80,11 @@ pub fn answer(
         return None;
     }
     let reply = match Message::from_vec(message) {
-        Ok(query) => reply(routing, dns, &query, from, now),
-        Err(_) => malformed(head),
+        Ok(query) => {
+            let is_exact = skim::subnet_is_exact(message, &query);
+            reply(routing, dns, &query, is_exact, from, now)
+        }
+        Err(_) => malformed(head, message),
     };
     let code = reply.metadata.response_code;
     let limit = match (transport, &reply.edns) {
@@ -101,22 +106,45 @@ pub fn answer(
     Some((short.to_vec().ok()?, code))
 }
 
-/// What cannot be read is answered with its number alone.
-fn malformed(head: &[u8; HEAD_BYTES]) -> Message {
+/// What cannot be read is answered with its number, and with what of it can be: an OPT is answered with one, or
+/// who asked takes this for a server that knows none (RFC 6891 §6.1.1, §7).
+fn malformed(head: &[u8; HEAD_BYTES], message: &[u8]) -> Message {
     let id = u16::from_be_bytes([head[0], head[1]]);
-    Message::error_msg(id, OpCode::from_u8(head[2] >> 3 & 0x0f), ResponseCode::FormErr)
+    let code = OpCode::from_u8(head[2] >> 3 & 0x0f);
+    let mut reply = Message::error_msg(id, code, ResponseCode::FormErr);
+    let skimmed = skim::skim(message);
+    reply.add_queries(skimmed.question);
+    reply.edns = skimmed.opt.map(|opt| own_edns(opt.payload_bytes));
+    reply
 }
 
-fn reply(routing: &Routing, dns: &Dns, query: &Message, from: IpAddr, now: UnixMillis) -> Message {
+/// Our OPT for one that says that answers may have so many bytes.
+fn own_edns(payload_bytes: u16) -> Edns {
+    let mut own = Edns::new();
+    own.set_max_payload(payload_bytes.clamp(UDP_BYTES_PLAIN, UDP_BYTES_MAX));
+    own
+}
+
+/// The innermost of our zones that a name is in.
+fn zone_of<'a>(dns: &'a Dns, name: &Name) -> Option<&'a Name> {
+    dns.zones.iter().filter(|zone| zone.zone_of(name)).max_by_key(|zone| zone.num_labels())
+}
+
+fn reply(
+    routing: &Routing,
+    dns: &Dns,
+    query: &Message,
+    is_exact: bool,
+    from: IpAddr,
+    now: UnixMillis,
+) -> Message {
     let mut reply = Message::new(query.metadata.id, MessageType::Response, query.metadata.op_code);
     reply.metadata = Metadata::response_from_request(&query.metadata);
     reply.metadata.checking_disabled = false;
     reply.add_queries(query.queries.iter().take(1).cloned());
-    let subnet = query.edns.as_ref().map(Subnet::of);
+    let subnet = query.edns.as_ref().map(|edns| Subnet::of(edns).filter(|_| is_exact));
     if let Some(edns) = &query.edns {
-        let mut own = Edns::new();
-        own.set_max_payload(edns.max_payload().clamp(UDP_BYTES_PLAIN, UDP_BYTES_MAX));
-        reply.edns = Some(own);
+        reply.edns = Some(own_edns(edns.max_payload()));
         if edns.version() > 0 {
             // RFC 6891 §6.1.3.
             reply.metadata.response_code = ResponseCode::BADVERS;
@@ -135,27 +163,42 @@ fn reply(routing: &Routing, dns: &Dns, query: &Message, from: IpAddr, now: UnixM
         reply.metadata.response_code = ResponseCode::FormErr;
         return reply;
     };
-    let name = question.name().to_lowercase();
-    let zone =
-        dns.zones.iter().filter(|zone| zone.zone_of(&name)).max_by_key(|zone| zone.num_labels());
+    let mut name = question.name().to_lowercase();
     let kind = question.query_type();
     let is_transfer = matches!(kind, RecordType::AXFR | RecordType::IXFR);
-    let Some(zone) = zone.filter(|_| question.query_class() == DNSClass::IN && !is_transfer) else {
+    let is_ours = question.query_class() == DNSClass::IN && !is_transfer;
+    let Some(zone) = zone_of(dns, &name).filter(|_| is_ours) else {
         reply.metadata.response_code = ResponseCode::Refused;
         return reply;
     };
-    reply.metadata.authoritative = true;
     let is_believed = dns.believed.iter().any(|network| network.contains(from));
     let client = subnet.client().filter(|_| is_believed).unwrap_or(from);
-    let asked = found::Asked { routing, dns, zone, name: &name, kind, client, now };
-    let Answer { code, data, scope_bits } = asked.answer();
-    reply.metadata.response_code = code;
-    let is_empty = data.is_empty();
-    for (ttl, data) in data {
-        // With the letters of the question, which resolvers look at.
-        reply.add_answer(Record::from_rdata(question.name().clone(), seconds(ttl), data));
+    // With the letters of the question, which resolvers look at.
+    let mut owner = question.name().clone();
+    let (mut scope_bits, mut is_empty) = (0, false);
+    for link in 0..LINKS_MAX {
+        let asked = found::Asked { routing, dns, zone, name: &name, kind, client, now };
+        let answer = asked.answer();
+        let is_known = matches!(answer.code, ResponseCode::NoError | ResponseCode::NXDomain);
+        scope_bits = scope_bits.max(answer.scope_bits);
+        if link > 0 && !is_known {
+            // Who wants to know why asks for the other name.
+            break;
+        }
+        // The code is that of the last name (RFC 6604 §3).
+        reply.metadata.response_code = answer.code;
+        reply.metadata.authoritative = is_known;
+        is_empty = is_known && answer.data.is_empty();
+        let other = answer.alias_for(kind).filter(|other| zone_of(dns, other) == Some(zone));
+        for (ttl, data) in answer.data {
+            reply.add_answer(Record::from_rdata(owner.clone(), seconds(ttl), data));
+        }
+        // What another name stands for in the same zone is said at once (RFC 1034 §4.3.2, 3a).
+        let Some(other) = other else { break };
+        name = other.to_lowercase();
+        owner = other;
     }
-    if is_empty && matches!(code, ResponseCode::NoError | ResponseCode::NXDomain) {
+    if is_empty {
         let soa = RData::SOA(soa(dns, zone));
         reply.add_authority(Record::from_rdata(zone.clone(), seconds(dns.negative_ttl), soa));
     }

@@ -34,6 +34,33 @@ networks = ["10.0.0.0/8"]
 name = "ns1.cdn.example"
 type = "A"
 value = "203.0.113.53"
+[[record]]
+name = "www.cdn.example"
+type = "CNAME"
+value = "Video.cdn.example"
+[[record]]
+name = "old.cdn.example"
+type = "CNAME"
+value = "www.cdn.example"
+[[record]]
+name = "gone.cdn.example"
+type = "CNAME"
+value = "nothing.cdn.example"
+[[record]]
+name = "away.cdn.example"
+type = "CNAME"
+value = "www.elsewhere.example"
+[[record]]
+name = "loop.cdn.example"
+type = "CNAME"
+value = "loop.cdn.example"
+[[record]]
+name = "shut.cdn.example"
+type = "CNAME"
+value = "closed.cdn.example"
+[[site]]
+hosts = ["closed.cdn.example"]
+zones_only = true
 [[site]]
 hosts = ["video.cdn.example"]
 alpn = ["h3", "h2"]
@@ -153,6 +180,70 @@ fn names_of_nodes_and_records_are_there_and_others_are_not() {
         assert_eq!((reply.metadata.response_code, data(&reply).len()), (code, 0), "{name}");
         assert_eq!(reply.authorities[0].record_type(), RecordType::SOA);
         assert_eq!(reply.authorities[0].name.to_ascii(), "cdn.example.");
+    }
+}
+
+#[test]
+fn a_name_that_stands_for_another_is_answered_with_what_that_has() {
+    let owners = |reply: &Message| {
+        let names = reply.answers.iter().map(|record| record.name.to_ascii());
+        names.collect::<Vec<_>>()
+    };
+    let reply = ask_from(
+        &with_subnet(query("OLD.cdn.example.", RecordType::A), "10.1.2.0", 24),
+        "198.51.100.1",
+    );
+    assert_eq!(data(&reply), ["www.cdn.example.", "Video.cdn.example.", "192.0.2.2"]);
+    assert_eq!(owners(&reply), ["OLD.cdn.example.", "www.cdn.example.", "Video.cdn.example."]);
+    assert_eq!(scope(&reply), Some(8));
+    assert_eq!(data(&ask("old.cdn.example.", RecordType::CNAME)), ["www.cdn.example."]);
+    assert_eq!(data(&ask("away.cdn.example.", RecordType::A)), ["www.elsewhere.example."]);
+    let nothing = ask("gone.cdn.example.", RecordType::A);
+    assert_eq!(nothing.metadata.response_code, ResponseCode::NXDomain);
+    assert_eq!((nothing.answers.len(), nothing.authorities.len()), (1, 1));
+    assert_eq!(ask("loop.cdn.example.", RecordType::A).answers.len(), LINKS_MAX);
+    let shut = ask("shut.cdn.example.", RecordType::A);
+    assert_eq!(shut.metadata.response_code, ResponseCode::NoError);
+    assert_eq!(data(&shut), ["closed.cdn.example."]);
+}
+
+#[test]
+fn who_is_refused_is_not_told_so_with_authority() {
+    let refused = ask("closed.cdn.example.", RecordType::A);
+    assert_eq!(refused.metadata.response_code, ResponseCode::Refused);
+    assert!(!refused.metadata.authoritative && refused.authorities.is_empty());
+}
+
+/// A question with an OPT that has one option, of the client's network, with these bytes.
+fn with_option(option: &[u8]) -> Vec<u8> {
+    let mut bytes = query("video.cdn.example.", RecordType::A).to_vec().unwrap();
+    bytes[11] = 1;
+    let length = u8::try_from(option.len()).unwrap();
+    bytes.extend([0, 0, 41, 0x10, 0, 0, 0, 0, 0, 0, length + 4, 0, 8, 0, length]);
+    bytes.extend(option);
+    bytes
+}
+
+#[test]
+fn a_network_that_is_malformed_is_said_to_be_so_with_an_opt() {
+    let routing = routing();
+    for (option, code) in [
+        (&[0, 1, 24, 0, 10, 1, 2][..], ResponseCode::NoError),
+        (&[], ResponseCode::FormErr),
+        (&[0, 9, 24, 0, 10, 1, 2], ResponseCode::FormErr),
+        (&[0, 1, 24, 0, 10, 1], ResponseCode::FormErr),
+        (&[0, 1, 24, 0, 10, 1, 2, 0], ResponseCode::FormErr),
+        (&[0, 1, 20, 0, 10, 1, 2], ResponseCode::FormErr),
+        (&[0, 1, 40, 0, 10, 1, 2, 0, 0], ResponseCode::FormErr),
+        (&[0, 1, 24, 24, 10, 1, 2], ResponseCode::FormErr),
+    ] {
+        let (bytes, from) = (with_option(option), [192, 0, 2, 1].into());
+        let reply =
+            answer(&routing, &routing.settings, &bytes, from, Transport::Udp, UnixMillis(1));
+        let reply = Message::from_vec(&reply.unwrap().0).unwrap();
+        assert_eq!(reply.metadata.response_code, code, "{option:?}");
+        assert!(reply.edns.is_some_and(|edns| edns.max_payload() == 1232), "{option:?}");
+        assert_eq!(reply.queries[0].name().to_ascii(), "video.cdn.example.");
     }
 }
 
