@@ -1,6 +1,6 @@
 //! Who has carried an entry out, for who waits until all have.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What waiting has come to.
@@ -24,6 +24,10 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub struct Tally {
     sequence: u64,
+    /// The last entry that the log is known to have.
+    end: u64,
+    /// What nodes say they have carried out beyond that.
+    ahead: BTreeMap<Arc<str>, u64>,
     missing: BTreeSet<Arc<str>>,
     refusing: BTreeSet<String>,
     not_meant: BTreeSet<String>,
@@ -47,13 +51,22 @@ impl Tally {
         let waits_for_nobody = missing.is_empty();
         let (refusing, not_meant) = (BTreeSet::new(), BTreeSet::new());
         let is_meant = false;
-        Self { sequence, missing, refusing, not_meant, is_meant, fenced_ms, waits_for_nobody }
+        Self {
+            sequence,
+            end: sequence,
+            ahead: BTreeMap::new(),
+            missing,
+            refusing,
+            not_meant,
+            is_meant,
+            fenced_ms,
+            waits_for_nobody,
+        }
     }
 
     /// A node does not believe entries of these numbers.
     pub fn refused(&mut self, node: &str, sequences: &[u64]) {
-        if sequences.contains(&self.sequence) {
-            self.missing.remove(node);
+        if sequences.contains(&self.sequence) && self.missing.remove(node) {
             self.refusing.insert(node.to_owned());
         }
     }
@@ -66,10 +79,31 @@ impl Tally {
         }
     }
 
-    /// A node has carried out all up to `sequence`.
+    /// A node says that it has carried out all up to `sequence`. What it says of entries that the log is not
+    /// known to have counts once it is.
     pub fn applied(&mut self, node: &str, sequence: u64) {
-        if sequence >= self.sequence && self.missing.remove(node) {
+        if sequence > self.end {
+            if let Some(node) = self.missing.get(node) {
+                self.ahead.insert(Arc::clone(node), sequence);
+            }
+        } else if sequence >= self.sequence && self.missing.remove(node) {
             self.is_meant |= !self.not_meant.contains(node);
+        }
+    }
+
+    /// Whether somebody says to be further than the log is known to be, so that it is to be asked.
+    pub fn is_doubtful(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
+    /// The log ends with entry `end`, asked after all that nodes have said until now. Who was further says what is
+    /// not so.
+    pub fn ends_at(&mut self, end: u64) {
+        self.end = self.end.max(end);
+        for (node, sequence) in std::mem::take(&mut self.ahead) {
+            if sequence <= self.end {
+                self.applied(&node, sequence);
+            }
         }
     }
 
@@ -102,8 +136,8 @@ mod tests {
     fn all_are_waited_for_and_then_fenced() {
         let mut tally = Tally::new(7, ["a", "b"], 5_000, 1_000);
         tally.applied("a", 6);
-        tally.applied("b", 9);
-        tally.applied("stranger", 9);
+        tally.applied("b", 7);
+        tally.applied("stranger", 7);
         assert_eq!(tally.outcome(6_049), Outcome::Waiting(vec!["a".into()]));
         assert_eq!(tally.outcome(tally.fenced_ms()), Outcome::Fenced(vec!["a".into()]));
         tally.applied("a", 7);
@@ -121,8 +155,32 @@ mod tests {
         tally.applied("b", 7);
         assert_eq!(tally.outcome(10), Outcome::Applied);
         other.not_meant("b", &[7]);
-        other.applied("b", 8);
+        other.applied("b", 7);
         assert_eq!(other.outcome(10), Outcome::NotMeant);
+    }
+
+    #[test]
+    fn who_is_further_than_the_log_has_carried_nothing_out() {
+        let mut tally = Tally::new(7, ["a", "b"], 5_000, 0);
+        tally.applied("stranger", u64::MAX);
+        assert!(!tally.is_doubtful());
+        tally.applied("a", 9);
+        tally.applied("b", u64::MAX);
+        assert_eq!(tally.outcome(10), Outcome::Waiting(vec!["a".into(), "b".into()]));
+        assert!(tally.is_doubtful());
+        tally.ends_at(9);
+        assert_eq!(tally.outcome(10), Outcome::Waiting(vec!["b".into()]));
+        assert!(!tally.is_doubtful());
+        tally.applied("b", 8);
+        assert_eq!(tally.outcome(10), Outcome::Applied);
+    }
+
+    #[test]
+    fn a_stranger_who_does_not_believe_it_counts_for_nothing() {
+        let mut tally = Tally::new(7, ["a"], 5_000, 0);
+        tally.refused("stranger", &[7]);
+        tally.applied("a", 7);
+        assert_eq!(tally.outcome(10), Outcome::Applied);
     }
 
     #[test]

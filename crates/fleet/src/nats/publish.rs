@@ -16,6 +16,8 @@ use tokio::time::{Instant, timeout_at};
 
 /// How often an entry is tried to be published behind those of others.
 const TRIES_MAX: usize = 50;
+/// Time between two questions where the log ends, while nodes say that it goes on behind what was published.
+const ASK_EVERY: Duration = Duration::from_millis(200);
 
 /// How much a log keeps, on how many servers.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -72,13 +74,16 @@ impl Link {
     /// # Errors
     /// There is no such fleet, or no answer.
     pub async fn reports(&self, limit: Duration) -> Result<Vec<Report>, FleetError> {
-        let mut missing = self.nodes().await?;
+        let nodes = self.nodes().await?;
+        let mut missing = nodes.clone();
         let mut states = self.states().await?;
         self.call().await?;
         let (mut found, until) = (Vec::<Report>::new(), Instant::now() + limit);
         while !missing.is_empty() {
             let Ok(Some(message)) = timeout_at(until, states.next()).await else { break };
-            let Ok(report) = serde_json::from_slice::<Report>(&message.payload) else { continue };
+            // One that was removed may go on saying how it is.
+            let report = report(&message).filter(|report| nodes.contains(&report.node));
+            let Some(report) = report else { continue };
             missing.retain(|name| *name != report.node);
             found.retain(|known| known.node != report.node);
             found.push(report);
@@ -131,6 +136,13 @@ pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetErro
     Err(FleetError::Contended)
 }
 
+/// What a node says of itself under its own name, so that servers can keep each to that. What is no report, as of a
+/// newer version, is nothing.
+pub(super) fn report(message: &async_nats::Message) -> Option<Report> {
+    let report = serde_json::from_slice::<Report>(&message.payload).ok()?;
+    (message.subject.rsplit('.').next() == Some(&report.node)).then_some(report)
+}
+
 /// What the servers say of what they do not take.
 pub(super) fn refused(error: &PublishError) -> FleetError {
     use jetstream::ErrorCode;
@@ -169,13 +181,22 @@ pub async fn wait(
     let mut tally = Tally::new(place.sequence, nodes, Settings::default().lease_ms, 0);
     let fenced = begun + Duration::from_millis(tally.fenced_ms());
     let until = fenced.min(begun + limit);
+    let mut asked = begun - ASK_EVERY;
     loop {
         match tally.outcome(now_ms()) {
             Outcome::Waiting(_) if Instant::now() < until => {}
             outcome => return Ok((place, outcome)),
         }
-        if let Ok(Some(message)) = timeout_at(until, states.next()).await
-            && let Ok(report) = serde_json::from_slice::<Report>(&message.payload)
+        if tally.is_doubtful() && asked.elapsed() >= ASK_EVERY {
+            asked = Instant::now();
+            if let Ok(Ok(answer)) = timeout_at(until, link.ask()).await {
+                tally.ends_at(answer.last.sequence);
+            }
+            continue;
+        }
+        let wakes = if tally.is_doubtful() { until.min(asked + ASK_EVERY) } else { until };
+        if let Ok(Some(message)) = timeout_at(wakes, states.next()).await
+            && let Some(report) = report(&message)
         {
             tally.refused(&report.node, &report.refused);
             tally.not_meant(&report.node, &report.not_meant);

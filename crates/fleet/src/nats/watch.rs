@@ -1,6 +1,7 @@
 //! What nodes say, as they say it, for who sees to a roll-out.
 
 use super::link::{FleetError, Link, Report};
+use super::publish::report;
 use async_nats::Subscriber;
 use futures_util::{FutureExt, StreamExt};
 use std::time::Duration;
@@ -77,7 +78,6 @@ fn heard_change(_: &async_nats::Message) -> Option<Heard> {
     Some(Heard::Change)
 }
 
-/// What is no report, as of a newer version, is nothing.
 fn heard_report(message: &async_nats::Message) -> Option<Heard> {
-    serde_json::from_slice(&message.payload).ok().map(|report| Heard::Report(Box::new(report)))
+    report(message).map(|report| Heard::Report(Box::new(report)))
 }

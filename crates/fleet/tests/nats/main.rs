@@ -398,3 +398,36 @@ fn bundles_that_no_version_refers_to_are_removed() {
         assert_eq!(link.remove_bundles(Duration::ZERO).await.unwrap(), 0);
     });
 }
+
+#[test]
+fn what_is_said_in_anothers_name_or_of_what_is_not_there_counts_for_nothing() {
+    run(async {
+        let Some(server) = Server::start().await else { return };
+        let (link, _node, _follower) = server.fleet_of_one().await;
+        link.set_member("other", true).await.unwrap();
+        let liar = async_nats::connect(&server.settings().servers[0]).await.unwrap();
+        let lies = async {
+            let mut each = tokio::time::interval(Duration::from_millis(2));
+            loop {
+                each.tick().await;
+                for (subject, sequence) in [("edge", 1), ("other", u64::MAX)] {
+                    let said = serde_json::json!({
+                        "node": "other", "sequence": sequence, "fenced": false, "version": "1" });
+                    let subject = format!("freshet.test.state.{subject}");
+                    liar.publish(subject, said.to_string().into()).await.unwrap();
+                }
+            }
+        };
+        let asked = async {
+            let (_, outcome) = wait(&link, &[tag("a")], Duration::from_secs(1)).await.unwrap();
+            assert_eq!(outcome, Outcome::Waiting(vec!["other".into()]));
+            link.set_member("other", false).await.unwrap();
+            let reports = link.reports(LIMIT).await.unwrap();
+            assert_eq!(reports.iter().map(|one| &one.node).collect::<Vec<_>>(), ["edge"]);
+        };
+        tokio::select! {
+            () = lies => {}
+            () = asked => {}
+        }
+    });
+}

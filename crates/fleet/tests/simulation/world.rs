@@ -410,7 +410,8 @@ impl World {
                     let done = one.done.extract_if(.., |(at, _)| *at <= place.sequence);
                     for (_, number) in done.collect::<Vec<_>>() {
                         one.confirm(number);
-                        self.purges[number as usize].tally.applied(&self.names[node], u64::MAX);
+                        let purge = &mut self.purges[number as usize];
+                        purge.tally.applied(&self.names[node], purge.sequence);
                     }
                 }
             }
