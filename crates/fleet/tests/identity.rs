@@ -124,6 +124,8 @@ fn time_is_told_by_both_sides_and_clocks_may_be_an_hour_apart() {
     let token = world.token("edge-1");
     let at = |now: UnixMillis| token.holds_at(now).map_err(|error| error.to_string());
     assert!(at(UnixMillis(NOW.0 - 3_600_000)).is_ok() && at(NOW.plus(HOUR)).is_ok());
+    let late = NOW.plus(HOUR + Duration::from_secs(7));
+    assert!(at(late).unwrap_err().contains("ended 7 seconds ago"), "{:?}", at(late));
     assert!(at(NOW.plus(HOUR * 2)).unwrap_err().contains("ended 60 minutes ago"));
     let behind = at(UnixMillis(NOW.0 - 3 * 3_600_000)).unwrap_err();
     assert!(behind.contains("clock is 180 minutes behind"), "{behind}");

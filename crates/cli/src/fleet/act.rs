@@ -8,8 +8,8 @@ use freshet_fleet::nats::Acts;
 use freshet_fleet::{Change, Fence, Place, Scope};
 use freshet_http::applied::Position;
 use freshet_http::message::RequestHead;
-use freshet_http::target::split_authority;
 use freshet_node::Purged;
+use freshet_node::keys::purged_authorities;
 use freshet_node::node::Node;
 use freshet_node::preview::key_of;
 use serde::{Deserialize, Serialize};
@@ -81,14 +81,15 @@ impl Acting {
         match change {
             Change::Purge { url, soft } => {
                 let request = freshet_admin::request_of(url).ok_or("it is no URL")?;
-                // The port may be that of other nodes' listeners, which they leave out where they ask this one.
-                let (host, port) = split_authority(&request.authority);
-                let at_host = RequestHead { authority: host.to_owned(), ..request.clone() };
-                let named = [Some(request), port.map(|_| at_host)].into_iter().flatten();
-                // A host that no site is for here has nothing stored.
-                let mut keys: Vec<_> =
-                    named.filter_map(|each| key_of(shared, &snapshot, each, now)).collect();
-                keys.dedup();
+                // As clients may ask this node for it, and as other nodes do, which leave out the ports of theirs.
+                let mut keys = Vec::new();
+                for authority in purged_authorities(&request.authority, &snapshot.own_ports) {
+                    let each = RequestHead { authority, ..request.clone() };
+                    // A host that no site is for here has nothing stored.
+                    keys.extend(
+                        key_of(shared, &snapshot, each, now).filter(|key| !keys.contains(key)),
+                    );
+                }
                 Ok(keys.iter().map(|key| shared.purge(key, how(*soft))).collect())
             }
             Change::PurgeTag { tag, soft, scope } => {

@@ -1,12 +1,12 @@
 //! `freshet fleet join`: a machine that becomes a node of a fleet.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use freshet_base::clock::UnixMillis;
 use freshet_base::file::read_text;
-use freshet_fleet::identity::{Identity, Member, Token};
+use freshet_fleet::identity::{Identity, IdentityError, Member, Token};
 use freshet_fleet::limits::TOKEN_BYTES_MAX;
-use freshet_fleet::nats::join;
+use freshet_fleet::nats::{FleetError, join};
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf, absolute};
@@ -50,7 +50,17 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let servers = if servers.is_empty() { token.servers.clone() } else { servers };
     let fleet = token.fleet.clone();
     let joining = identity.join(token, UnixMillis::now())?;
-    let (member, _) = join(joining, &servers).await?;
+    let joined = join(joining, &servers).await;
+    if let Err(FleetError::Identity(refused @ IdentityError::Refused(_))) = &joined
+        && identity.certificate().exists()
+    {
+        identity.joined()?;
+        bail!(
+            "{refused}\nthis machine has joined: its certificate is {}",
+            identity.certificate().display()
+        );
+    }
+    let (member, _) = joined?;
     let section = section(&fleet, &servers, &member, &identity, &absolute(config)?);
     match &write {
         Some(file) => append(file, &section).with_context(|| file.display().to_string())?,

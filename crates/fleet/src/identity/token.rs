@@ -65,14 +65,14 @@ impl Token {
     pub fn holds_at(&self, now: UnixMillis) -> Result<(), IdentityError> {
         let (from, until) = (UnixMillis(self.from_ms), UnixMillis(self.until_ms));
         if now > until {
-            let ago = minutes(now.since(until));
+            let ago = span(now.since(until));
             let why = format!(
                 "by this machine's clock the token ended {ago} ago: have a new one made, or put the clock right"
             );
             return Err(IdentityError::TokenTime(why));
         }
         if now.plus(CLOCKS_APART_MAX) < from {
-            let behind = minutes(from.since(now));
+            let behind = span(from.since(now));
             let why = format!(
                 "this machine's clock is {behind} behind the one that the token was made by: put it right"
             );
@@ -88,8 +88,11 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A span for people, in whole minutes.
-fn minutes(span: Duration) -> String {
-    let minutes = span.as_secs().div_ceil(60);
-    format!("{minutes} minute{}", if minutes == 1 { "" } else { "s" })
+/// A span for people: in seconds below a minute, else in whole minutes.
+fn span(span: Duration) -> String {
+    let (number, unit) = match span.as_secs() {
+        seconds @ 0..60 => (seconds.max(1), "second"),
+        seconds => (seconds.div_ceil(60), "minute"),
+    };
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
 }
