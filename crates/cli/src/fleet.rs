@@ -324,10 +324,13 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
     let changes = changes(&arguments)?;
     let Purge { wait: waits, deadline_ms, which, site, .. } = arguments;
     let link = which.link().await?;
-    let (place, outcome) = match waits {
-        true => wait(&link, &changes, Duration::from_millis(deadline_ms)).await?,
-        false => (publish(&link, &changes).await?, Outcome::Waiting(Vec::new())),
-    };
+    let purged = link.permitted(async {
+        match waits {
+            true => wait(&link, &changes, Duration::from_millis(deadline_ms)).await,
+            false => Ok((publish(&link, &changes).await?, Outcome::Waiting(Vec::new()))),
+        }
+    });
+    let (place, outcome) = purged.await?;
     let (word, names, code) = match outcome {
         Outcome::Applied => ("applied", Vec::new(), ExitCode::SUCCESS),
         Outcome::NotMeant => ("no-site", Vec::new(), ExitCode::FAILURE),

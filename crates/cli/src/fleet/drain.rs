@@ -4,7 +4,7 @@ use super::Which;
 use super::upgrade::new_id;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use freshet_fleet::nats::Heard;
+use freshet_fleet::nats::{Heard, Link};
 use freshet_fleet::upgrade::{Ask, Order};
 use serde_json::json;
 use std::process::ExitCode;
@@ -35,9 +35,13 @@ pub(super) struct Arguments {
 /// # Errors
 /// It says nothing, or cannot be told; or the servers of the fleet cannot be reached.
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
+    let link = arguments.which.link().await?;
+    link.permitted(drain(&link, arguments)).await
+}
+
+async fn drain(link: &Link, arguments: Arguments) -> Result<ExitCode> {
     let Arguments { node, undo, which } = arguments;
     let drains = !undo;
-    let link = which.link().await?;
     let mut watch = link.watch(None).await?;
     let begun = Instant::now();
     while begun.elapsed() < HEARD_WITHIN {

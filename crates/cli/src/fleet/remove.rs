@@ -4,6 +4,7 @@ use super::Which;
 use anyhow::{Result, ensure};
 use clap::Args;
 use freshet_fleet::identity::node_name;
+use freshet_fleet::nats::Link;
 use std::process::ExitCode;
 
 /// `freshet fleet remove`
@@ -23,8 +24,13 @@ pub(super) struct Arguments {
 /// # Errors
 /// The servers cannot be reached or refuse, or there is no such node.
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
+    let link = arguments.which.link().await?;
+    link.permitted(remove(&link, arguments)).await
+}
+
+async fn remove(link: &Link, arguments: Arguments) -> Result<ExitCode> {
     let Arguments { node, which } = arguments;
-    let (link, fleet) = (which.link().await?, which.fleet()?);
+    let fleet = which.fleet()?;
     if which.identity.is_some() {
         // One that has joined and never run is in no list.
         link.remove_identity(&node).await?;

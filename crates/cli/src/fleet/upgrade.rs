@@ -67,6 +67,10 @@ fn drain(text: &str) -> Result<Duration, String> {
 /// The upgrade stopped, with the reason; or the servers of the fleet cannot be reached.
 pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
     let link = arguments.which.link().await?;
+    link.permitted(upgrade(&link, arguments)).await
+}
+
+async fn upgrade(link: &Link, arguments: Arguments) -> Result<ExitCode> {
     let names = link.nodes().await?;
     let reports = link.reports(REPORTS_WITHIN).await?;
     let silent: Vec<_> =
@@ -89,7 +93,7 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         waves: Waves::new(new_id()?, terms, waves, 0),
         recall: None,
         watch: link.watch(None).await?,
-        link,
+        link: link.clone(),
         begun: Instant::now(),
         told_wave: None,
         told_done: BTreeSet::new(),

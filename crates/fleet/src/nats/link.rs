@@ -10,12 +10,13 @@ use crate::signature::{Saying, SignatureError, Signers, SigningKey};
 use crate::upgrade::{Process, Standing};
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions, Subscriber};
+use async_nats::{Client, ConnectOptions, Event, ServerError, Subscriber};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::sync::watch;
 
 /// How long the servers may take to answer a question.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
@@ -67,6 +68,9 @@ pub enum FleetError {
     /// The servers refused or did not answer.
     #[error("the servers of the fleet: {0}")]
     Server(String),
+    /// The servers do not let who we are do it.
+    #[error("this identity may not do that: an operator's is needed (the servers: {0})")]
+    Denied(String),
     /// The servers have no room for it.
     #[error(
         "the servers of the fleet have no room ({0}): nothing was accepted; raise `max_file_store` of their \
@@ -156,6 +160,8 @@ pub struct Link {
     fleet: String,
     key: Option<SigningKey>,
     pub(super) signers: Signers,
+    /// What the servers have refused last of what was sent, in their words.
+    denied: watch::Receiver<Option<String>>,
 }
 
 impl Link {
@@ -186,6 +192,16 @@ impl Link {
         if keeps_trying {
             options = options.retry_on_initial_connect();
         }
+        // Servers say it beside all answers, which then never come.
+        let (denies, denied) = watch::channel(None);
+        options = options.event_callback(move |event| {
+            if let Event::ServerError(ServerError::Other(why)) = event
+                && why.to_ascii_lowercase().starts_with("permissions violation")
+            {
+                denies.send_replace(Some(why));
+            }
+            std::future::ready(())
+        });
         let client = options
             .connect(settings.servers.clone())
             .await
@@ -198,7 +214,30 @@ impl Link {
             fleet: settings.fleet.clone(),
             key: settings.key.clone(),
             signers: settings.signers.clone(),
+            denied,
         })
+    }
+
+    /// Does what takes an operator's rights, until the servers say that we have none.
+    ///
+    /// # Errors
+    /// [`FleetError::Denied`], or what went wrong with it.
+    pub async fn permitted<T, E: From<FleetError>>(
+        &self,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        let mut denied = self.denied.clone();
+        let is_denied = async {
+            match denied.wait_for(Option::is_some).await {
+                Ok(why) => FleetError::Denied(why.clone().unwrap_or_default()),
+                // The connection has ended; the work hears of it.
+                Err(_) => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            outcome = work => outcome,
+            error = is_denied => Err(error.into()),
+        }
     }
 
     /// Why there is no connection that keeps trying, as one that does not is told; nothing where there is one.
