@@ -291,8 +291,18 @@ fn who_comes_later_gets_what_was_pushed_and_nobody_is_said_to_have_it_before() {
     let Some(fleet) = Fleet::start() else { return };
     let said = succeed(&mut fleet.push(&named(fleet.folder(), "first", ""), &AT_ONCE));
     assert!(said.contains("no node of `all` is there to take it yet"), "{said}");
+    let history = || succeed(&mut fleet.nats.fleet(&["config", "history"]));
+    assert!(history().contains("no node says that it has it"), "{}", history());
     let edge = fleet.edge("edge-1", "");
     while edge.name() != "first" {}
+    while !history().contains("all nodes run it") {}
+    // Who misspells a group hears of the one that there is.
+    let path = named(fleet.folder(), "second", "");
+    let pushed = run(fleet.push(&path, &AT_ONCE).args(["--group", "al"]));
+    let said = errors(&pushed);
+    assert!(pushed.status.success(), "{said}");
+    let hint = "no node of group `al` answers; of these groups some do: all";
+    assert!(said.contains(hint), "{said}");
 }
 
 #[test]

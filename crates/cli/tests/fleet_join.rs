@@ -119,16 +119,26 @@ fn a_machine_joins_with_a_token_and_gets_what_its_group_runs() {
     assert!(said.contains("all nodes keep it"), "{said}");
     let said = succeed(&mut fleet.operator(&["purge", "--wait", "--all"]));
     assert_eq!(said, "entry 1: all nodes have carried it out\n");
-    drop(node);
     // Its certificate says nothing to others, and makes no log and no words.
-    let node = |words: &[&str]| {
+    let as_node = |words: &[&str]| {
         let mut command = freshet();
         command.arg("fleet").args(words).arg("--identity").arg(fleet.path("edge-1"));
         run(&mut command)
     };
-    assert!(node(&["list"]).status.success());
-    why(&node(&["purge", "--all"]));
-    why(&node(&["remove", "edge-1"]));
+    assert!(as_node(&["list"]).status.success());
+    let secret = fleet.path("issuer/secret").display().to_string();
+    for words in [
+        &["purge", "--all"][..],
+        &["purge", "--wait", "--all"],
+        &["remove", "edge-1"],
+        &["drain", "edge-1"],
+        &["upgrade"],
+        &["config", "push", &edges, "--group", "edges", "--secret", &secret],
+    ] {
+        let said = why(&as_node(words));
+        assert!(said.contains("this identity may not do that: an operator's is needed"), "{said}");
+    }
+    drop(node);
     let mut stranger = freshet();
     stranger.args(["fleet", "list", "--fleet", "tv", "--server", &fleet.server]);
     let said = why(&run(stranger.arg("--ca").arg(fleet.path("issuer/ca.pem"))));
@@ -149,6 +159,14 @@ fn a_token_is_good_for_one_machine_for_its_time_and_while_somebody_answers() {
     let (well, wrong): (Vec<_>, Vec<_>) = ends.iter().partition(|end| end.status.success());
     assert_eq!(well.len(), 1, "{ends:?}");
     assert!(wrong.iter().all(|end| why(end).contains("was used already")), "{wrong:?}");
+    // Who has joined is told so, and nothing is left of the second time.
+    let winner = &machines[ends.iter().position(|end| end.status.success()).unwrap()];
+    let said = why(&run(&mut fleet.join(winner, &token)));
+    assert!(
+        said.contains("was used already") && said.contains("this machine has joined"),
+        "{said}"
+    );
+    assert!(!fleet.path(winner).join("joining").exists());
     // Cut short where it has no answer, it goes on with the same token and key.
     fleet.issuer.take();
     let token = fleet.token("edge-3", &[]);

@@ -19,7 +19,7 @@ use freshet_fleet::config::{
 };
 use freshet_fleet::nats::{FleetError, Link};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -171,15 +171,21 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Diff(arguments) => diff_with(arguments).await,
         Command::History(group) => history(&group).await,
         Command::Status(group) => status(&group).await,
-        Command::Rollback(arguments) => rollback(arguments).await,
-        Command::Retry(arguments) => retry(arguments).await,
+        Command::Rollback(arguments) => {
+            let link = arguments.group.link().await?;
+            link.permitted(rollback(&link, arguments)).await
+        }
+        Command::Retry(arguments) => {
+            let link = arguments.group.link().await?;
+            link.permitted(retry(&link, arguments)).await
+        }
         Command::Resume(group) => {
             let link = group.link().await?;
             let rollout = link.release(&group.name).await?.release.rollout;
             let Some(rollout) = rollout else {
                 bail!("nothing is on its way to `{}`", group.name);
             };
-            see_to(&link, &group, &rollout.version).await
+            link.permitted(see_to(&link, &group, &rollout.version)).await
         }
     };
     outcome.map_err(|error| match error.downcast_ref() {
@@ -199,9 +205,13 @@ impl Group {
 
     /// What the nodes of the group say, by name.
     async fn nodes(&self, link: &Link) -> Result<BTreeMap<String, ConfigState>> {
-        let reports = link.reports(REPORTS_WITHIN).await?.into_iter();
-        let of_group = reports.filter_map(|report| Some((report.node, report.config?)));
-        Ok(of_group.filter(|(_, state)| state.group == self.name).collect())
+        Ok(self.of(&states(link).await?))
+    }
+
+    /// Those of the group.
+    fn of(&self, states: &BTreeMap<String, ConfigState>) -> BTreeMap<String, ConfigState> {
+        let of_group = states.iter().filter(|(_, state)| state.group == self.name);
+        of_group.map(|(name, state)| (name.clone(), state.clone())).collect()
     }
 }
 
@@ -228,16 +238,45 @@ async fn push(arguments: Push) -> Result<ExitCode> {
     let bundle = Bundle::read(&path)?;
     examine(&path, &bundle, secret.is_some())?;
     let link = group.link().await?;
+    link.permitted(send(&link, &bundle.pack(secret.as_ref()), &stages, &group)).await
+}
+
+async fn send(
+    link: &Link,
+    (name, kept): &(String, Vec<u8>),
+    stages: &Stages,
+    group: &Group,
+) -> Result<ExitCode> {
+    let states = states(link).await?;
+    let nodes = group.of(&states);
+    if nodes.is_empty() {
+        tell!("no node of group `{}` answers{}\n", group.name, others(&states));
+    }
     // Before anything is sent: who is second hears so.
-    let plan = stages.plan(&group.nodes(&link).await?)?;
+    let plan = stages.plan(&nodes)?;
     let mut read = link.release(&group.name).await?;
-    let (name, kept) = bundle.pack(secret.as_ref());
     let version = read.release.begin(name.clone(), plan, author(&stages.why))?;
-    link.put_bundle(&name, &kept).await?;
+    link.put_bundle(name, kept).await?;
     link.set_release(&group.name, &read).await?;
-    let outcome = see_to(&link, &group, &version).await;
-    remove_bundles(&link, &group).await?;
+    let outcome = see_to(link, group, &version).await;
+    remove_bundles(link, group).await?;
     outcome
+}
+
+/// How each node that gets its configuration from the fleet says that this is, by name.
+async fn states(link: &Link) -> Result<BTreeMap<String, ConfigState>> {
+    let reports = link.reports(REPORTS_WITHIN).await?.into_iter();
+    Ok(reports.filter_map(|report| Some((report.node, report.config?))).collect())
+}
+
+/// The groups there are nodes of, for who has misspelt one.
+fn others(states: &BTreeMap<String, ConfigState>) -> String {
+    let groups: BTreeSet<_> = states.values().map(|state| state.group.as_str()).collect();
+    let groups: Vec<_> = groups.into_iter().collect();
+    match groups.as_slice() {
+        [] => String::new(),
+        groups => format!("; of these groups some do: {}", groups.join(", ")),
+    }
 }
 
 /// What can be found out here of what is wrong with a bundle; the nodes find out the rest.
@@ -279,9 +318,8 @@ fn secrets<'a>(document: &'a Document, bundle: &'a Bundle) -> impl Iterator<Item
     named.filter(|name| !Path::new(name).is_absolute()).chain(keys)
 }
 
-async fn rollback(arguments: Rollback) -> Result<ExitCode> {
+async fn rollback(link: &Link, arguments: Rollback) -> Result<ExitCode> {
     let Rollback { to, stages, group } = arguments;
-    let link = group.link().await?;
     let mut read = link.release(&group.name).await?;
     if let Some(rollout) = &read.release.rollout {
         if to.is_some() {
@@ -299,19 +337,18 @@ async fn rollback(arguments: Rollback) -> Result<ExitCode> {
     };
     let past = past.context("there is no such version to go back to: see `history`")?;
     let (bundle, number) = (past.version.bundle.clone(), past.version.number);
-    let plan = stages.plan(&group.nodes(&link).await?)?;
+    let plan = stages.plan(&group.nodes(link).await?)?;
     let why = format!("back to {number}. {}", stages.why);
     let version = read.release.begin(bundle, plan, author(why.trim_end()))?;
     link.set_release(&group.name, &read).await?;
-    see_to(&link, &group, &version).await
+    see_to(link, &group, &version).await
 }
 
 /// Nodes do not try again what they refused. The same bundle under another number is something else.
-async fn retry(arguments: Retry) -> Result<ExitCode> {
+async fn retry(link: &Link, arguments: Retry) -> Result<ExitCode> {
     let Retry { number, stages, group } = arguments;
-    let link = group.link().await?;
     let mut read = link.release(&group.name).await?;
-    let nodes = group.nodes(&link).await?;
+    let nodes = group.nodes(link).await?;
     let past = match number {
         Some(number) => read.release.numbered(number).with_context(|| {
             format!("there is no version {number} to send again: see `history`")
@@ -326,7 +363,7 @@ async fn retry(arguments: Retry) -> Result<ExitCode> {
     let plan = stages.plan(&nodes)?;
     let version = read.release.begin(bundle, plan, author(why.trim_end()))?;
     link.set_release(&group.name, &read).await?;
-    see_to(&link, &group, &version).await
+    see_to(link, &group, &version).await
 }
 
 async fn diff_with(arguments: Diff) -> Result<ExitCode> {
@@ -361,16 +398,19 @@ async fn bundle(link: &Link, version: &Version, secret: Option<&Secret>) -> Resu
 }
 
 async fn history(group: &Group) -> Result<ExitCode> {
-    let release = group.link().await?.release(&group.name).await?.release;
+    let link = group.link().await?;
+    let release = link.release(&group.name).await?.release;
     if group.which.form.is_json() {
         say!("{}", serde_json::to_string(&release)?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&told(&release))?;
+    let nodes = group.nodes(&link).await?;
+    print(&told(&release, nodes.values().any(|state| state.kept == release.stable)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(release: &Release) -> String {
+/// The lines of a history, by whether a node has said that it runs the group's version.
+fn told(release: &Release, is_run: bool) -> String {
     let mut out = String::new();
     let mut line = |version: &Version, by: &Author, end: &str| {
         let mut at = Vec::new();
@@ -387,6 +427,9 @@ fn told(release: &Release) -> String {
     for past in &release.history {
         let is_stable = release.stable.as_ref() == Some(&past.version);
         match &past.end {
+            End::Kept if is_stable && !is_run => {
+                line(&past.version, &past.by, "no node says that it has it");
+            }
             End::Kept if is_stable => line(&past.version, &past.by, "all nodes run it"),
             End::Kept => line(&past.version, &past.by, "was kept"),
             End::Back(why) => line(&past.version, &past.by, &format!("taken back: {why}")),
