@@ -37,7 +37,7 @@ value = "203.0.113.53"
 [[record]]
 name = "www.cdn.example"
 type = "CNAME"
-value = "Video.cdn.example"
+value = "video.cdn.example"
 [[record]]
 name = "old.cdn.example"
 type = "CNAME"
@@ -193,8 +193,8 @@ fn a_name_that_stands_for_another_is_answered_with_what_that_has() {
         &with_subnet(query("OLD.cdn.example.", RecordType::A), "10.1.2.0", 24),
         "198.51.100.1",
     );
-    assert_eq!(data(&reply), ["www.cdn.example.", "Video.cdn.example.", "192.0.2.2"]);
-    assert_eq!(owners(&reply), ["OLD.cdn.example.", "www.cdn.example.", "Video.cdn.example."]);
+    assert_eq!(data(&reply), ["www.cdn.example.", "video.cdn.example.", "192.0.2.2"]);
+    assert_eq!(owners(&reply), ["OLD.cdn.example.", "www.cdn.example.", "video.cdn.example."]);
     assert_eq!(scope(&reply), Some(8));
     assert_eq!(data(&ask("old.cdn.example.", RecordType::CNAME)), ["www.cdn.example."]);
     assert_eq!(data(&ask("away.cdn.example.", RecordType::A)), ["www.elsewhere.example."]);
