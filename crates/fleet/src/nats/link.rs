@@ -22,6 +22,8 @@ use tokio::sync::watch;
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 /// Longest name of a fleet and of a node.
 const NAME_BYTES_MAX: usize = 64;
+/// How long the reason of a failure may be on its way behind that.
+const DENIED_WITHIN: Duration = Duration::from_millis(250);
 
 /// Which servers, and which fleet of theirs.
 #[derive(Clone, Debug, Default)]
@@ -234,9 +236,18 @@ impl Link {
                 Err(_) => std::future::pending().await,
             }
         };
-        tokio::select! {
+        tokio::pin!(is_denied);
+        let outcome = tokio::select! {
             outcome = work => outcome,
-            error = is_denied => Err(error.into()),
+            error = &mut is_denied => return Err(error.into()),
+        };
+        // What follows from that may be known before the reason.
+        match outcome {
+            Ok(done) => Ok(done),
+            Err(error) => match tokio::time::timeout(DENIED_WITHIN, is_denied).await {
+                Ok(denied) => Err(denied.into()),
+                Err(_) => Err(error),
+            },
         }
     }
 
