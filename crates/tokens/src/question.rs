@@ -369,7 +369,7 @@ mod tests {
     #[test]
     fn each_cookie_of_a_name_may_be_the_good_one_and_others_need_not_be_text() {
         let mut fields = Fields::default();
-        fields.append("Cookie", b"n=J\xfcrgen; t=old; t=\"new\"".to_vec());
+        fields.append("Cookie", b"n=J\xfcrgen; t=old; t=\"new\"");
         let question = Question { fields: Some(&fields), ..Question::get("http", "h", "/a", 0) };
         let good = |only: &'static str| {
             source().first_good(&question, |token, _| match token == only {
