@@ -1,6 +1,6 @@
 //! `freshet vcl`: policies laid out, tested, and served to editors.
 
-mod documents;
+mod nearby;
 mod scripts;
 mod server;
 

@@ -1,8 +1,9 @@
 //! A language server for policies (Language Server Protocol 3.17): mistakes while they are typed,
 //! completion, and what a word means.
 
-use super::documents::Documents;
+use super::nearby::compile;
 use anyhow::{Context, Result, bail};
+use freshet_vcl::editor::Documents;
 use serde_json::{Value, json};
 use std::io::{BufRead, Read, Write};
 use std::process::ExitCode;
@@ -83,13 +84,13 @@ fn answers(documents: &mut Documents, message: &Value) -> Vec<Value> {
         }),
         "textDocument/didOpen" => {
             let text = parameters["textDocument"]["text"].as_str().unwrap_or("");
-            return vec![documents.change(uri, text)];
+            return vec![documents.change(uri, text, compile)];
         }
         "textDocument/didChange" => {
             // Whole texts are asked for, so the last change is all of it.
             let changes = parameters["contentChanges"].as_array();
             let text = changes.and_then(|all| all.last()).and_then(|last| last["text"].as_str());
-            return text.map(|text| documents.change(uri, text)).into_iter().collect();
+            return text.map(|text| documents.change(uri, text, compile)).into_iter().collect();
         }
         "textDocument/didClose" => return vec![documents.close(uri)],
         "textDocument/hover" => documents.hover(uri, position()),

@@ -1,40 +1,37 @@
 //! The files an editor has open, and what can be said of them.
 
-use freshet_node::vcl::Files;
-use freshet_vcl::editor::{Item, completed, is_word, meaning};
-use freshet_vcl::{NoFiles, Report, Severity, Source, Sources, Span};
+use super::{Item, completed, is_word, meaning};
+use crate::{Report, Severity, Source, Span};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Texts by address.
-#[derive(Default)]
-pub(super) struct Documents(HashMap<String, String>);
+/// Texts by address, and what the Language Server Protocol says of them.
+#[derive(Debug, Default)]
+pub struct Documents(HashMap<String, String>);
 
 impl Documents {
-    /// Takes a text over; the notification with its mistakes.
-    pub(super) fn change(&mut self, uri: &str, text: &str) -> Value {
+    /// Takes a text over, which `compile` reads beside what is in its folder; the notification with its mistakes.
+    pub fn change(
+        &mut self,
+        uri: &str,
+        text: &str,
+        compile: impl FnOnce(Source, Option<&Path>) -> Report,
+    ) -> Value {
         self.0.insert(uri.to_owned(), text.to_owned());
         let path = path_of(uri);
-        let mut files = Nearby(Files::default());
-        if let Some(folder) = path.parent() {
-            files.0.folders.insert(0, folder.into());
-        }
         let source = Source { name: path.display().to_string(), text: text.to_owned() };
-        let settings = freshet_node::vcl::language([]);
-        let (_, report) = freshet_vcl::compile(source, &files, &settings);
-        published(uri, &mistakes(&report, text))
+        published(uri, &mistakes(&compile(source, path.parent()), text))
     }
 
     /// Forgets a text, and its mistakes.
-    pub(super) fn close(&mut self, uri: &str) -> Value {
+    pub fn close(&mut self, uri: &str) -> Value {
         self.0.remove(uri);
         published(uri, &[])
     }
 
     /// What the word at a place means.
-    pub(super) fn hover(&self, uri: &str, at: (usize, usize)) -> Value {
+    pub fn hover(&self, uri: &str, at: (usize, usize)) -> Value {
         let Some(text) = self.0.get(uri) else { return Value::Null };
         let Some(at) = byte_at(text, at) else { return Value::Null };
         let end = text[at..].find(|c| !is_word(c)).map_or(text.len(), |behind| at + behind);
@@ -45,7 +42,7 @@ impl Documents {
     }
 
     /// What can stand at a place: names that begin as the word there.
-    pub(super) fn completion(&self, uri: &str, at: (usize, usize)) -> Value {
+    pub fn completion(&self, uri: &str, at: (usize, usize)) -> Value {
         let text = self.0.get(uri).map_or("", String::as_str);
         let Some(at) = byte_at(text, at) else { return json!([]) };
         let shown = |Item { label, kind, detail }| json!({ "label": label, "kind": kind, "detail": detail });
@@ -53,10 +50,10 @@ impl Documents {
     }
 
     /// The one edit that lays a text out; none where it is or cannot be.
-    pub(super) fn format(&self, uri: &str) -> Value {
+    pub fn format(&self, uri: &str) -> Value {
         let Some(text) = self.0.get(uri) else { return Value::Null };
         let source = Source { name: uri.to_owned(), text: text.clone() };
-        match freshet_vcl::format(source) {
+        match crate::format(source) {
             Ok(laid_out) if laid_out != *text => {
                 let end = position(text, text.len());
                 let range = json!({ "start": { "line": 0, "character": 0 }, "end": end });
@@ -64,24 +61,6 @@ impl Documents {
             }
             _ => json!([]),
         }
-    }
-}
-
-/// The files around a text. Names of hosts are taken as they are: whoever types waits for no name
-/// server, and what a node can reach is not known here.
-struct Nearby(Files);
-
-impl Sources for Nearby {
-    fn include(&self, name: &str, from: &str, glob: bool) -> Result<Vec<Source>, String> {
-        self.0.include(name, from, glob)
-    }
-
-    fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
-        Ok(NoFiles.resolve(host, port).unwrap_or_default())
-    }
-
-    fn service(&self, name: &str) -> Option<u16> {
-        self.0.service(name)
     }
 }
 
