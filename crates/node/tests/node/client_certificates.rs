@@ -250,11 +250,13 @@ fn a_reload_changes_whom_a_site_lets_in_on_open_connections_too() {
 fn who_is_asked_anew_may_show_another_certificate() {
     run(async {
         let mut world = World::new();
-        let before = world.setup("");
+        // Each worker hears of a reload in its time.
+        let of_one_worker = |world: &World| Setup { workers: 1, ..world.setup("") };
+        let before = of_one_worker(&world);
         let table = format!("client_ca = \"{}\"\n", world.clients.path("ca.pem").display());
         world.of_open = table;
         let node = before.start();
-        let after = world.setup("");
+        let after = of_one_worker(&world);
         for (turn, alpn) in ["http/1.1", "h2"].into_iter().enumerate() {
             // Its sessions are of before the site asked.
             node.node.reload(before.settings()).unwrap();
