@@ -34,6 +34,7 @@ pub struct Shown {
 }
 
 /// Whether a site's authorities have signed it.
+#[derive(Clone)]
 struct Found {
     auth: Arc<SiteAuth>,
     at: UnixMillis,
@@ -41,10 +42,10 @@ struct Found {
 }
 
 impl Found {
-    /// What is still believed of these authorities.
-    fn of(&self, auth: &Arc<SiteAuth>) -> Option<&Result<(), String>> {
+    /// Whether it is of these authorities and still believed.
+    fn is_of(&self, auth: &Arc<SiteAuth>) -> bool {
         let is_new = UnixMillis::now().0.abs_diff(self.at.0) < BELIEVED_MS;
-        (is_new && Arc::ptr_eq(&self.auth, auth)).then_some(&self.verdict)
+        is_new && Arc::ptr_eq(&self.auth, auth)
     }
 }
 
@@ -63,21 +64,21 @@ thread_local! {
 impl SiteAuth {
     /// Whether a client that has shown this when it was asked is let in.
     pub fn lets_in(self: &Arc<Self>, chain: &Chain<'_>) -> bool {
-        if chain.is_empty() { !self.is_required } else { self.verify(chain).is_ok() }
+        if chain.is_empty() { !self.is_required } else { self.find(chain).verdict.is_ok() }
     }
 
-    fn verify(self: &Arc<Self>, chain: &Chain<'_>) -> Result<(), String> {
+    fn find(self: &Arc<Self>, chain: &Chain<'_>) -> Found {
         LAST.with_borrow_mut(|last| {
             let known = last.as_ref().filter(|(known, _)| **known == *chain);
-            if let Some(verdict) = known.and_then(|(_, found)| found.of(self)) {
-                return verdict.clone();
+            if let Some((_, found)) = known.filter(|(_, found)| found.is_of(self)) {
+                return found.clone();
             }
             let at = UnixMillis::now();
             let verdict = self.authorities.verify(chain, at.0 / 1000);
-            let found = Found { auth: Arc::clone(self), at, verdict: verdict.clone() };
+            let found = Found { auth: Arc::clone(self), at, verdict };
             let chain = chain.iter().map(|one| one.clone().into_owned()).collect();
-            *last = Some((chain, found));
-            verdict
+            *last = Some((chain, found.clone()));
+            found
         })
     }
 }
@@ -156,18 +157,15 @@ impl Shown {
     }
 
     fn is_verified_by(&self, auth: &Arc<SiteAuth>) -> bool {
-        let mut found = self.found.borrow_mut();
-        if let Some(verdict) = found.as_ref().and_then(|found| found.of(auth)) {
-            return verdict.is_ok();
+        let mut known = self.found.borrow_mut();
+        if let Some(found) = known.as_ref().filter(|found| found.is_of(auth)) {
+            return found.verdict.is_ok();
         }
-        let at = UnixMillis::now();
-        let verdict = auth.verify(self.certificate.chain());
-        if let Err(why) = &verdict {
+        let found = known.insert(auth.find(self.certificate.chain()));
+        if let Err(why) = &found.verdict {
             let subject = &self.certificate.subject;
             tracing::debug!(%subject, why, "a certificate is not one of this site's");
         }
-        let is_verified = verdict.is_ok();
-        *found = Some(Found { auth: Arc::clone(auth), at, verdict });
-        is_verified
+        found.verdict.is_ok()
     }
 }

@@ -60,16 +60,15 @@ pub fn admit(
     used: &Used,
     now_s: u64,
 ) -> Result<Option<Granted>, Refusal> {
+    let Some(first) = first_for(tokens, head) else { return Ok(None) };
     let from = Asking {
         client: client.address.map(|address| address.ip()),
         alpn: client.tls.as_ref().and_then(|tls| tls.alpn.as_deref()),
         used: Some(used),
     };
-    match judge((tokens, geo), head, from, now_s) {
+    match judge((tokens, geo), first, head, from, now_s) {
         Verdict::Open => {
-            if let Some((first, _)) = first_for(tokens, head) {
-                take_all_out(tokens, first, head);
-            }
+            take_all_out(tokens, first.0, head);
             Ok(None)
         }
         Verdict::In(token, granted) => {
@@ -108,11 +107,11 @@ fn alternatives<'a>(
 
 fn judge<'a>(
     (tokens, geo): (&'a [SiteToken], &Geo),
+    (first, is_clear): First<'a>,
     head: &RequestHead,
     from: Asking<'_>,
     now_s: u64,
 ) -> Verdict<'a> {
-    let Some((first, is_clear)) = first_for(tokens, head) else { return Verdict::Open };
     let is_preflight = head.method == Method::Options
         && head.fields.contains("origin")
         && head.fields.contains("access-control-request-method");
@@ -208,10 +207,11 @@ pub fn preview(
     head: &mut RequestHead,
     now_s: u64,
 ) -> Option<Preview> {
-    let (first, _) = first_for(tokens, head)?;
-    let kinds: Vec<_> = alternatives(tokens, first).map(|token| kind(token.rule.kind)).collect();
-    let said = format!("{} is let in by: {}", first.rule.path, kinds.join(", or "));
-    let (has, refused) = match judge((tokens, geo), head, Asking::default(), now_s) {
+    let first = first_for(tokens, head)?;
+    let (rule, _) = first;
+    let kinds: Vec<_> = alternatives(tokens, rule).map(|token| kind(token.rule.kind)).collect();
+    let said = format!("{} is let in by: {}", rule.rule.path, kinds.join(", or "));
+    let (has, refused) = match judge((tokens, geo), first, head, Asking::default(), now_s) {
         Verdict::Open => (String::new(), None),
         Verdict::In(token, granted) => {
             take_out(tokens, token, &granted, head);
@@ -220,7 +220,7 @@ pub fn preview(
         Verdict::Out(denied, asks) => {
             let depends =
                 matches!(denied, Denied::Client | Denied::Protocol | Denied::Used | Denied::Chance);
-            take_all_out(tokens, first, head);
+            take_all_out(tokens, rule, head);
             match depends {
                 true => (
                     "; whether what this request has is good depends on who sends it".to_owned(),
@@ -256,9 +256,12 @@ pub fn target_without(tokens: &[SiteToken], head: &RequestHead, target: &str) ->
     head.target
 }
 
+/// A rule, and whether it is clear that it is the first whose path fits.
+type First<'a> = (&'a SiteToken, bool);
+
 /// The first rule whose path fits, and whether it is clear which one that is. A request whose path can
 /// be read in several ways is of the first rule that asks for a token at all.
-fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<(&'a SiteToken, bool)> {
+fn first_for<'a>(tokens: &'a [SiteToken], head: &RequestHead) -> Option<First<'a>> {
     if tokens.is_empty() {
         return None;
     }

@@ -2,6 +2,7 @@
 
 use super::document::Row;
 use super::mistake::{Mistake, Place};
+use super::site::certificates_of_nobody;
 use super::values::{networks, optional, parse_address};
 use freshet_net::address::Address;
 use freshet_net::tls::client_auth::ClientAuth;
@@ -69,9 +70,7 @@ pub(super) fn listener(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Listen
         required: row.value("listen[].client_certificates").text() == "required",
     });
     if client_auth.is_none() && row.has("listen[].client_certificates") {
-        let message = "client_certificates is without `client_ca`: nobody would be asked for any";
-        let mistake = Mistake::error(row.at("listen[].client_certificates"), message);
-        wrong.push(mistake.help("name the file of the authorities in client_ca"));
+        wrong.push(certificates_of_nobody(row.at("listen[].client_certificates")));
     }
     if client_auth.is_some() && !tls {
         let message = "client_ca is for listeners with TLS: add `tls = true`";

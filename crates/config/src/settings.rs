@@ -11,7 +11,7 @@ use super::listeners::{Listener, listener};
 use super::lower::{LowerMemory, lower_memory};
 use super::mistake::Mistake;
 use super::site::{SiteSettings, site_of, sites};
-use super::stores::{ANY_CLASS, Store, store};
+use super::stores::{Store, means_other, store};
 use super::traces::{Tracing, tracing};
 use super::values::{MEMORY_BYTES_MIN, count, memory, parse_address};
 use crate::bans::BanSettings;
@@ -282,8 +282,7 @@ impl Settings {
 
     fn check_classes(&self, wrong: &mut Vec<Mistake>) {
         if let Some(lower) = &self.lower_memory
-            && (lower.class == ANY_CLASS
-                || Storage::named(&lower.class) == Storage::Memory
+            && (means_other(&lower.class).is_some()
                 || self.stores.iter().any(|store| store.class == lower.class))
         {
             let message = format!(

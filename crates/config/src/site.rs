@@ -177,7 +177,7 @@ pub(super) fn site_of(
 }
 
 /// That certificates are wanted and nobody is said who signs them.
-fn certificates_of_nobody(place: Place) -> Mistake {
+pub(super) fn certificates_of_nobody(place: Place) -> Mistake {
     let message = "client_certificates is without `client_ca`: nobody would be asked for any";
     Mistake::error(place, message).help("name the file of the authorities in client_ca")
 }

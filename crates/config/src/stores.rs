@@ -46,7 +46,7 @@ pub struct Store {
 pub const STORE_CLASS: &str = "disk";
 
 /// What a rule calls wherever there is room.
-pub(super) const ANY_CLASS: &str = "any";
+const ANY_CLASS: &str = "any";
 
 /// The longest name of a file, and what a path is shorter than, as the kernel has it (`NAME_MAX`, `PATH_MAX`).
 const NAME_BYTES_MAX: usize = 255;
@@ -67,6 +67,14 @@ pub struct StorageRule {
     pub place: Place,
 }
 
+/// What a class means that no store may have.
+pub(super) fn means_other(class: &str) -> Option<&'static str> {
+    match class {
+        ANY_CLASS => Some("anywhere"),
+        class => (Storage::named(class) == Storage::Memory).then_some("memory"),
+    }
+}
+
 pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Store> {
     let text = |path: &str| row.value(path).text();
     let Some(path) = optional(text("store[].path")) else {
@@ -79,8 +87,7 @@ pub(super) fn store(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Store> {
         return None;
     }
     let class = text("store[].class");
-    if class == ANY_CLASS || Storage::named(&class) == Storage::Memory {
-        let means = if class == ANY_CLASS { "anywhere" } else { "memory" };
+    if let Some(means) = means_other(&class) {
         let message =
             format!("store.class is `{class}`, which means {means} in rules and policies");
         let help = "give it another name, or leave it out";

@@ -20,6 +20,7 @@
 //! | what is kept of it, and what does a 304 change? | [`hop_by_hop`], [`update`] |
 //! | how urgent is a response, and which stream sends next? | [`priority`], [`scheduler`] |
 //! | how long does an origin want to be left alone? | [`retry_after`] |
+//! | which cookies has a request? | [`cookie`] |
 //! | what does an unsafe request make invalid? | [`method`] |
 //! | how do nodes beside this one hear of that? | [`changed`] |
 //! | how is all that told to people? | [`reason`], [`cache_status`], [`proxy_status`] |
@@ -58,6 +59,7 @@ pub mod cdn_loop;
 pub mod changed;
 pub mod coding;
 pub mod conditional;
+pub mod cookie;
 pub mod date;
 pub mod error;
 pub mod fields;

@@ -107,23 +107,7 @@ fn sessions_share_variables_and_close_their_connections() {
 #[test]
 fn an_open_loop_counts_from_when_a_request_was_due() {
     // Answers every request after 30 ms, on one connection: half of what is due can be done.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            std::thread::spawn(move || {
-                let mut request = [0; 1024];
-                while stream.read(&mut request).is_ok_and(|count| count > 0) {
-                    std::thread::sleep(Duration::from_millis(30));
-                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
-                    if stream.write_all(answer).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
+    let address = canned_after(Duration::from_millis(30), HI, false);
     let mut load = load(address, Workload::single("a", "/").unwrap());
     load.connections = 1;
     load.pace = Pace::Open { per_second: 100.0, is_random: false };
@@ -180,7 +164,7 @@ fn answers_that_come_behind_the_end_count_with_their_time() {
         std::thread::sleep(Duration::from_millis(300));
         let mut request = [0; 4096];
         while stream.read(&mut request).is_ok_and(|count| count > 0) {
-            if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").is_err() {
+            if stream.write_all(HI).is_err() {
                 return;
             }
         }
@@ -202,23 +186,7 @@ fn answers_that_come_behind_the_end_count_with_their_time() {
 #[test]
 fn power_is_that_of_the_measured_time_and_not_of_what_is_waited_for() {
     // Each answer takes as long as the load, so that the last come well behind its end.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { return };
-            std::thread::spawn(move || {
-                let mut request = [0; 4096];
-                while stream.read(&mut request).is_ok_and(|count| count > 0) {
-                    std::thread::sleep(Duration::from_millis(550));
-                    if stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").is_err()
-                    {
-                        return;
-                    }
-                }
-            });
-        }
-    });
+    let address = canned_after(Duration::from_millis(550), HI, false);
     let folder = tempfile::tempdir().unwrap();
     let meter = folder.path().join("watts");
     std::fs::write(&meter, "100").unwrap();
@@ -304,8 +272,16 @@ impl hyper::body::Body for Full {
     }
 }
 
+/// A short answer.
+const HI: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+
 /// A server that answers with these bytes to every request, and then closes when told.
 fn canned(answer: &'static [u8], close: bool) -> SocketAddr {
+    canned_after(Duration::ZERO, answer, close)
+}
+
+/// One that takes so long for each.
+fn canned_after(pause: Duration, answer: &'static [u8], close: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -314,6 +290,7 @@ fn canned(answer: &'static [u8], close: bool) -> SocketAddr {
             std::thread::spawn(move || {
                 let mut request = [0; 4096];
                 while stream.read(&mut request).is_ok_and(|count| count > 0) {
+                    std::thread::sleep(pause);
                     if stream.write_all(answer).is_err() || close {
                         return;
                     }
@@ -368,9 +345,8 @@ fn tires_after_one(end: fn(TcpStream)) -> SocketAddr {
             std::thread::spawn(move || {
                 if stream.read(&mut [0; 4096]).is_ok_and(|count| count > 0) {
                     // It leaves with what comes next, be that only the end.
-                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
                     let flags = rustix::net::SendFlags::MORE;
-                    let _ = rustix::net::send(&stream, answer, flags);
+                    let _ = rustix::net::send(&stream, HI, flags);
                     end(stream);
                 }
             });
@@ -451,7 +427,7 @@ fn a_server_that_dies_ends_the_load_with_what_there_is() {
         let mut request = [0; 4096];
         for _ in 0..50 {
             if stream.read(&mut request).is_ok_and(|count| count > 0) {
-                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+                let _ = stream.write_all(HI);
             }
         }
     });

@@ -4,6 +4,7 @@ use crate::denied::Denied;
 use crate::limits::{COOKIES_MAX, TOKEN_BYTES_MAX};
 use crate::text::query_values;
 use crate::used::Used;
+use freshet_http::cookie;
 use freshet_http::fields::Fields;
 use freshet_http::message::RequestHead;
 use freshet_http::path::path_of;
@@ -147,7 +148,7 @@ impl<'a> Question<'a> {
         name: &'n str,
     ) -> impl Iterator<Item = Result<&'a str, Denied>> + use<'a, 'n> {
         let lines = self.fields.into_iter().flat_map(|fields| fields.get_all("cookie"));
-        let values = lines.flat_map(pairs).filter_map(|pair| named(pair, name));
+        let values = lines.flat_map(cookie::pairs).filter_map(|pair| cookie::value_of(pair, name));
         values.map(|value| {
             let text = std::str::from_utf8(value).map_err(|_| Denied::Malformed)?;
             Ok(text.trim_matches('"'))
@@ -262,16 +263,6 @@ impl Source {
     }
 }
 
-/// The cookies of a line (RFC 6265 §5.4).
-fn pairs(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty())
-}
-
-/// The value of `name=value`.
-fn named<'a>(pair: &'a [u8], name: &str) -> Option<&'a [u8]> {
-    pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
-}
-
 /// The token of an `Authorization` field of scheme `Bearer` (RFC 6750 §2.1).
 fn bearer(text: &str) -> Option<&str> {
     let (scheme, token) = text.split_once(' ')?;
@@ -294,8 +285,9 @@ pub fn without_token(head: &mut RequestHead, parts: &Parts<'_>) {
     if let Some(name) = parts.header {
         head.fields.remove(name);
     }
-    let is_token = |pair: &&[u8]| parts.cookies.iter().any(|name| named(pair, name).is_some());
-    let all = || head.fields.get_all("cookie").flat_map(pairs);
+    let is_token =
+        |pair: &&[u8]| parts.cookies.iter().any(|name| cookie::value_of(pair, name).is_some());
+    let all = || head.fields.get_all("cookie").flat_map(cookie::pairs);
     if !all().any(|pair| is_token(&pair)) {
         // Others' cookies stay as they came.
         return;

@@ -161,11 +161,8 @@ impl Document {
     /// The same with where each is named.
     pub fn placed_files(&self) -> impl Iterator<Item = (&'static Key, &str, Place)> {
         let layers = std::iter::once(&self.own).chain(&self.sites);
-        let all = layers.flat_map(|layer| {
-            let rows = layer.tables.iter().flat_map(|(_, rows)| rows);
-            std::iter::once(&layer.values).chain(rows)
-        });
-        let all = all.flat_map(|values| &values.list).filter_map(|(path, value, place)| {
+        let all = layers.flat_map(|layer| layer.given());
+        let all = all.filter_map(|(path, value, place)| {
             let key = self.keys.find(path).filter(|key| key.kind.is_file())?;
             Some((key, value, *place))
         });
@@ -179,9 +176,7 @@ impl Document {
     /// Each key that the text gives, also in rows of its tables, and where; without those of the top level where this
     /// is a site, and of its sites where it is not.
     pub fn given(&self) -> impl Iterator<Item = (&'static Key, Place)> {
-        let rows = self.own.tables.iter().flat_map(|(_, rows)| rows);
-        let all = std::iter::once(&self.own.values).chain(rows).flat_map(|values| &values.list);
-        all.filter_map(|(path, _, place)| Some((self.keys.find(path)?, *place)))
+        self.own.given().filter_map(|(path, _, place)| Some((self.keys.find(path)?, *place)))
     }
 
     /// The first value of a `[table]`, where the text has one.
@@ -300,6 +295,12 @@ impl Layer {
             }
         });
         out
+    }
+
+    /// Each value that it gives, also in rows of its tables.
+    fn given(&self) -> impl Iterator<Item = &(&'static str, Value, Place)> {
+        let rows = self.tables.iter().flat_map(|(_, rows)| rows);
+        std::iter::once(&self.values).chain(rows).flat_map(|values| &values.list)
     }
 
     /// Has it be in the text of this number, and its files in `folder`.

@@ -1,5 +1,6 @@
 //! What in a request says whom its response is for.
 
+use crate::cookie;
 use crate::fields::Fields;
 
 /// Fields and cookies beside `Authorization` that say who asks: what they bring is kept for others as what that brings
@@ -16,13 +17,9 @@ impl Credentials {
     /// Whether a request has any of them, or `Authorization`.
     pub fn are_in(of: Option<&Self>, request: &Fields) -> bool {
         let has_own = |own: &Self| {
-            let is_own = |pair: &[u8]| {
-                let pair = pair.trim_ascii_start();
-                let rest = |name: &String| pair.strip_prefix(name.as_bytes());
-                own.cookies.iter().filter_map(rest).any(|rest| rest.starts_with(b"="))
-            };
-            let pairs =
-                || request.get_all("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+            let is_own =
+                |pair| own.cookies.iter().any(|name| cookie::value_of(pair, name).is_some());
+            let pairs = || request.get_all("cookie").flat_map(cookie::pairs);
             own.fields.iter().any(|name| request.contains(name))
                 || (!own.cookies.is_empty() && pairs().any(is_own))
         };

@@ -454,17 +454,19 @@ fn staple(source: &CertificateSource, certified: &mut CertifiedKey) -> Result<St
         None => return Ok(Staple::Sent(None)),
     };
     let first = certified.end_entity_cert().map_err(|error| NetError::file(path, error))?;
-    let read = pem::read(path).and_then(|bytes| match ocsp::read(&bytes, first) {
-        Ok(said) => Ok(Ok((bytes, said))),
-        Err(ocsp::OF_ANOTHER) => Ok(Err(ocsp::OF_ANOTHER)),
-        Err(why) => Err(NetError::file(path, why)),
-    });
     let unsent = |why: &str| Ok(Staple::Unsent(format!("{}: {why}: not sent", path.display())));
-    let (bytes, said) = match read {
-        Ok(Ok(read)) => read,
-        Ok(Err(why)) => return unsent(why),
-        Err(error) if is_wanted => return Err(error),
-        Err(error) => return Ok(Staple::Unsent(format!("{error}: not sent"))),
+    let unread = |error: NetError| match is_wanted {
+        true => Err(error),
+        false => Ok(Staple::Unsent(format!("{error}: not sent"))),
+    };
+    let bytes = match pem::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) => return unread(error),
+    };
+    let said = match ocsp::read(&bytes, first) {
+        Ok(said) => said,
+        Err(ocsp::OF_ANOTHER) => return unsent(ocsp::OF_ANOTHER),
+        Err(why) => return unread(NetError::file(path, why)),
     };
     if !said.is_good {
         return unsent("an OCSP response that says the certificate is revoked, or unknown");

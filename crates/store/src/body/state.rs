@@ -256,11 +256,6 @@ impl State {
         Ok(())
     }
 
-    /// Removes a writer that others may go on for: what it did not bring is missing.
-    pub(super) fn leave_writer(&mut self, id: u32, after: &mut After) {
-        self.remove_writer(id, after);
-    }
-
     /// Removes a writer that did not come to its end; who waits for it learns why.
     pub(super) fn fail_writer(&mut self, id: u32, error: BodyError, after: &mut After) {
         let writer = self.writer(id);
@@ -406,7 +401,8 @@ impl State {
         self.busy.as_mut()?.on_transit.take()
     }
 
-    fn remove_writer(&mut self, id: u32, after: &mut After) {
+    /// Removes a writer; what it did not bring is missing.
+    pub(super) fn remove_writer(&mut self, id: u32, after: &mut After) {
         let busy = self.busy();
         busy.writers.retain(|writer| writer.id != id);
         if busy.writers.is_empty() {

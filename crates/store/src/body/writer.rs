@@ -227,7 +227,7 @@ impl BodyWriter {
     /// Ends the writer where others may bring the rest: readers that wait for it find that missing. What it brought
     /// stays.
     pub fn leave(mut self) {
-        self.end_by(|state, id, after| state.leave_writer(id, after));
+        self.end_by(|state, id, after| state.remove_writer(id, after));
     }
 
     /// The offset of the next byte it writes.
