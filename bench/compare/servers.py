@@ -31,7 +31,7 @@ def make_certificate(folder):
     if not certificate.exists():
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
                         "-keyout", key, "-out", certificate, "-days", "30", "-subj", "/CN=localhost",
-                        "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"], check=True, capture_output=True)
+                        "-addext", "subjectAltName=DNS:localhost,DNS:www.example,DNS:static.example,DNS:old.example,IP:127.0.0.1"], check=True, capture_output=True)
         (folder / "both.pem").write_text(key.read_text() + certificate.read_text())
     return key, certificate
 
