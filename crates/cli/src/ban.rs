@@ -3,7 +3,7 @@
 use crate::client::NodeArguments;
 use crate::control::list;
 use crate::form::FormArguments;
-use crate::text::{COLUMNS, cut, thousands};
+use crate::text::{cut, row_columns, thousands};
 use anyhow::Result;
 use clap::Args;
 use freshet_base::clock::UnixMillis;
@@ -39,10 +39,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         [] => node.get("/v1/bans")?,
         words => node.post("/v1/bans", &json!({"ban": words.join(" "), "site": site}))?,
     };
-    form.print(&answer, |answer| table(answer, UnixMillis::now()))
+    form.print(&answer, |answer| table(answer, UnixMillis::now(), row_columns()))
 }
 
-fn table(answer: &Value, now: UnixMillis) -> String {
+fn table(answer: &Value, now: UnixMillis, columns: usize) -> String {
     let mut out = String::new();
     let bans: Vec<_> = list(&answer["bans"]).collect();
     if bans.is_empty() {
@@ -57,7 +57,7 @@ fn table(answer: &Value, now: UnixMillis) -> String {
         };
         let text = ban["ban"].as_str().unwrap_or_default();
         let line = format!("{since:<8} {objects:>12}  {text}");
-        let _ = writeln!(out, "{}", cut(&line, COLUMNS));
+        let _ = writeln!(out, "{}", cut(&line, columns));
     }
     if answer["durable"] == false {
         out.push_str("the new one is not durable yet: a disk is away\n");
@@ -68,6 +68,7 @@ fn table(answer: &Value, now: UnixMillis) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::COLUMNS;
 
     #[test]
     fn bans_fit_the_terminal() {
@@ -75,11 +76,12 @@ mod tests {
         let long = format!("req.url ~ {}", "x".repeat(200));
         let answer =
             json!({"durable": false, "bans": [ban("req.url ~ ^/a", false), ban(&long, true)]});
-        let text = table(&answer, UnixMillis(61_000));
+        let text = table(&answer, UnixMillis(61_000), COLUMNS);
         assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
         let rows: Vec<_> = text.lines().collect();
         assert!(rows[1].ends_with("req.url ~ ^/a") && rows[1].contains("12,345"), "{text}");
         assert!(rows[2].contains(" done ") && rows[3].contains("not durable"), "{text}");
-        assert_eq!(table(&json!({"bans": []}), UnixMillis(0)), "nothing is banned\n");
+        assert!(table(&answer, UnixMillis(61_000), usize::MAX).contains(&long));
+        assert_eq!(table(&json!({"bans": []}), UnixMillis(0), COLUMNS), "nothing is banned\n");
     }
 }

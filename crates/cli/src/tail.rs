@@ -2,7 +2,7 @@
 
 use crate::client::NodeArguments;
 use crate::form::FormArguments;
-use crate::text::{columns, cut, micros, print};
+use crate::text::{cut, micros, print, row_columns};
 use anyhow::Result;
 use clap::Args;
 use freshet_base::units::format_bytes;
@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     /// How many lines to begin with.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
     count: u64,
-    /// Lines as long as they are.
+    /// Lines as long as they are, on a terminal too.
     #[arg(short, long)]
     wide: bool,
     #[command(flatten)]
@@ -43,7 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         if arguments.form.is_json() {
             print(&answer.body)?;
         } else {
-            let width = if arguments.wide { usize::MAX } else { columns() };
+            let width = if arguments.wide { usize::MAX } else { row_columns() };
             let records = answer.lines()?;
             let lines: String = records.iter().map(|record| line(record, width) + "\n").collect();
             print(&lines)?;

@@ -1,7 +1,7 @@
 //! Text for a terminal of 80 columns, and text of files that people name.
 
 use anyhow::{Context, Result};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 /// Largest configuration or list of rules that is read, in bytes.
@@ -18,6 +18,11 @@ pub(crate) fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok();
     let columns = size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
     columns.map_or(COLUMNS, |columns| columns.clamp(COLUMNS_MIN, COLUMNS))
+}
+
+/// The width of a row, of which a terminal shows what it has room for. Into a pipe or a file it goes whole: who reads it may look for its end.
+pub(crate) fn row_columns() -> usize {
+    if io::stdout().is_terminal() { columns() } else { usize::MAX }
 }
 
 /// All of a configuration, or of a list of rules.
