@@ -266,8 +266,12 @@ pub(crate) struct Wrong {
 
 impl Source {
     fn add(&mut self, path: &Path) -> Result<()> {
-        let text = freshet_base::file::read_text(path, CONFIG_BYTES_MAX)
-            .with_context(|| format!("{} could not be read", path.display()))?;
+        let text = freshet_base::file::read_text(path, CONFIG_BYTES_MAX).with_context(|| {
+            let path = path.display().to_string();
+            let help =
+                if path.contains("://") { "; an origin's URL goes with --origin" } else { "" };
+            format!("{path} could not be read{help}")
+        })?;
         self.0.push(Text { file: path.display().to_string(), text });
         Ok(())
     }
