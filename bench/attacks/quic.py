@@ -1,6 +1,6 @@
 """Packets of QUIC as an attacker wants them: the handshake is aioquic's, and what is sent under its keys is not.
 
-aioquic is looked for where this Python finds it and in `target/http3-clients` (bench/http3/judges makes that); an
+aioquic is looked for where this Python finds it and in `.cache/http3-clients` (tools/setup makes that); an
 attack is skipped where it is in neither.
 """
 import asyncio, contextlib, os, pathlib, socket, struct, sys
@@ -9,7 +9,7 @@ import harness
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench/http3")]
-sys.path += [str(folder) for folder in ROOT.glob("target/http3-clients/lib/python*/site-packages")]
+sys.path += [str(folder) for folder in ROOT.glob(".cache/http3-clients/lib/python*/site-packages")]
 try:
     from aioquic.quic.configuration import QuicConfiguration
     from aioquic.quic.connection import QuicConnection, QuicConnectionId
@@ -18,7 +18,7 @@ try:
     import aioquic_client
     MISSING = None
 except ImportError as error:
-    MISSING = f"aioquic is missing ({error}): python3 -m venv target/http3-clients && target/http3-clients/bin/pip install aioquic"
+    MISSING = f"aioquic is missing ({error}): tools/setup test"
 
 VERSION_1 = 1
 DATAGRAM_BYTES_MIN = 1200

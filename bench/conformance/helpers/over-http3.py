@@ -8,7 +8,7 @@ import asyncio, http, pathlib, sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT / "bench/http3")]
-sys.path += [str(folder) for folder in ROOT.glob("target/http3-clients/lib/python*/site-packages")]
+sys.path += [str(folder) for folder in ROOT.glob(".cache/http3-clients/lib/python*/site-packages")]
 try:
     from aioquic.asyncio.client import connect
     from aioquic.asyncio.protocol import QuicConnectionProtocol
@@ -17,7 +17,7 @@ try:
     from aioquic.quic.configuration import QuicConfiguration
     from aioquic.quic.events import ConnectionTerminated, StreamReset
 except ImportError as error:
-    sys.exit(f"aioquic is missing ({error}): python3 -m venv target/http3-clients && target/http3-clients/bin/pip install aioquic")
+    sys.exit(f"aioquic is missing ({error}): tools/setup test")
 
 OF_CONNECTION = {b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade", b"te", b"host"}
 NAME = b"127.0.0.1"
