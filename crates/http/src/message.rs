@@ -79,9 +79,14 @@ impl Method {
         }
     }
 
-    /// Whether the method is defined as safe (RFC 9110 §9.2.1). An unknown one is not.
+    /// Whether the method is registered as safe (RFC 9110 §9.2.1, and §16.1.1 for those of other documents: RFC 3253,
+    /// 4918, 5323 and 10008). An unknown one is not.
     pub fn is_safe(&self) -> bool {
-        matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
+        match self {
+            Self::Get | Self::Head | Self::Options | Self::Trace => true,
+            Self::Other(name) => matches!(&**name, "PROPFIND" | "QUERY" | "REPORT" | "SEARCH"),
+            _ => false,
+        }
     }
 
     /// Whether the method is defined as idempotent (RFC 9110 §9.2.2), so that it may be sent again

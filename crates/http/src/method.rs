@@ -57,7 +57,7 @@ mod tests {
             assert!(invalidated_by(method, 404, &[]).is_empty(), "{method}");
             assert!(invalidated_by(method, 500, &[]).is_empty(), "{method}");
         }
-        for method in ["GET", "HEAD", "OPTIONS", "TRACE"] {
+        for method in ["GET", "HEAD", "OPTIONS", "TRACE", "PROPFIND", "QUERY", "REPORT", "SEARCH"] {
             assert!(invalidated_by(method, 200, &[]).is_empty(), "{method}");
         }
     }
