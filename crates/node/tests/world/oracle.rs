@@ -95,7 +95,9 @@ impl Truth {
             200 | 206 => {}
             304 => return self.judge_unchanged(world, request, got).map(|()| None),
             416 => return judge_unsatisfied(nature, request).map(|()| None),
-            policy::TEAPOT => return judge_teapot(request, got, leaves).map(|()| None),
+            policy::TEAPOT => {
+                return judge_teapot(request, got, leaves || world.has_faults).map(|()| None);
+            }
             // An origin's own words, or the node's about one that fails.
             404 | 500..=504 if world.has_faults => return Ok(None),
             _ => return Err(format!("nobody said {status}")),
@@ -263,10 +265,13 @@ fn judge_reader(
     Ok(())
 }
 
-fn judge_teapot(request: &Request, got: &Got, leaves: bool) -> Result<(), String> {
-    let is_whole = got.ended == Ended::Whole && got.body == b"short and stout";
+/// `may_break` where the client leaves in the midst of it, or the network may end its connection.
+fn judge_teapot(request: &Request, got: &Got, may_break: bool) -> Result<(), String> {
+    const PAGE: &[u8] = b"short and stout";
+    let is_whole = got.ended == Ended::Whole && got.body == PAGE;
+    let is_broken = may_break && got.ended == Ended::Broken && PAGE.starts_with(&got.body);
     match request.is_for_teapot {
-        true if is_whole || leaves || request.method == "HEAD" => Ok(()),
+        true if is_whole || is_broken || request.method == "HEAD" => Ok(()),
         true => Err("a page of the policy's is not whole".into()),
         false => Err("nobody asked for a teapot".into()),
     }
