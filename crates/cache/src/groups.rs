@@ -208,8 +208,13 @@ impl Groups {
 
     /// Purges all objects with a tag and returns how many there were.
     pub fn purge_tag(&self, tag: u64, how: Purge) -> usize {
+        self.purge_tags(&[tag], how)
+    }
+
+    /// Purges all objects with one of these tags and returns how many there were.
+    pub fn purge_tags(&self, tags: &[u64], how: Purge) -> usize {
         let seq = self.next_in_order();
-        self.all.iter().map(|cache| cache.purge_tag_at(seq, tag, how)).sum()
+        self.all.iter().map(|cache| cache.purge_tags_at(seq, tags, how)).sum()
     }
 
     /// Purges everything and returns how many objects there were.

@@ -5,13 +5,15 @@
 //! Host: www.example
 //! CDN-Loop: edge-1
 //! Freshet-Changed: ?1
+//! Cache-Group-Invalidation: "news"
 //! ```
 //!
 //! An unsafe request that succeeds makes invalid what the node it went through has stored of its target (RFC 9111
 //! §4.4). Nodes that keep things for one another say so to one another with this request, which goes no further and
-//! is answered with 204. To a node that does not know the field it is a purge like any other, which is allowed or
+//! is answered with 204. The groups that it makes invalid as well (RFC 9875 §3) come with it. To a node that does not know the field it is a purge like any other, which is allowed or
 //! is not.
 
+use crate::cache_groups;
 use crate::fields::Fields;
 use crate::message::{Method, RequestHead, Scheme};
 
@@ -21,9 +23,17 @@ pub const NAME: &str = "Freshet-Changed";
 /// What it says (RFC 9651 §3.3.6).
 const YES: &str = "?1";
 
-/// The word of the node of this name for a target that was changed.
-pub fn word(loop_id: &str, scheme: Scheme, authority: &str, target: &str) -> RequestHead {
-    let fields: Fields = [("CDN-Loop", loop_id), (NAME, YES)].into_iter().collect();
+/// The word of the node of this name for a target that was changed, and for these groups of its origin's.
+pub fn word(
+    loop_id: &str,
+    scheme: Scheme,
+    (authority, target): (&str, &str),
+    groups: Vec<String>,
+) -> RequestHead {
+    let mut fields: Fields = [("CDN-Loop", loop_id), (NAME, YES)].into_iter().collect();
+    if !groups.is_empty() {
+        fields.append(cache_groups::INVALIDATION, cache_groups::value(groups));
+    }
     RequestHead {
         method: Method::Purge,
         scheme,
@@ -60,10 +70,11 @@ mod tests {
 
     #[test]
     fn a_word_is_known_as_one_and_no_purge_is() {
-        let mut request = word("edge-1", Scheme::Http, "h", "/a?b");
+        let mut request = word("edge-1", Scheme::Http, ("h", "/a?b"), vec!["g".into()]);
         assert!(is_word(&request));
         assert_eq!((&*request.authority, &*request.target), ("h", "/a?b"));
         assert_eq!(request.fields.get("cdn-loop"), Some(&b"edge-1"[..]));
+        assert_eq!(cache_groups::invalidated(&request.fields), ["g"]);
         request.method = Method::Get;
         assert!(!is_word(&request));
         request.method = Method::Purge;
@@ -71,7 +82,7 @@ mod tests {
         assert!(!is_word(&request));
         request.fields.remove("CDN-Loop");
         assert!(!is_word(&request));
-        request = word("edge-1", Scheme::Http, "h", "/a?b");
+        request = word("edge-1", Scheme::Http, ("h", "/a?b"), Vec::new());
         request.fields.remove(NAME);
         assert!(!is_word(&request));
     }

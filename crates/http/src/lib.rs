@@ -22,6 +22,7 @@
 //! | how long does an origin want to be left alone? | [`retry_after`] |
 //! | which cookies has a request? | [`cookie`] |
 //! | what does an unsafe request make invalid? | [`method`] |
+//! | what is made invalid together? | [`cache_groups`] |
 //! | how do nodes beside this one hear of that? | [`changed`] |
 //! | how is all that told to people? | [`reason`], [`cache_status`], [`proxy_status`] |
 //!
@@ -54,6 +55,7 @@
 
 pub mod applied;
 pub mod cache_control;
+pub mod cache_groups;
 pub mod cache_status;
 pub mod cdn_loop;
 pub mod changed;

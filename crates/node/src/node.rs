@@ -47,6 +47,7 @@ use freshet_worker::applied::Applied;
 use freshet_worker::bans::Bans;
 use freshet_worker::disk::DiskKeeper;
 use freshet_worker::expiry::Expiry;
+use freshet_worker::group_purges::GroupPurges;
 use freshet_worker::handover::{self, Giving};
 use freshet_worker::ids::Ids;
 use freshet_worker::keepers::{Keeper, Keepers};
@@ -231,6 +232,7 @@ impl Node {
             films: Films::default(),
             sessions: Sessions::default(),
             proxy_refusals: LogLimit::new(),
+            group_purges: GroupPurges::default(),
             policy_purges: SharedCounter::default(),
             ids: Ids::default(),
             bans,

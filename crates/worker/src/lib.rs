@@ -12,7 +12,7 @@
 //! | copies of what is in another group | [`copies`] |
 //! | what is under way beside requests | [`errands`] |
 //! | when what a policy keeps leaves | [`expiry`] |
-//! | bans | [`bans`] |
+//! | bans, and purges that look at everything | [`bans`], [`group_purges`] |
 //! | which purges were carried out here, and which configuration runs | [`applied`], [`versions`] |
 //! | how memory moves to the process of an upgrade | [`handover`] |
 #![forbid(unsafe_code)]
@@ -24,6 +24,7 @@ pub mod disk;
 pub mod errands;
 pub mod expiry;
 pub mod farewell;
+pub mod group_purges;
 pub mod handover;
 pub mod ids;
 pub mod keepers;

@@ -6,6 +6,7 @@ use crate::bans::Bans;
 use crate::errands::Errands;
 use crate::expiry::Expiry;
 use crate::farewell::Farewell;
+use crate::group_purges::GroupPurges;
 use crate::handover::{Giving, Taking};
 use crate::ids::{Ids, Share};
 use crate::keepers::Keepers;
@@ -83,6 +84,8 @@ pub struct Shared {
     pub ids: Ids,
     /// Bans.
     pub bans: Bans,
+    /// Purges of what origins make invalid together.
+    pub group_purges: GroupPurges,
     /// Purges that policies carried out by themselves, with the module `purge`.
     pub policy_purges: SharedCounter,
     /// What responses keep in memory that wait for their clients.

@@ -109,7 +109,7 @@ impl Answered {
         let head = asked.stored_head(&answer.head, answer.freshness.clone(), form, false);
         let selecting = asked.plan.selecting();
         let variation = entry::variation(&answer.head.fields, form, selecting).ok()?;
-        let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
+        let tags = asked.tags(&answer.head.fields);
         let candidate = asked.candidate(&head, variation.as_ref(), &tags, &answer.storage);
         asked.worker.shared.keepers.let_through(&candidate, place.total)
     }

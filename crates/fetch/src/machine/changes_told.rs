@@ -8,7 +8,7 @@ use super::asked::Asked;
 use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_http::message::{RequestHead, ResponseHead};
-use freshet_http::{changed, method};
+use freshet_http::{cache_groups, changed, method};
 use freshet_origin::director::{View as _, stable_hash};
 use freshet_origin::health::Health;
 use freshet_origin::{Origin, OriginId, Terms, Waits, exchange_within};
@@ -16,6 +16,7 @@ use freshet_site::keys::{as_in_key, key_of};
 use freshet_site::sites::SiteRef;
 use freshet_worker::errands::Errand;
 use freshet_worker::worker::Worker;
+use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,12 +61,15 @@ impl Asked {
             return None;
         }
         let secret = self.worker.shared.cache.secret();
+        // They come with the first word: it is of what was asked for, and everybody hears it.
+        let mut groups = cache_groups::invalidated(&head.fields);
         let change = |(authority, target): (String, String)| {
             let node = site.node();
             let key = key_of(site, secret, &authority, &target);
             // They need not know what all names of it are here.
             let (authority, target) = as_in_key(site, &authority, &target);
-            let word = changed::word(&node.loop_id, client.scheme, authority, &target);
+            let named = (authority, &*target);
+            let word = changed::word(&node.loop_id, client.scheme, named, mem::take(&mut groups));
             let home = site.upstreams.home(stable_hash(key.text()));
             Change { word: Rc::new(word), home }
         };

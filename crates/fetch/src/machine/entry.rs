@@ -6,11 +6,12 @@ use freshet_base::clock::UnixMillis;
 use freshet_base::log_limit::LogLimit;
 use freshet_cache::{Form, StoredHead, Variation};
 use freshet_http::fields::Fields;
-use freshet_http::hop_by_hop;
 use freshet_http::message::{ResponseHead, Scheme};
 use freshet_http::range::{ContentRange, Reconciled};
 use freshet_http::reason::Reason;
 use freshet_http::vary::Vary;
+use freshet_http::{cache_groups, hop_by_hop};
+use freshet_site::keys::key_authority;
 use freshet_site::policy::Answer;
 use freshet_site::sites::SiteName;
 use freshet_worker::disk::meta;
@@ -136,9 +137,9 @@ const SPACED_TAGS: [&str; 1] = ["surrogate-key"];
 /// ... and, in those of Varnish's `xkey`, by commas too.
 const MIXED_TAGS: [&str; 2] = ["xkey", "x-hashtwo"];
 
-/// Tags a response can be purged by: those of [`SPACED_TAGS`], of [`MIXED_TAGS`] and of `Cache-Tag`,
-/// separated by commas.
-pub(super) fn tags(site: &SiteName, fields: &Fields) -> Box<[u64]> {
+/// Tags that a response to a request for this authority can be purged by: those of [`SPACED_TAGS`], of [`MIXED_TAGS`]
+/// and of `Cache-Tag`, separated by commas; and the groups it is of.
+pub(super) fn tags(site: &SiteName, authority: &str, fields: &Fields) -> Box<[u64]> {
     let lines =
         |names: &'static [&'static str]| names.iter().flat_map(|name| fields.get_all(*name));
     let spaced = lines(&SPACED_TAGS).flat_map(|line| line.split(|byte| *byte == b' '));
@@ -163,6 +164,10 @@ pub(super) fn tags(site: &SiteName, fields: &Fields) -> Box<[u64]> {
         }
         tags.truncate(TAGS_MAX);
     }
+    let authority = key_authority(authority);
+    let groups = cache_groups::of(fields);
+    tags.truncate(TAGS_MAX.saturating_sub(groups.len()));
+    tags.extend(groups.iter().map(|group| site.tag(&cache_groups::tag(authority, group))));
     tags.extend(site.tag_of_all());
     tags.sort_unstable();
     tags.dedup();

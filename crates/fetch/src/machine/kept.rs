@@ -67,7 +67,7 @@ impl Answered {
             let received = asked.received(answer.head.status, &answer.head.fields);
             update::fields_for_one(&received, &asked.freshness())
         };
-        let tags = entry::tags(&asked.plan.site.name, &answer.head.fields);
+        let tags = asked.tags(&answer.head.fields);
         let freshness = answer.freshness.clone();
         let mut head = asked.stored_head(&answer.head, freshness, incoming.form, place.partial);
         if incoming.loan.is_some() || answer.keep.is_some() || answer.manifest.is_some() {

@@ -16,7 +16,7 @@ use freshet_http::freshness::{self, Freshness, Received, Storability, storabilit
 use freshet_http::message::{Method, ResponseHead};
 use freshet_http::range::{ContentRange, RangeRequest, RangeSpec, VERY_LARGE};
 use freshet_http::reason::Reason;
-use freshet_http::{conditional, hop_by_hop, method, status, update};
+use freshet_http::{cache_groups, conditional, hop_by_hop, method, status, update};
 use freshet_origin::response_body::OriginBody;
 use freshet_origin::{OriginResponse, places};
 use freshet_site::keys::resource;
@@ -131,6 +131,7 @@ impl Asked {
             Box::pin(changes.tell_homes(&self.worker)).await;
         }
         if semantics.follows_methods {
+            self.forget_groups(&head).await;
             self.invalidate(&head);
         }
         let mut answer = self.judge(head);
@@ -422,13 +423,28 @@ impl Asked {
             .is_some_and(|object| object.with_head(|head| head.may_serve_on_error(now)))
     }
 
+    /// Tags that an answer can be purged by.
+    pub(super) fn tags(&self, fields: &Fields) -> Box<[u64]> {
+        entry::tags(&self.plan.site.name, &self.plan.client.authority, fields)
+    }
+
+    /// The groups that an unsafe request that succeeded makes invalid (RFC 9875 §3).
+    async fn forget_groups(&self, head: &ResponseHead) {
+        let client = &self.plan.client;
+        if method::invalidates(&client.method, head.status) {
+            let groups = cache_groups::invalidated(&head.fields);
+            let site = &self.plan.site.name;
+            self.worker.shared.forget_groups(site, &client.authority, &groups).await;
+        }
+    }
+
     /// What an unsafe request that succeeded makes invalid (RFC 9111 §4.4).
     fn invalidate(&mut self, head: &ResponseHead) {
         let shared = &self.worker.shared;
         let client = &self.plan.client;
         let mut place = shared.cache.purge_seq();
         let is_current = client.method == Method::Post && {
-            let tags = entry::tags(&self.plan.site.name, &head.fields);
+            let tags = self.tags(&head.fields);
             !shared.cache.was_purged_since(self.begun, &self.plan.key, &tags)
         };
         // Whoever sent it need not wait until a disk has noted it.

@@ -5,6 +5,7 @@
 
 mod authority;
 mod bandwidth;
+mod cache_groups;
 mod cache_rules;
 mod client;
 mod client_certificates;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpSocket;
 
 /// Nodes before `origin` that know each other.
-fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
+pub(crate) fn place(origin: &Origin, names: &[&str]) -> Vec<TestNode> {
     place_with(origin, names, "")
 }
 

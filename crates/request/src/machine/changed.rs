@@ -4,16 +4,16 @@ use crate::client_exchange::{Facts, Request, Response};
 use crate::delivery::ResponseBody;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::Purge;
-use freshet_http::changed;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
+use freshet_http::{cache_groups, changed};
 use freshet_site::keys::key_of;
 use freshet_site::sites::SiteRef;
 use freshet_worker::worker::Worker;
 
 /// Forgets it, as after an unsafe request of a client of this node, and says so. `None` for all other requests, and
 /// for the same words from anybody else. No door of the site is for this: it is no client's request.
-pub(super) fn hear(worker: &Worker, site: &SiteRef, request: &Request) -> Option<Response> {
+pub(super) async fn hear(worker: &Worker, site: &SiteRef, request: &Request) -> Option<Response> {
     let Request { head, client, .. } = request;
     if !changed::is_word(head) || !site.upstreams.has_siblings() {
         return None;
@@ -28,6 +28,7 @@ pub(super) fn hear(worker: &Worker, site: &SiteRef, request: &Request) -> Option
     }
     let shared = &worker.shared;
     let (authority, target) = (&head.authority, &head.target);
+    shared.forget_groups(&site.name, authority, &cache_groups::invalidated(&head.fields)).await;
     // Whoever waits for this need not wait until a disk has noted it.
     drop(shared.purge(&key_of(site, shared.cache.secret(), authority, target), Purge::Hard));
     worker.stats.changes_heard.increment();

@@ -85,7 +85,7 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
     let Some(site) = site else {
         return Reply::Response(Box::new(synth::misdirected(worker, &request)));
     };
-    if let Some(response) = changed::hear(worker, &site, &request) {
+    if let Some(response) = changed::hear(worker, &site, &request).await {
         return Reply::Response(Box::new(response));
     }
     let pace = pace_of(&site, &request);

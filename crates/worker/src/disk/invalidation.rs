@@ -50,9 +50,19 @@ impl Shared {
 
     /// Purges everything with a tag, in memory and wherever else it is kept.
     pub fn purge_tag(&self, tag: u64, how: Purge) -> Purged {
-        let what = Purgeable::Tag(tag);
-        let durability = self.keepers.evict(&what, how);
-        self.purged(self.cache.purge_tag(tag, how), durability, &what, how)
+        self.purge_tags(&[tag], how)
+    }
+
+    /// Purges everything that has one of these tags, in memory and wherever else it is kept. It looks at every object
+    /// in memory once.
+    pub fn purge_tags(&self, tags: &[u64], how: Purge) -> Purged {
+        let evict = |tag: &u64| self.keepers.evict(&Purgeable::Tag(*tag), how);
+        let evicted: Vec<_> = tags.iter().map(evict).collect();
+        let mut all = Purged { objects: self.cache.purge_tags(tags, how), ..Purged::default() };
+        for (tag, durability) in tags.iter().zip(evicted) {
+            all.durability.add(self.purged(0, durability, &Purgeable::Tag(*tag), how).durability);
+        }
+        all
     }
 
     /// Purges everything, in memory and wherever else it is kept.
