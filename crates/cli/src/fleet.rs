@@ -23,15 +23,17 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, Subcommand};
 pub(crate) use configure::Configured;
 use freshet_fleet::config::Secret;
-use freshet_fleet::identity::Identity;
+use freshet_fleet::identity::{Disbelief, Identity};
 use freshet_fleet::nats::{
-    Belongs, Configures, Does, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
+    Belongs, Configures, Does, Follower, Link, LinkSettings, NodeSettings, Reports, Retention,
+    Waited, publish, wait,
 };
 use freshet_fleet::signature::{Signer, Signers, SigningKey};
 use freshet_fleet::{Change, Outcome, Scope};
 use handover::HandsOver;
 use member::Member;
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -274,6 +276,7 @@ fn shown(identity: &Identity) -> Result<LinkSettings> {
         servers,
         fleet,
         ca: Some(identity.ca()),
+        issuer: Some(identity.ca()),
         certificate: Some((certificate.clone(), certificate)),
         ..LinkSettings::default()
     })
@@ -296,11 +299,13 @@ async fn init(arguments: Init) -> Result<ExitCode> {
 async fn list(which: Which) -> Result<ExitCode> {
     let link = which.link().await?;
     let (end, nodes) = (link.ask().await?.last.sequence, link.nodes().await?);
-    let reports = link.reports(REPORTS_WITHIN).await?;
+    let Reports { reports, disbelieved } = link.reports(REPORTS_WITHIN).await?;
     let silent: Vec<_> =
         nodes.iter().filter(|name| !reports.iter().any(|one| one.node == **name)).collect();
     if which.form.is_json() {
-        say!("{}", json!({"log": end, "nodes": reports, "silent": silent}))?;
+        let answer =
+            json!({"log": end, "nodes": reports, "silent": silent, "disbelieved": disbelieved});
+        say!("{answer}")?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut out = format!("{:<32} {:>12}  state\n", "node", "applied");
@@ -314,7 +319,11 @@ async fn list(which: Which) -> Result<ExitCode> {
         out += &format!("{:<32} {:>12}  {state}\n", report.node, report.sequence);
     }
     for name in silent {
-        out += &format!("{name:<32} {:>12}  does not answer\n", "-");
+        let state = match disbelieved.get(name) {
+            Some(why) => format!("is not believed: {why}"),
+            None => "does not answer".to_owned(),
+        };
+        out += &format!("{name:<32} {:>12}  {state}\n", "-");
     }
     say!("{out}the log is at {end}")?;
     Ok(ExitCode::SUCCESS)
@@ -325,12 +334,13 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
     let Purge { wait: waits, deadline_ms, which, site, .. } = arguments;
     let link = which.link().await?;
     let purged = link.permitted(async {
-        match waits {
-            true => wait(&link, &changes, Duration::from_millis(deadline_ms)).await,
-            false => Ok((publish(&link, &changes).await?, Outcome::Waiting(Vec::new()))),
+        if waits {
+            return wait(&link, &changes, Duration::from_millis(deadline_ms)).await;
         }
+        let place = publish(&link, &changes).await?;
+        Ok(Waited { place, outcome: Outcome::Waiting(Vec::new()), disbelieved: BTreeMap::new() })
     });
-    let (place, outcome) = purged.await?;
+    let Waited { place, outcome, disbelieved } = purged.await?;
     let (word, names, code) = match outcome {
         Outcome::Applied => ("applied", Vec::new(), ExitCode::SUCCESS),
         Outcome::NotMeant => ("no-site", Vec::new(), ExitCode::FAILURE),
@@ -341,7 +351,9 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         Outcome::Waiting(names) => ("waiting", names, ExitCode::FAILURE),
     };
     if which.form.is_json() {
-        let answer = json!({"sequence": place.sequence, "outcome": word, "nodes": names});
+        let answer = json!({
+            "sequence": place.sequence, "outcome": word, "nodes": names, "disbelieved": disbelieved,
+        });
         say!("{answer}")?;
         return Ok(code);
     }
@@ -363,7 +375,15 @@ async fn purge(arguments: Purge) -> Result<ExitCode> {
         _ => format!("not carried out yet by {names}"),
     };
     say!("entry {}: {says}", place.sequence)?;
+    tell_disbelieved(&disbelieved);
     Ok(code)
+}
+
+/// Says in whose names something was said that is not believed, and why.
+fn tell_disbelieved(disbelieved: &BTreeMap<String, Disbelief>) {
+    for (node, why) in disbelieved {
+        tell!("{node} is not believed: what is said in its name is {why}\n");
+    }
 }
 
 fn changes(arguments: &Purge) -> Result<Vec<Change>> {

@@ -1,5 +1,6 @@
 //! What is in the log.
 
+use crate::freshness::Nonce;
 use crate::limits::{CHANGES_MAX, ENTRY_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::signature::{SIGNED_BYTES, SignatureError};
 use serde::{Deserialize, Serialize};
@@ -109,16 +110,20 @@ pub enum EntryError {
 #[derive(Deserialize, Serialize)]
 struct Written {
     before: Digest,
+    /// Makes the digest one that no entry had before: the same changes at the same place of a log that has lost its end
+    /// are another entry, and who names the digest has heard of this one.
+    #[serde(default)]
+    nonce: Nonce,
     changes: Vec<Change>,
 }
 
-/// Writes changes as an entry behind `before`.
+/// Writes changes as an entry behind `before`, which has other bytes each time.
 ///
 /// # Errors
-/// There are too many of them, or they are too long.
+/// There are too many of them, they are too long, or the system gives no random bytes.
 pub fn encode(before: Digest, changes: &[Change]) -> Result<Vec<u8>, EntryError> {
     check(changes)?;
-    let written = Written { before, changes: changes.to_vec() };
+    let written = Written { before, nonce: Nonce::random()?, changes: changes.to_vec() };
     let bytes =
         serde_json::to_vec(&written).map_err(|error| EntryError::Malformed(error.to_string()))?;
     if bytes.len() > ENTRY_BYTES_MAX { Err(EntryError::TooLong(bytes.len())) } else { Ok(bytes) }
@@ -149,7 +154,9 @@ pub fn decode<'a>(
         Ok(written)
     };
     match read() {
-        Ok(Written { before, changes }) => (Entry { place, before: Some(before), changes }, None),
+        Ok(Written { before, changes, .. }) => {
+            (Entry { place, before: Some(before), changes }, None)
+        }
         Err((before, changes, error)) => (Entry { place, before, changes }, Some(error)),
     }
 }
@@ -211,6 +218,15 @@ mod tests {
     }
 
     #[test]
+    fn the_same_again_at_the_same_place_is_another_entry() {
+        let again = || place(3, &encode(Digest(7), &changes()).unwrap());
+        assert_ne!(again(), again());
+        // As entries were before they had one.
+        let before = br#"{"before":7,"changes":[{"kind":"ban","text":"t"}]}"#;
+        assert_eq!(decode(3, before, Ok).1, None);
+    }
+
+    #[test]
     fn what_is_not_believed_has_its_place_and_changes_nothing() {
         let bytes = encode(Digest(7), &changes()).unwrap();
         let (entry, wrong) = decode(3, &bytes, |_| Err(SignatureError::PeerUnsigned));
@@ -240,8 +256,8 @@ mod tests {
         let long = vec![tag("a".repeat(500)); 200];
         assert!(matches!(encode(Digest(0), &long), Err(EntryError::TooLong(_))));
         assert!(encode(Digest(0), &short(1000)).is_ok());
-        let many =
-            serde_json::to_vec(&Written { before: Digest(9), changes: short(1001) }).unwrap();
+        let written = Written { before: Digest(9), nonce: Nonce::default(), changes: short(1001) };
+        let many = serde_json::to_vec(&written).unwrap();
         let (entry, wrong) = decode(1, &many, Ok);
         assert_eq!((entry.before, wrong), (Some(Digest(9)), Some(EntryError::Changes(1001))));
         assert_eq!(entry.changes, [Change::Unknown]);

@@ -25,6 +25,9 @@
 //! Whoever can write to the log can purge everything. Nodes with [`signature::Signers`] carry out only what those have
 //! signed; what else is in the log has a place in it and no effect.
 //!
+//! What a node says of itself is signed with the key of its [`identity`], and [`freshness`] tells when it was said: so
+//! nobody speaks for another node, nor says again what one has said once.
+//!
 //! [`config`] is about what nodes run: their configuration, which comes to them in stages and goes back by itself.
 //! [`upgrade`] is about the program they run it with, and [`identity`] about who belongs to the fleet: certificates
 //! of the fleet's own issuing key.
@@ -36,6 +39,7 @@
 
 pub mod config;
 mod entry;
+pub mod freshness;
 pub mod identity;
 pub mod limits;
 mod member;

@@ -82,3 +82,20 @@ pub const LABELS_MAX: usize = 32;
 
 /// Nodes of a fleet that are kept as removed, the newest: more than leave it while a certificate holds.
 pub const REMOVED_MAX: usize = 10_000;
+
+/// Nonces that a node names of those it heard: entries it has carried out and calls, the last. Whoever waits for one that is
+/// pushed out calls once more.
+pub const NONCES_MAX: usize = 32;
+
+/// How long what names a nonce counts behind the moment that one was sent, in milliseconds: longer than a lease, which is
+/// waited for.
+pub const NONCE_LIFE_MS: u64 = 10_000;
+
+/// How long a node names a nonce, in milliseconds: longer than it counts, by clocks that go as fast as they like.
+pub const NONCE_KEPT_MS: u64 = 15_000;
+
+/// Nodes whose certificates are known to who hears what they say: those of the largest fleet, twice.
+pub const CERTIFICATES_MAX: usize = 20_000;
+
+/// Bytes of a statement but for what is said in it: a certificate as the issuer makes it has some 600.
+pub const STATEMENT_BYTES_MAX: usize = 64 * 1024;

@@ -20,6 +20,16 @@ pub enum Outcome {
     Refused(Vec<String>),
 }
 
+impl Outcome {
+    /// Whether a node has not said that it has carried it out.
+    pub fn lacks(&self, node: &str) -> bool {
+        match self {
+            Self::Waiting(nodes) | Self::Fenced(nodes) => nodes.iter().any(|name| name == node),
+            Self::Nobody | Self::Applied | Self::NotMeant | Self::Refused(_) => false,
+        }
+    }
+}
+
 /// Waits for one entry. Nodes it does not know of need no waiting for: their leases end like others'.
 #[derive(Clone, Debug)]
 pub struct Tally {

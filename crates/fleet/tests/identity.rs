@@ -3,7 +3,8 @@
 
 use freshet_base::clock::UnixMillis;
 use freshet_fleet::identity::{
-    Answer, Facts, Identity, IdentityError, Issuer, Joining, Member, Removed, Token,
+    Answer, Disbelief, Facts, Identity, IdentityError, Issuer, Joining, Member, Removed, Statement,
+    StatementKey, Token, Verifier, unverified,
 };
 use proptest::prelude::*;
 use std::path::Path;
@@ -52,6 +53,27 @@ impl World {
         let answer = self.answer(&request, now);
         identity.renewed(&request, &answer).map_err(|error| error.to_string())
     }
+}
+
+/// Whose words are heard.
+struct Hears {
+    verifier: Verifier,
+    removed: Removed,
+}
+
+impl Hears {
+    fn of(world: &World) -> Self {
+        let verifier = Verifier::new("tv", &world.folder.path().join("tv/ca.pem")).unwrap();
+        Self { verifier, removed: Removed::default() }
+    }
+
+    fn hear(&self, node: &str, bytes: &[u8], now: UnixMillis) -> Result<(), Disbelief> {
+        self.verifier.verify(node, &Statement::read(bytes)?, &self.removed, now)
+    }
+}
+
+fn sign(key: &StatementKey, fleet: &str, said: &str) -> Vec<u8> {
+    key.sign(fleet, 7, std::iter::empty(), said.as_bytes()).unwrap()
 }
 
 fn issuer(folder: &Path, fleet: &str) -> Result<Issuer, IdentityError> {
@@ -221,6 +243,109 @@ fn an_issuer_keeps_its_key_and_renews_what_ends() {
     for server in ["nats://a:1", "tls://", "tls://../x", "tls://a/b"] {
         let made = Issuer::init(&path, "tv", &[server.into()], Path::new("/"), NOW);
         assert!(made.is_err(), "{server}");
+    }
+}
+
+#[test]
+fn a_node_is_believed_about_itself_while_its_certificate_holds_and_it_was_not_removed() {
+    let world = World::new();
+    world.join("a", &world.token("edge-1"), NOW).unwrap();
+    let (key, mut hears) = (world.identity("a").statement_key().unwrap(), Hears::of(&world));
+    assert!(
+        key.is_of("tv", "edge-1") && !key.is_of("tv", "edge-2") && !key.is_of("radio", "edge-1")
+    );
+    let said = sign(&key, "tv", "{}");
+    let statement = Statement::read(&said).unwrap();
+    assert_eq!((statement.said, statement.number, statement.nonces().count()), (&b"{}"[..], 7, 0));
+    assert_eq!((unverified(&said), unverified(b"{}")), (&b"{}"[..], &b"{}"[..]));
+    for (now, expected) in [
+        (NOW, Ok(())),
+        // Clocks of those who hear may be two hours behind that of the issuer.
+        (UnixMillis(NOW.0 - 2 * 3_600_000), Ok(())),
+        (UnixMillis(NOW.0 - 3 * 3_600_000), Err(Disbelief::Ended)),
+        (NOW.plus(MONTH), Ok(())),
+        (NOW.plus(MONTH + HOUR), Err(Disbelief::Ended)),
+    ] {
+        assert_eq!(hears.hear("edge-1", &said, now), expected, "known");
+        assert_eq!(Hears::of(&world).hear("edge-1", &said, now), expected, "unknown");
+    }
+    assert_eq!(hears.hear("edge-2", &said, NOW), Err(Disbelief::Name));
+    assert_eq!(hears.hear("EDGE-1", &said, NOW), Err(Disbelief::Name));
+    assert_eq!(hears.hear("edge-1", &sign(&key, "radio", "{}"), NOW), Err(Disbelief::Forged));
+    assert_eq!(hears.hear("edge-1", b"{}", NOW), Err(Disbelief::NotSigned));
+    hears.removed.add("edge-1", NOW.plus(MONTH));
+    assert_eq!(hears.hear("edge-1", &said, NOW), Err(Disbelief::Removed));
+}
+
+#[test]
+fn certificates_of_others_are_good_for_nothing_in_a_nodes_name() {
+    let world = World::new();
+    let hears = Hears::of(&world);
+    let radio = issuer(world.folder.path(), "radio").unwrap();
+    let operator = world.issuer.operator().statement_key().unwrap();
+    assert_eq!(hears.hear("operator", &sign(&operator, "tv", "{}"), NOW), Err(Disbelief::Name));
+    let server = Identity::new(&world.folder.path().join("tv/servers/127.0.0.1"));
+    let server = server.statement_key().unwrap();
+    assert_eq!(hears.hear("127", &sign(&server, "tv", "{}"), NOW), Err(Disbelief::Name));
+    // Of another fleet's issuer, also for the same names.
+    let strange = radio.operator().statement_key().unwrap();
+    let error = hears.hear("operator", &sign(&strange, "tv", "{}"), NOW);
+    assert!(matches!(error, Err(Disbelief::Certificate(_))), "{error:?}");
+    let copy = tempfile::tempdir().unwrap();
+    let same = issuer(copy.path(), "tv").unwrap();
+    let member = Member { node: "edge-1".into(), group: None, labels: Vec::new() };
+    let joining = Identity::new(&copy.path().join("a"));
+    let joining_now = joining.join(same.token(member, HOUR, NOW).unwrap(), NOW).unwrap();
+    let answer = same.answer(joining_now.request(), &Removed::default(), MONTH, NOW).unwrap();
+    joining_now.answered(&answer.unwrap().1, &[]).unwrap();
+    let error = hears.hear("edge-1", &sign(&joining.statement_key().unwrap(), "tv", "{}"), NOW);
+    assert!(matches!(error, Err(Disbelief::Certificate(_))), "{error:?}");
+}
+
+#[test]
+fn a_later_certificate_of_the_same_key_counts_beside_the_first_and_that_of_another_machine_instead()
+{
+    let world = World::new();
+    world.join("a", &world.token("edge-1"), NOW).unwrap();
+    let (first, hears) = (world.identity("a").statement_key().unwrap(), Hears::of(&world));
+    world.renew("a", NOW.plus(HOUR)).unwrap();
+    let renewed = world.identity("a").statement_key().unwrap();
+    assert_ne!(first, renewed);
+    for key in [&first, &renewed, &first, &renewed] {
+        assert_eq!(hears.hear("edge-1", &sign(key, "tv", "{}"), NOW.plus(HOUR)), Ok(()));
+    }
+    // Another machine has the name from then on.
+    let later = NOW.plus(HOUR * 2);
+    world.join("b", &world.token("edge-1"), NOW.plus(HOUR)).unwrap();
+    world.renew("b", later).unwrap();
+    let other = world.identity("b").statement_key().unwrap();
+    assert_eq!(hears.hear("edge-1", &sign(&other, "tv", "{}"), later), Ok(()));
+    for key in [&first, &renewed] {
+        let heard = hears.hear("edge-1", &sign(key, "tv", "{}"), later);
+        assert_eq!(heard, Err(Disbelief::Superseded));
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_changed_bit_is_believed_and_nothing_that_is_said_panics(bytes in prop::collection::vec(any::<u8>(), 0..300), at: prop::sample::Index, bit in 0..8) {
+        thread_local!(static HEARS: (Vec<u8>, Hears) = {
+            let world = World::new();
+            world.join("a", &world.token("edge-1"), NOW).unwrap();
+            let key = world.identity("a").statement_key().unwrap();
+            (sign(&key, "tv", "{\"sequence\":7}"), Hears::of(&world))
+        });
+        HEARS.with(|(said, hears)| {
+            let mut changed = said.clone();
+            let at = at.index(said.len());
+            changed[at] ^= 1u8 << bit;
+            prop_assert!(hears.hear("edge-1", &changed, NOW).is_err());
+            prop_assert!(hears.hear("edge-1", &bytes, NOW).is_err());
+            let mixed = [&said[..at], &bytes].concat();
+            prop_assert!(hears.hear("edge-1", &mixed, NOW).is_err());
+            let _ = Statement::read(&mixed).map(|statement| statement.nonces().count());
+            Ok(())
+        })?;
     }
 }
 

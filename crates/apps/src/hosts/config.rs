@@ -74,6 +74,7 @@ impl NatsFile {
             inbox: None,
             key: key.transpose()?,
             signers: Signers::new(signers),
+            issuer: None,
         })
     }
 }

@@ -4,7 +4,7 @@ use super::configure::secret;
 use super::diff;
 use super::rollout::{remove_bundles, see_to};
 use super::stages::stages;
-use super::{Believes, Which};
+use super::{Believes, Which, tell_disbelieved};
 use crate::settings::{Source, parse_below};
 use crate::text::print;
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,7 +17,7 @@ use freshet_fleet::config::{
     Author, Band, Bundle, CONFIGURATION_FILE, ConfigState, End, Plan, Release, Secret, Trial,
     Version,
 };
-use freshet_fleet::nats::{FleetError, Link};
+use freshet_fleet::nats::{FleetError, Link, Reports};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -265,8 +265,10 @@ async fn send(
 
 /// How each node that gets its configuration from the fleet says that this is, by name.
 async fn states(link: &Link) -> Result<BTreeMap<String, ConfigState>> {
-    let reports = link.reports(REPORTS_WITHIN).await?.into_iter();
-    Ok(reports.filter_map(|report| Some((report.node, report.config?))).collect())
+    let Reports { reports, disbelieved } = link.reports(REPORTS_WITHIN).await?;
+    tell_disbelieved(&disbelieved);
+    let states = reports.into_iter().filter_map(|report| Some((report.node, report.config?)));
+    Ok(states.collect())
 }
 
 /// The groups there are nodes of, for who has misspelt one.

@@ -43,13 +43,17 @@ async fn drain(link: &Link, arguments: Arguments) -> Result<ExitCode> {
     let Arguments { node, undo, which } = arguments;
     let drains = !undo;
     let mut watch = link.watch(None).await?;
-    let begun = Instant::now();
+    let (begun, mut disbelieved) = (Instant::now(), String::new());
     while begun.elapsed() < HEARD_WITHIN {
         for heard in watch.heard(LOOK_EVERY).await {
-            let Heard::Report(report) = heard else { continue };
-            if report.node != node {
-                continue;
-            }
+            let report = match heard {
+                Heard::Report(report) if report.node == node => report,
+                Heard::Disbelieved { node: name, why } if name == node => {
+                    disbelieved = format!(", and what is said in its name is {why}");
+                    continue;
+                }
+                _ => continue,
+            };
             if report.drained == drains {
                 match which.form.is_json() {
                     true => say!("{}", json!({"node": node, "drained": drains}))?,
@@ -67,5 +71,6 @@ async fn drain(link: &Link, arguments: Arguments) -> Result<ExitCode> {
             link.ask_to_upgrade(&node, &ask).await?;
         }
     }
-    bail!("{node} does not say within {} s that it has heard it", HEARD_WITHIN.as_secs())
+    let seconds = HEARD_WITHIN.as_secs();
+    bail!("{node} does not say within {seconds} s that it has heard it{disbelieved}")
 }

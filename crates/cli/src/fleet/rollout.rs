@@ -88,6 +88,7 @@ async fn decided(
         for heard in watch.heard(left).await {
             match heard {
                 Heard::Change => return None,
+                Heard::Disbelieved { .. } => {}
                 Heard::Report(report) => {
                     if let Some(state) = report.config.filter(|state| state.group == group) {
                         nodes.insert(report.node, state);

@@ -3,11 +3,11 @@
 
 use super::config::{Tolerance, millis, time};
 use super::stages::{Labels, share, stages};
-use super::{REPORTS_WITHIN, Which};
+use super::{REPORTS_WITHIN, Which, tell_disbelieved};
 use anyhow::{Result, bail};
 use clap::Args;
 use freshet_fleet::limits::DRAIN_MAX_MS;
-use freshet_fleet::nats::{Heard, Link, Report, Watch};
+use freshet_fleet::nats::{Heard, Link, Report, Reports, Watch};
 use freshet_fleet::upgrade::{Fate, NO_PROGRAM, Program, Reached, Recall, Step, Terms, Waves};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +72,8 @@ pub(super) async fn run(arguments: Arguments) -> Result<ExitCode> {
 
 async fn upgrade(link: &Link, arguments: Arguments) -> Result<ExitCode> {
     let names = link.nodes().await?;
-    let reports = link.reports(REPORTS_WITHIN).await?;
+    let Reports { reports, disbelieved } = link.reports(REPORTS_WITHIN).await?;
+    tell_disbelieved(&disbelieved);
     let silent: Vec<_> =
         names.into_iter().filter(|name| !reports.iter().any(|one| one.node == *name)).collect();
     let (reports, stuck): (Vec<_>, Vec<_>) =

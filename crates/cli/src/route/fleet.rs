@@ -1,5 +1,6 @@
 //! What the nodes of a fleet say of themselves, for a router.
 
+use freshet_fleet::identity::Identity;
 use freshet_fleet::nats::{FleetError, Link, LinkSettings, Report};
 use freshet_route::config::FleetSettings;
 use freshet_route::live::Told;
@@ -21,12 +22,16 @@ const SILENCES_MAX: u32 = 2;
 /// # Errors
 /// Names and files that cannot be used.
 pub(super) async fn follow(router: &Router, fleet: FleetSettings) -> Result<(), FleetError> {
+    let identity = fleet.identity.as_deref().map(Identity::new);
+    let shown = identity.as_ref().map(Identity::certificate);
+    let issuer = identity.as_ref().map(Identity::ca);
     let settings = LinkSettings {
         servers: fleet.servers,
         fleet: fleet.name,
         credentials: fleet.credentials,
-        ca: fleet.ca,
-        certificate: fleet.certificate,
+        ca: fleet.ca.or_else(|| issuer.clone()),
+        certificate: fleet.certificate.or_else(|| shown.map(|shown| (shown.clone(), shown))),
+        issuer,
         ..LinkSettings::default()
     };
     let link = Link::connect(&settings, true).await?;
@@ -53,7 +58,7 @@ pub(super) async fn follow(router: &Router, fleet: FleetSettings) -> Result<(), 
 }
 
 async fn ask(link: &Link) -> Result<(Vec<String>, Vec<Report>), FleetError> {
-    Ok((link.nodes().await?, link.reports(REPORTS_WITHIN).await?))
+    Ok((link.nodes().await?, link.reports(REPORTS_WITHIN).await?.reports))
 }
 
 /// What is to be thought of each node of the fleet.

@@ -17,6 +17,7 @@ use rustls_pki_types::pem::PemObject;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::net::IpAddr;
 use std::time::Duration;
+use webpki::EndEntityCert;
 use x509_cert::der::Decode;
 
 /// A point that is not compressed (SEC 1, 2.3.3).
@@ -32,6 +33,11 @@ impl PublicKey {
     /// That of a pair.
     pub(super) fn of(pair: &KeyPair) -> Option<Self> {
         pair.public_key_raw().try_into().ok().map(Self)
+    }
+
+    /// The point.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 
     /// Whether somebody who has the private key signed this.
@@ -151,8 +157,12 @@ pub struct Facts {
 impl Facts {
     /// Those of the first certificate in a text; nothing where there is none of this kind.
     pub fn of(pem: &str) -> Option<Self> {
-        let der = CertificateDer::from_pem_slice(pem.as_bytes()).ok()?;
-        let inner = x509_cert::Certificate::from_der(&der).ok()?.tbs_certificate;
+        Self::of_der(&CertificateDer::from_pem_slice(pem.as_bytes()).ok()?)
+    }
+
+    /// Those of a certificate; nothing where it is not of this kind.
+    pub(super) fn of_der(der: &CertificateDer<'_>) -> Option<Self> {
+        let inner = x509_cert::Certificate::from_der(der).ok()?.tbs_certificate;
         let key = inner.subject_public_key_info.subject_public_key.raw_bytes().try_into().ok()?;
         let at = |time: x509_cert::time::Time| time.to_unix_duration();
         let millis = |span: Duration| UnixMillis(0).plus(span);
@@ -167,4 +177,10 @@ impl Facts {
     pub fn renewal(&self) -> UnixMillis {
         self.from.plus(self.until.since(self.from) / 3 * 2)
     }
+}
+
+/// The names in DNS that a certificate proves, as they are written.
+pub(super) fn names(der: &CertificateDer<'_>) -> Vec<String> {
+    let read = EndEntityCert::try_from(der);
+    read.map(|read| read.valid_dns_names().map(str::to_owned).collect()).unwrap_or_default()
 }

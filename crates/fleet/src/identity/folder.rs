@@ -12,6 +12,7 @@
 use super::certificate::{Facts, PublicKey, new_key};
 use super::message::{Answer, Given, Request, Wish};
 use super::sealed::Own;
+use super::statement::StatementKey;
 use super::{IdentityError, Removed, Token};
 use freshet_base::clock::UnixMillis;
 use freshet_base::private::{make_folder, replace};
@@ -97,6 +98,17 @@ impl Identity {
             let why = "no certificate of a fleet's issuer in it".to_owned();
             IdentityError::ConfigContent { path, why }
         })
+    }
+
+    /// What the machine signs with what it says of itself.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn statement_key(&self) -> Result<StatementKey, IdentityError> {
+        let path = self.certificate();
+        let why = || "no certificate in it".to_owned();
+        StatementKey::new(&read(&path)?, key_of(&path)?)
+            .ok_or_else(|| IdentityError::ConfigContent { path, why: why() })
     }
 
     /// The fleet and its servers.

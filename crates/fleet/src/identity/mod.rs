@@ -11,6 +11,8 @@
 //! machine knows whom it asks. Requests and answers are signed, so whoever has the servers between can read them, and
 //! change none.
 //!
+//! What a node says of itself is a [`Statement`], signed with its key; [`Verifier`] is the side of who hears it.
+//!
 //! [`Issuer`] is the side that has the issuing key, in a folder of one machine that also says which tokens were used.
 //! [`Identity`] is a machine's folder. [`Removed`] are those that belong to the fleet no more.
 
@@ -22,14 +24,18 @@ mod record;
 mod removed;
 mod sealed;
 mod servers;
+mod statement;
 mod token;
+mod verifier;
 
 pub use certificate::{Facts, PublicKey};
 pub use folder::{Identity, Joining, Member};
 pub use issuer::Issuer;
 pub use message::{Answer, Given};
 pub use removed::Removed;
+pub use statement::{Statement, StatementKey, unverified};
 pub use token::Token;
+pub use verifier::{Disbelief, Verifier};
 
 use crate::signature::SignatureError;
 use std::io;

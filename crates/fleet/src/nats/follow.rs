@@ -7,11 +7,14 @@ use super::renew::{Belongs, Renewing};
 use super::upgrade::{Asked, Upgrades, Upgrading, process};
 use crate::config::ConfigState;
 use crate::entry::{Change, Entry, Place};
+use crate::freshness::HeardNonces;
+use crate::identity::StatementKey;
 use crate::limits::REFUSED_TOLD_MAX;
 use crate::member::{Action, Answer, Fence, Member, Settings};
+use async_nats::Message;
 use bytes::Bytes;
 use freshet_base::clock::UnixMillis;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use std::collections::VecDeque;
 use std::sync::{Arc, mpsc};
 use std::thread::{Builder, JoinHandle};
@@ -218,6 +221,12 @@ struct Following {
     acts: Arc<dyn Acts>,
     events: UnboundedSender<Event>,
     orders: mpsc::Sender<Order>,
+    /// What reports are signed with.
+    key: watch::Receiver<Option<StatementKey>>,
+    /// The number of the last report.
+    number: u64,
+    /// What reports name, to show when they were made.
+    nonces: HeardNonces,
     /// How the node's configuration is, for reports.
     config: watch::Receiver<Option<ConfigState>>,
     upgrades: Option<Arc<dyn Upgrades>>,
@@ -267,7 +276,8 @@ impl Following {
         let upgrading = upgrades
             .as_ref()
             .map(|does| Upgrading::new(Arc::clone(does), &settings.node, &link, stands));
-        let renewing = belongs.map(|belongs| Renewing::new(belongs, &link));
+        let (takes, key) = watch::channel(None);
+        let renewing = belongs.map(|belongs| Renewing::new(belongs, &settings.node, &link, takes));
         let begun = Instant::now();
         let following = Self {
             member,
@@ -277,6 +287,9 @@ impl Following {
             acts,
             events,
             orders,
+            key,
+            number: 0,
+            nonces: HeardNonces::default(),
             config: state,
             upgrades,
             asked,
@@ -330,7 +343,15 @@ impl Following {
                         Event::Applied { turn } => self.member.applied(turn, now_ms),
                     }
                 }
-                Some(_) = roll.next() => self.report().await,
+                Some(message) = roll.next() => {
+                    let mut called = Some(message);
+                    // One answer is for all who have called by now.
+                    while let Some(message) = called {
+                        self.called(&message);
+                        called = roll.next().now_or_never().flatten();
+                    }
+                    self.report().await;
+                }
                 Ok(()) = self.config.changed() => self.report().await,
                 Ok(()) = self.asked.changed() => self.report().await,
                 _ = reports.tick() => self.report().await,
@@ -363,7 +384,10 @@ impl Following {
                     self.is_listed = false;
                     let _ = self.orders.send(Order { turn, what: What::Distrust { at, has_lost } });
                 }
-                Action::Confirm(_) => confirms = true,
+                Action::Confirm(place) => {
+                    self.nonces.hear(place.digest.into(), self.now_ms());
+                    confirms = true;
+                }
             }
         }
         if confirms {
@@ -411,7 +435,14 @@ impl Following {
         });
     }
 
-    async fn report(&self) {
+    fn called(&mut self, message: &Message) {
+        let nonce = std::str::from_utf8(&message.payload).ok().and_then(|text| text.parse().ok());
+        if let Some(nonce) = nonce {
+            self.nonces.hear(nonce, self.now_ms());
+        }
+    }
+
+    async fn report(&mut self) {
         let Asked { standing, drained } = self.asked.borrow().clone();
         let report = Report {
             load_percent: self.acts.load_percent(),
@@ -427,10 +458,21 @@ impl Following {
             refused: self.refused.iter().copied().collect(),
             not_meant: self.not_meant.iter().copied().collect(),
         };
-        let bytes = serde_json::to_vec(&report).unwrap_or_default();
+        let bytes = self.signed(serde_json::to_vec(&report).unwrap_or_default());
         let subject = self.link.subject(&format!("state.{}", self.settings.node));
         // While there is no server nobody waits for it either.
         let _ = timeout(REPORT_EVERY, self.link.client.publish(subject, Bytes::from(bytes))).await;
+    }
+
+    /// What is said, signed where there is a key. Numbers go on from the clock, for who has heard the process before.
+    fn signed(&mut self, said: Vec<u8>) -> Vec<u8> {
+        let Some(key) = &*self.key.borrow() else { return said };
+        self.number = UnixMillis::now().0.max(self.number + 1);
+        let nonces = self.nonces.named(super::millis(self.begun.elapsed()));
+        key.sign(self.link.fleet(), self.number, nonces, &said).unwrap_or_else(|error| {
+            tracing::error!(%error, "what the node says is not signed");
+            said
+        })
     }
 
     fn now_ms(&self) -> u64 {

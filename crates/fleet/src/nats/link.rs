@@ -4,7 +4,7 @@ use super::asked::Which;
 use crate::config::ConfigState;
 use crate::entry::EntryError;
 use crate::entry::{Digest, Place, place};
-use crate::identity::IdentityError;
+use crate::identity::{IdentityError, Verifier};
 use crate::member::Answer;
 use crate::signature::{Saying, SignatureError, Signers, SigningKey};
 use crate::upgrade::{Process, Standing};
@@ -14,6 +14,7 @@ use async_nats::{Client, ConnectOptions, Event, ServerError, Subscriber};
 use serde::{Deserialize, Serialize};
 use std::fmt::Display;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::watch;
@@ -44,6 +45,9 @@ pub struct LinkSettings {
     pub key: Option<SigningKey>,
     /// Who is believed; everybody who may write to the servers, where there are none.
     pub signers: Signers,
+    /// PEM file with the certificate of the fleet's issuing key: what nodes say of themselves is believed only where they
+    /// have signed it. Without it whoever may publish it is believed.
+    pub issuer: Option<PathBuf>,
 }
 
 /// What went wrong with a fleet.
@@ -105,6 +109,9 @@ pub enum FleetError {
         /// Why.
         error: SignatureError,
     },
+    /// The system gives no random bytes.
+    #[error("there are no random bytes to be had")]
+    LocalRandom,
     /// The entry is not one.
     #[error(transparent)]
     Entry(#[from] EntryError),
@@ -162,6 +169,8 @@ pub struct Link {
     fleet: String,
     key: Option<SigningKey>,
     pub(super) signers: Signers,
+    /// Knows what it has verified for as long as the connection is there.
+    pub(super) verifier: Option<Arc<Verifier>>,
     /// What the servers have refused last of what was sent, in their words.
     denied: watch::Receiver<Option<String>>,
 }
@@ -175,6 +184,8 @@ impl Link {
         if !is_name(&settings.fleet) {
             return Err(FleetError::ConfigName(settings.fleet.clone()));
         }
+        let verifier = settings.issuer.as_deref().map(|ca| Verifier::new(&settings.fleet, ca));
+        let verifier = verifier.transpose()?.map(Arc::new);
         let mut options = ConnectOptions::new()
             .name("freshet")
             .connection_timeout(ANSWER_WITHIN)
@@ -216,6 +227,7 @@ impl Link {
             fleet: settings.fleet.clone(),
             key: settings.key.clone(),
             signers: settings.signers.clone(),
+            verifier,
             denied,
         })
     }

@@ -17,7 +17,7 @@
 //! | who belongs to the fleet | `freshet.<fleet>.node.<node>` in the stream `FRESHET_<fleet>_nodes` |
 //!
 //! What is in the log, in a group's document and in the word to hand over may be signed
-//! ([`crate::signature`]).
+//! ([`crate::signature`]). What a node says of itself is, where it has an identity ([`crate::identity::Statement`]).
 //!
 //! The leader of the stream is asked for its end, never a replica, which may be behind.
 
@@ -31,6 +31,7 @@ mod link;
 mod publish;
 mod renew;
 mod shelf;
+mod states;
 mod upgrade;
 mod watch;
 
@@ -39,7 +40,7 @@ pub use configure::{ConfigSettings, Configures};
 pub use follow::{Acts, Does, Follower, NodeSettings};
 pub use identity::{Issued, issue, join, renew};
 pub use link::{FleetError, Link, LinkSettings, Report, is_name};
-pub use publish::{Retention, publish, wait};
+pub use publish::{Reports, Retention, Waited, publish, wait};
 pub use renew::Belongs;
 pub use shelf::{Document, Shelf, Told};
 pub use upgrade::Upgrades;

@@ -1,7 +1,9 @@
 //! Making a log, publishing into it, and waiting until all have what was published.
 
 use super::link::{FleetError, Link, Report, failed};
+use super::states::Said;
 use crate::entry::{Change, Place, encode, place};
+use crate::identity::Disbelief;
 use crate::member::Settings;
 use crate::signature::Saying;
 use crate::tally::{Outcome, Tally};
@@ -9,7 +11,7 @@ use async_nats::jetstream;
 use async_nats::jetstream::context::{PublishError, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::stream::{Config, Republish, StorageType};
-use futures_util::StreamExt;
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -73,38 +75,51 @@ impl Link {
     ///
     /// # Errors
     /// There is no such fleet, or no answer.
-    pub async fn reports(&self, limit: Duration) -> Result<Vec<Report>, FleetError> {
+    pub async fn reports(&self, limit: Duration) -> Result<Reports, FleetError> {
         let nodes = self.nodes().await?;
         let mut missing = nodes.clone();
         let mut states = self.states().await?;
-        self.call().await?;
-        let (mut found, until) = (Vec::<Report>::new(), Instant::now() + limit);
+        states.call().await?;
+        let (mut out, until) = (Reports::default(), Instant::now() + limit);
         while !missing.is_empty() {
-            let Ok(Some(message)) = timeout_at(until, states.next()).await else { break };
-            // One that was removed may go on saying how it is.
-            let report = report(&message).filter(|report| nodes.contains(&report.node));
-            let Some(report) = report else { continue };
-            missing.retain(|name| *name != report.node);
-            found.retain(|known| known.node != report.node);
-            found.push(report);
+            let Ok(said) = timeout_at(until, states.next()).await else { break };
+            match said {
+                // One that was removed may go on saying how it is.
+                Said::Report(report) if nodes.contains(&report.node) => {
+                    missing.retain(|name| *name != report.node);
+                    out.reports.retain(|known| known.node != report.node);
+                    out.reports.push(*report);
+                }
+                Said::Disbelieved { node, why } if nodes.contains(&node) => {
+                    out.disbelieved.insert(node, why);
+                }
+                _ => {}
+            }
         }
-        found.sort_by(|a, b| a.node.cmp(&b.node));
-        Ok(found)
+        out.disbelieved.retain(|node, _| missing.contains(node));
+        out.reports.sort_by(|a, b| a.node.cmp(&b.node));
+        Ok(out)
     }
+}
 
-    /// What nodes say from now on: each second, with each entry, and when they are called.
-    pub(super) async fn states(&self) -> Result<async_nats::Subscriber, FleetError> {
-        let states = self.client.subscribe(self.subject("state.*")).await.map_err(failed)?;
-        self.client.flush().await.map_err(failed)?;
-        Ok(states)
-    }
+/// What nodes say of themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Reports {
+    /// One of each node that is believed, in the order of their names.
+    pub reports: Vec<Report>,
+    /// Nodes in whose name something was said that is not believed, and nothing that is.
+    pub disbelieved: BTreeMap<String, Disbelief>,
+}
 
-    /// Has all nodes say at once how they are.
-    pub(super) async fn call(&self) -> Result<(), FleetError> {
-        let called = self.client.publish(self.subject("roll"), bytes::Bytes::new()).await;
-        called.map_err(failed)?;
-        self.client.flush().await.map_err(failed)
-    }
+/// What came of a publication.
+#[derive(Clone, Debug)]
+pub struct Waited {
+    /// Where the log has it.
+    pub place: Place,
+    /// What waiting has come to.
+    pub outcome: Outcome,
+    /// Nodes that were waited for in vain, in whose name something was said that is not believed.
+    pub disbelieved: BTreeMap<String, Disbelief>,
 }
 
 /// Publishes changes as one entry, behind all others. When it returns, the log has it on disk.
@@ -136,13 +151,6 @@ pub async fn publish(link: &Link, changes: &[Change]) -> Result<Place, FleetErro
     Err(FleetError::Contended)
 }
 
-/// What a node says of itself under its own name, so that servers can keep each to that. What is no report, as of a
-/// newer version, is nothing.
-pub(super) fn report(message: &async_nats::Message) -> Option<Report> {
-    let report = serde_json::from_slice::<Report>(&message.payload).ok()?;
-    (message.subject.rsplit('.').next() == Some(&report.node)).then_some(report)
-}
-
 /// What the servers say of what they do not take.
 pub(super) fn refused(error: &PublishError) -> FleetError {
     use jetstream::ErrorCode;
@@ -167,25 +175,24 @@ pub(super) fn refused(error: &PublishError) -> FleetError {
 ///
 /// # Errors
 /// As [`publish`]; then nothing is known of nodes.
-pub async fn wait(
-    link: &Link,
-    changes: &[Change],
-    limit: Duration,
-) -> Result<(Place, Outcome), FleetError> {
-    // Nobody is called: each node says of itself that it has carried the entry out, and to have all of them say
+pub async fn wait(link: &Link, changes: &[Change], limit: Duration) -> Result<Waited, FleetError> {
+    // Nobody is called at first: each node says of itself that it has carried the entry out, and to have all of them say
     // at the same time where they were before it would cost as much again.
     let (nodes, mut states) = tokio::try_join!(link.nodes(), link.states())?;
     let place = publish(link, changes).await?;
+    states.expect(place.digest.into());
     let begun = Instant::now();
     let now_ms = || super::millis(begun.elapsed());
     let mut tally = Tally::new(place.sequence, nodes, Settings::default().lease_ms, 0);
     let fenced = begun + Duration::from_millis(tally.fenced_ms());
     let until = fenced.min(begun + limit);
     let mut asked = begun - ASK_EVERY;
+    let mut disbelieved = BTreeMap::<String, _>::new();
     loop {
-        match tally.outcome(now_ms()) {
-            Outcome::Waiting(_) if Instant::now() < until => {}
-            outcome => return Ok((place, outcome)),
+        let outcome = tally.outcome(now_ms());
+        if !matches!(outcome, Outcome::Waiting(_)) || Instant::now() >= until {
+            disbelieved.retain(|node, _| outcome.lacks(node));
+            return Ok(Waited { place, outcome, disbelieved });
         }
         if tally.is_doubtful() && asked.elapsed() >= ASK_EVERY {
             asked = Instant::now();
@@ -195,12 +202,14 @@ pub async fn wait(
             continue;
         }
         let wakes = if tally.is_doubtful() { until.min(asked + ASK_EVERY) } else { until };
-        if let Ok(Some(message)) = timeout_at(wakes, states.next()).await
-            && let Some(report) = report(&message)
-        {
-            tally.refused(&report.node, &report.refused);
-            tally.not_meant(&report.node, &report.not_meant);
-            tally.applied(&report.node, report.sequence);
+        match timeout_at(wakes, states.next()).await {
+            Ok(Said::Report(report)) => {
+                tally.refused(&report.node, &report.refused);
+                tally.not_meant(&report.node, &report.not_meant);
+                tally.applied(&report.node, report.sequence);
+            }
+            Ok(Said::Disbelieved { node, why }) => drop(disbelieved.insert(node, why)),
+            Err(_) => {}
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use super::identity::renew;
 use super::link::{FleetError, Link};
-use crate::identity::{Facts, Identity, Removed};
+use crate::identity::{Facts, Identity, Removed, StatementKey};
 use freshet_base::clock::UnixMillis;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -26,10 +27,15 @@ pub trait Belongs: Send + Sync + 'static {
     fn refuse(&self, removed: &Removed);
 }
 
+/// What the node signs with what it says of itself; nothing where it has nothing to sign with.
+pub(super) type KeySender = watch::Sender<Option<StatementKey>>;
+
 /// Asks for a later certificate in time, and hears who was removed.
 pub(super) struct Renewing {
     belongs: Arc<dyn Belongs>,
+    node: String,
     link: Link,
+    key: KeySender,
     removed: Removed,
     /// Whether people were told that there is none, since there last was.
     is_told: bool,
@@ -37,10 +43,33 @@ pub(super) struct Renewing {
 
 impl Renewing {
     /// What the node knew when it last ran holds at once.
-    pub(super) fn new(belongs: Arc<dyn Belongs>, link: &Link) -> Self {
+    pub(super) fn new(belongs: Arc<dyn Belongs>, node: &str, link: &Link, key: KeySender) -> Self {
         let removed = belongs.identity().known_removed();
         belongs.refuse(&removed);
-        Self { belongs, link: link.clone(), removed, is_told: false }
+        let (node, link) = (node.to_owned(), link.clone());
+        let out = Self { belongs, node, link, key, removed, is_told: false };
+        out.take_key();
+        out
+    }
+
+    /// Signs from now on with what the folder has, whoever has put it there.
+    fn take_key(&self) {
+        let key = match self.belongs.identity().statement_key() {
+            Ok(key) => key,
+            Err(error) => return tracing::error!(%error, "the node cannot sign what it says"),
+        };
+        let is_its = key.is_of(self.link.fleet(), &self.node);
+        let is_new = self.key.send_if_modified(|known| {
+            let is_new = known.as_ref() != Some(&key);
+            *known = Some(key);
+            is_new
+        });
+        if is_new && !is_its {
+            tracing::error!(
+                node = self.node,
+                "the certificate in fleet.identity is for another name: nobody believes what this node says of itself"
+            );
+        }
     }
 
     /// Goes on until it is dropped.
@@ -60,6 +89,7 @@ impl Renewing {
                     self.belongs.identity().facts().map_or(LOOK_EVERY, |facts| pause(&facts))
                 }
             };
+            self.take_key();
             tokio::select! {
                 () = sleep(pause) => {}
                 _ = told.next() => {}

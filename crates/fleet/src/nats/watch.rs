@@ -1,7 +1,8 @@
 //! What nodes say, as they say it, for who sees to a roll-out.
 
 use super::link::{FleetError, Link, Report};
-use super::publish::report;
+use super::states::{Said, States};
+use crate::identity::Disbelief;
 use async_nats::Subscriber;
 use futures_util::{FutureExt, StreamExt};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 /// What is heard of nodes.
 #[derive(Debug)]
 pub struct Watch {
-    states: Subscriber,
+    states: States,
     changes: Option<Subscriber>,
 }
 
@@ -19,6 +20,13 @@ pub struct Watch {
 pub enum Heard {
     /// A node of the fleet, of whatever group, says how it is.
     Report(Box<Report>),
+    /// Something was said in a node's name that is not believed.
+    Disbelieved {
+        /// The node.
+        node: String,
+        /// Why.
+        why: Disbelief,
+    },
     /// Somebody has changed the group's document.
     Change,
 }
@@ -35,8 +43,8 @@ impl Link {
             let heard = self.client.subscribe(self.subject(&format!("config.{group}"))).await;
             changes = Some(heard.map_err(|error| FleetError::Server(error.to_string()))?);
         }
-        let states = self.states().await?;
-        self.call().await?;
+        let mut states = self.states().await?;
+        states.call().await?;
         Ok(Watch { states, changes })
     }
 }
@@ -54,30 +62,31 @@ impl Watch {
         };
         let first = async {
             tokio::select! {
-                Some(message) = changed => heard_change(&message),
-                Some(message) = states.next() => heard_report(&message),
+                Some(_) = changed => Heard::Change,
+                said = states.next() => said.into(),
                 else => std::future::pending().await,
             }
         };
         match timeout(limit, first).await {
-            Ok(first) => out.extend(first),
+            Ok(first) => out.push(first),
             Err(_) => return out,
         }
         let mut change = || self.changes.as_mut()?.next().now_or_never()?;
-        while let Some(message) = change() {
-            out.extend(heard_change(&message));
+        while change().is_some() {
+            out.push(Heard::Change);
         }
-        while let Some(Some(message)) = self.states.next().now_or_never() {
-            out.extend(heard_report(&message));
+        while let Some(said) = self.states.next_now() {
+            out.push(said.into());
         }
         out
     }
 }
 
-fn heard_change(_: &async_nats::Message) -> Option<Heard> {
-    Some(Heard::Change)
-}
-
-fn heard_report(message: &async_nats::Message) -> Option<Heard> {
-    report(message).map(|report| Heard::Report(Box::new(report)))
+impl From<Said> for Heard {
+    fn from(said: Said) -> Self {
+        match said {
+            Said::Report(report) => Self::Report(report),
+            Said::Disbelieved { node, why } => Self::Disbelieved { node, why },
+        }
+    }
 }

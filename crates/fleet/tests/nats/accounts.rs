@@ -3,39 +3,54 @@
 use super::*;
 use async_nats::{Client, ConnectOptions, HeaderMap};
 use freshet_base::clock::UnixMillis;
-use freshet_fleet::identity::{Identity, Issuer, Member};
+use freshet_fleet::identity::{Identity, Issuer, Joining, Member};
 use freshet_fleet::nats::Issued;
 use serde_json::json;
 
 const EVIL: &str = r#"{"before":0,"changes":[{"kind":"purge-all"}]}"#;
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
+
+/// Has a machine join as a node, whose folder this is.
+pub(super) fn join(
+    issuer: &Issuer,
+    node: &str,
+    folder: &Path,
+    life: Duration,
+    meanwhile: impl FnOnce(&Joining),
+) -> Identity {
+    let (identity, now) = (Identity::new(folder), UnixMillis::now());
+    let member = Member { node: node.into(), group: None, labels: Vec::new() };
+    let joining = identity.join(issuer.token(member, HOUR, now).unwrap(), now).unwrap();
+    meanwhile(&joining);
+    let answer = issuer.answer(joining.request(), &Default::default(), life, now).unwrap();
+    joining.answered(&answer.unwrap().1, issuer.servers()).unwrap();
+    identity.joined().unwrap();
+    identity
+}
 
 /// A server that lets nobody in but with a certificate of its fleet.
-struct Closed {
-    server: Server,
-    issuer: Issuer,
+pub(super) struct Closed {
+    pub(super) server: Server,
+    pub(super) issuer: Issuer,
     /// What a node shows, an operator, and one who joins.
-    node: PathBuf,
-    operator: PathBuf,
+    pub(super) node: PathBuf,
+    pub(super) operator: PathBuf,
     joining: PathBuf,
 }
 
 impl Closed {
-    async fn start() -> Option<Self> {
+    pub(super) async fn start() -> Option<Self> {
         let mut server = Server::start().await?;
         let folder = server.folder.path().join("issuer");
         let files = folder.join("servers/127.0.0.1");
         let servers = ["tls://127.0.0.1:4222".to_owned()];
         let now = UnixMillis::now();
         let issuer = Issuer::init(&folder, "test", &servers, &files, now).unwrap();
-        let member = Member { node: "edge".into(), group: None, labels: Vec::new() };
-        let token = issuer.token(member, HOUR, now).unwrap();
-        let joining = Identity::new(&server.folder.path().join("edge")).join(token, now).unwrap();
         // It goes with the end of joining.
         let kept = server.folder.path().join("joining.pem");
-        std::fs::copy(joining.files().1, &kept).unwrap();
-        let answer = issuer.answer(joining.request(), &Default::default(), HOUR, now).unwrap();
-        joining.answered(&answer.unwrap().1, &servers).unwrap();
+        join(&issuer, "edge", &server.folder.path().join("edge"), HOUR, |joining| {
+            std::fs::copy(joining.files().1, &kept).unwrap();
+        });
         server.more = std::fs::read_to_string(files.join("fleet.conf")).unwrap();
         server.kill();
         server.run().await.unwrap();
@@ -53,24 +68,25 @@ impl Closed {
         format!("tls://127.0.0.1:{}", self.server.port.unwrap())
     }
 
-    fn ca(&self) -> PathBuf {
+    pub(super) fn ca(&self) -> PathBuf {
         self.server.folder.path().join("issuer/ca.pem")
     }
 
-    fn settings(&self, shown: &Path) -> LinkSettings {
+    pub(super) fn settings(&self, shown: &Path) -> LinkSettings {
         LinkSettings {
             servers: vec![self.address()],
             ca: Some(self.ca()),
             certificate: Some((shown.to_owned(), shown.to_owned())),
+            issuer: Some(self.ca()),
             ..self.server.settings()
         }
     }
 
-    async fn link(&self, shown: &Path) -> Link {
+    pub(super) async fn link(&self, shown: &Path) -> Link {
         Link::connect(&self.settings(shown), false).await.unwrap()
     }
 
-    async fn client(&self, shown: &Path) -> Client {
+    pub(super) async fn client(&self, shown: &Path) -> Client {
         ConnectOptions::new()
             .add_root_certificates(self.ca())
             .add_client_certificate(shown.to_owned(), shown.to_owned())
@@ -187,12 +203,13 @@ fn nodes_of_an_account_without_streams_get_what_their_operators_send() {
         }
         let edge = Arc::new(Node::default());
         edge.0.lock().unwrap().restored = Some(Place::default());
-        let _follower = closed.server.follow_with(closed.settings(&closed.node), "edge", &edge);
+        let identity = Identity::new(closed.node.parent().unwrap());
+        let _follower = reports::follow(closed.settings(&closed.node), "edge", &edge, identity);
         until(|| edge.is_lifted()).await;
         assert_eq!(edge.did().applied, changes);
         while operator.nodes().await.unwrap().is_empty() {}
-        let (_, outcome) = wait(&operator, &[tag("x")], LIMIT).await.unwrap();
+        let Waited { outcome, .. } = wait(&operator, &[tag("x")], LIMIT).await.unwrap();
         assert_eq!(outcome, Outcome::Applied);
-        assert_eq!(operator.reports(LIMIT).await.unwrap().len(), 1);
+        assert_eq!(operator.reports(LIMIT).await.unwrap().reports.len(), 1);
     });
 }

@@ -1,7 +1,7 @@
 //! Servers that refuse, and what they should not have: whoever asks is told why, and what was before goes on.
 
 use super::{LIMIT, Node, Server, run, tag, until};
-use freshet_fleet::nats::{FleetError, Link, Retention, publish, wait};
+use freshet_fleet::nats::{FleetError, Link, Retention, Waited, publish, wait};
 use freshet_fleet::{Change, Outcome};
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn a_full_log_accepts_nothing_and_nodes_go_on() {
         server.jetstream = "max_file: 4MB".into();
         server.run().await.unwrap();
         let link = server.link().await;
-        let (place, outcome) = wait(&link, &large(), LIMIT).await.unwrap();
+        let Waited { place, outcome, .. } = wait(&link, &large(), LIMIT).await.unwrap();
         assert_eq!((place.sequence, outcome), (accepted + 1, Outcome::Applied));
         assert!(node.did().distrusted.iter().all(|(_, has_lost)| !has_lost));
     });
@@ -59,7 +59,7 @@ fn nodes_of_one_fleet_hear_nothing_of_another_on_the_same_servers() {
         until(|| lost.is_lifted()).await;
         publish(&wrong, &[tag("news")]).await.unwrap();
         until(|| lost.did().applied.len() == 1).await;
-        let (place, outcome) = wait(&link, &[tag("sport")], LIMIT).await.unwrap();
+        let Waited { place, outcome, .. } = wait(&link, &[tag("sport")], LIMIT).await.unwrap();
         assert_eq!((place.sequence, outcome), (1, Outcome::Applied));
         assert_eq!(node.did().applied, [(1, "sport".to_owned())]);
         assert_eq!(lost.did().applied, [(1, "news".to_owned())]);

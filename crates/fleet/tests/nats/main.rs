@@ -4,6 +4,7 @@
 mod accounts;
 mod faults;
 mod many;
+mod reports;
 mod signed;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
@@ -11,7 +12,7 @@ mod skip;
 use freshet_fleet::config::{Author, Band, Plan, Trial};
 use freshet_fleet::limits::{BUNDLE_KEPT_MIN, HISTORY_MAX};
 use freshet_fleet::nats::{
-    Acts, FleetError, Follower, Link, LinkSettings, NodeSettings, Retention, publish, wait,
+    Acts, FleetError, Follower, Link, LinkSettings, NodeSettings, Retention, Waited, publish, wait,
 };
 use freshet_fleet::{Change, Fence, Outcome, Place, Scope};
 use std::collections::HashMap;
@@ -247,7 +248,7 @@ fn all_nodes_carry_out_what_is_published_and_the_publisher_knows() {
         while link.nodes().await.unwrap().len() < 4 {}
         for number in 1..=20 {
             let changes = [tag(format!("t{number}")), tag("x")];
-            let (place, outcome) = wait(&link, &changes, LIMIT).await.unwrap();
+            let Waited { place, outcome, .. } = wait(&link, &changes, LIMIT).await.unwrap();
             assert_eq!((place.sequence, outcome), (number, Outcome::Applied));
             for node in &nodes {
                 let did = node.did();
@@ -255,7 +256,7 @@ fn all_nodes_carry_out_what_is_published_and_the_publisher_knows() {
                 assert_eq!(did.applied.last(), Some(&(number, "x".to_owned())));
             }
         }
-        let reports = link.reports(LIMIT).await.unwrap();
+        let reports = link.reports(LIMIT).await.unwrap().reports;
         let names: Vec<_> = reports.iter().map(|report| report.node.as_str()).collect();
         assert_eq!(names, ["edge-0", "edge-1", "edge-2", "edge-3"]);
         assert!(reports.iter().all(|report| report.sequence == 20 && !report.fenced));
@@ -348,12 +349,12 @@ fn who_waits_is_told_of_nodes_that_are_gone() {
         link.set_member("gone", true).await.unwrap();
         let gone = || vec!["gone".to_owned()];
         let short = Duration::from_millis(300);
-        let (_, outcome) = wait(&link, &[tag("a")], short).await.unwrap();
+        let Waited { outcome, .. } = wait(&link, &[tag("a")], short).await.unwrap();
         assert_eq!(outcome, Outcome::Waiting(gone()));
-        let (_, outcome) = wait(&link, &[tag("b")], LIMIT).await.unwrap();
+        let Waited { outcome, .. } = wait(&link, &[tag("b")], LIMIT).await.unwrap();
         assert_eq!(outcome, Outcome::Fenced(gone()));
         link.set_member("gone", false).await.unwrap();
-        let (_, outcome) = wait(&link, &[tag("c")], LIMIT).await.unwrap();
+        let Waited { outcome, .. } = wait(&link, &[tag("c")], LIMIT).await.unwrap();
         assert_eq!(outcome, Outcome::Applied);
     });
 }
@@ -419,10 +420,11 @@ fn what_is_said_in_anothers_name_or_of_what_is_not_there_counts_for_nothing() {
             }
         };
         let asked = async {
-            let (_, outcome) = wait(&link, &[tag("a")], Duration::from_secs(1)).await.unwrap();
+            let Waited { outcome, .. } =
+                wait(&link, &[tag("a")], Duration::from_secs(1)).await.unwrap();
             assert_eq!(outcome, Outcome::Waiting(vec!["other".into()]));
             link.set_member("other", false).await.unwrap();
-            let reports = link.reports(LIMIT).await.unwrap();
+            let reports = link.reports(LIMIT).await.unwrap().reports;
             assert_eq!(reports.iter().map(|one| &one.node).collect::<Vec<_>>(), ["edge"]);
         };
         tokio::select! {

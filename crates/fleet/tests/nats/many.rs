@@ -1,7 +1,10 @@
 //! Many nodes on one server, measured: how long until all have carried an entry out, and until one that was
 //! away has caught up. `bench/fleet/confirm` runs it large.
 
+use super::accounts::{HOUR, join};
 use super::*;
+use freshet_base::clock::UnixMillis;
+use freshet_fleet::identity::Issuer;
 
 fn given(name: &str, otherwise: usize) -> usize {
     std::env::var(name).map_or(otherwise, |text| text.parse().unwrap())
@@ -41,18 +44,31 @@ async fn measure(
     syncs: bool,
 ) -> Option<(Vec<Duration>, Duration)> {
     let server = Server::start_with(syncs).await?;
-    let link = server.link().await;
+    let signs = std::env::var_os("FLEET_UNSIGNED").is_none();
+    let folder = server.folder.path().join("issuer");
+    let servers = ["tls://127.0.0.1:4222".to_owned()];
+    let issuer = Issuer::init(&folder, "test", &servers, &folder, UnixMillis::now()).unwrap();
+    let ca = signs.then(|| folder.join("ca.pem"));
+    let settings = LinkSettings { issuer: ca, ..server.settings() };
+    let link = Link::connect(&settings, false).await.unwrap();
     link.init(Retention::default()).await.unwrap();
     let nodes: Vec<_> = (0..count).map(|_| Arc::new(Node::default())).collect();
     let names = (0..count).map(|number| format!("edge-{number}"));
-    let followers: Vec<_> =
-        names.zip(&nodes).map(|(name, node)| server.follow(&name, node)).collect();
+    let follow = |name: &str, node: &Arc<Node>| match signs {
+        true => {
+            let identity = join(&issuer, name, &folder.join("of").join(name), HOUR, |_| {});
+            reports::follow(server.settings(), name, node, identity)
+        }
+        false => server.follow(name, node),
+    };
+    let followers: Vec<_> = names.zip(&nodes).map(|(name, node)| follow(&name, node)).collect();
     until(|| nodes.iter().all(|node| node.is_lifted())).await;
     while link.nodes().await.unwrap().len() < count {}
     let mut took = Vec::new();
     for number in 0..entries {
         let begun = Instant::now();
-        let (place, outcome) = wait(&link, &[tag(number.to_string())], LIMIT).await.unwrap();
+        let Waited { place, outcome, .. } =
+            wait(&link, &[tag(number.to_string())], LIMIT).await.unwrap();
         took.push(begun.elapsed());
         assert_eq!(outcome, Outcome::Applied);
         for node in &nodes {
@@ -70,7 +86,7 @@ async fn measure(
     let node = Arc::new(Node::default());
     node.0.lock().unwrap().restored = known.place;
     let begun = Instant::now();
-    let _follower = server.follow("edge-0", &node);
+    let _follower = follow("edge-0", &node);
     until(|| node.is_lifted()).await;
     let caught_up = begun.elapsed();
     assert_eq!((node.did().applied_before_lifted, node.did().distrusted.len()), (missed, 0));

@@ -34,7 +34,7 @@ fn only_what_an_operator_signed_is_carried_out_and_who_publishes_is_told() {
             (&link_of(&server, Some(&other)).await, "stranger", &refused),
             (&annas, "signed again", &Outcome::Applied),
         ] {
-            let (_, outcome) = wait(link, &[tag(name)], LIMIT).await.unwrap();
+            let Waited { outcome, .. } = wait(link, &[tag(name)], LIMIT).await.unwrap();
             assert_eq!(outcome, *expected, "{name}");
         }
         let names = |node: &Node| -> Vec<String> {
@@ -116,7 +116,7 @@ fn a_configuration_nobody_signed_is_not_taken_in_nor_an_older_one_that_somebody_
         };
         let _follower = Follower::start_with(settings, does).unwrap();
         let state = async || {
-            let reports = annas.reports(LIMIT).await.unwrap();
+            let reports = annas.reports(LIMIT).await.unwrap().reports;
             reports.into_iter().find_map(|report| report.config).unwrap_or_default()
         };
         let send = async |link: &Link, text: &str| {

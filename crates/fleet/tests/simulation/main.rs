@@ -7,6 +7,9 @@
 //!   unless it has just been validated.
 //! - When all is well again, all nodes serve, and are at the end of the log.
 //!
+//! Somebody has recorded what nodes said, and says it again to whoever waits for a purge, also when the log has lost its
+//! end and gives the same numbers to others.
+//!
 //! Purges that the log loses after it accepted them are excepted, and nothing else is.
 //!
 //! `FLEET_SEEDS=10000 cargo test -p freshet-fleet --test simulation` runs more seeds, `FLEET_SEED=7`
@@ -56,6 +59,7 @@ fn no_node_answers_with_what_an_applied_or_fenced_purge_removed() {
             sums.past_parents,
             sums.crashes,
             sums.fenced_answers,
+            sums.said_again,
         ];
         assert!(at_least.iter().all(|seen| *seen >= count / 2), "{sums:?}");
     }

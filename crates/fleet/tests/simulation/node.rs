@@ -47,6 +47,8 @@ pub(crate) struct Node {
     confirmed: Vec<bool>,
     /// Carried out, and not confirmed.
     pub(crate) done: Vec<(u64, u32)>,
+    /// How often it has said how far it is.
+    pub(crate) said: u64,
     /// The wake-up that counts, and when it is, if there is one.
     pub(crate) wake: u64,
     pub(crate) wake_ms: Option<u64>,
@@ -73,6 +75,7 @@ impl Node {
             begun: None,
             confirmed: Vec::new(),
             done: Vec::new(),
+            said: 0,
             wake: 0,
             wake_ms: Some(0),
             parent,

@@ -3,13 +3,18 @@
 use crate::node::{Node, Purge, Pushed, Stored};
 use crate::random::Random;
 use crate::schedule::Schedule;
+use freshet_fleet::freshness::{Freshness, Nonce};
 use freshet_fleet::{Action, Answer, Digest, Entry, Fence, Outcome, Place, Tally};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// The lease by a clock that is a hundredth slow.
 const LEASE_MS: u64 = 5_050;
 /// All is well for so long at the end.
 const QUIET_MS: u64 = 30_000;
+
+/// What nodes have said last that somebody has recorded, and says again to whoever waits.
+const RECORDED_MAX: usize = 64;
 
 /// How long a node's disks take for an entry, which they get in order.
 fn disks_take_ms(node: usize) -> u64 {
@@ -57,6 +62,7 @@ pub(crate) struct Counts {
     pub(crate) crashes: u64,
     pub(crate) applied_answers: u64,
     pub(crate) fenced_answers: u64,
+    pub(crate) said_again: u64,
     pub(crate) events: u64,
 }
 
@@ -74,6 +80,7 @@ impl Counts {
         self.crashes += other.crashes;
         self.applied_answers += other.applied_answers;
         self.fenced_answers += other.fenced_answers;
+        self.said_again += other.said_again;
         self.events += other.events;
     }
 }
@@ -187,8 +194,29 @@ struct Issued {
     is_lost: bool,
     sequence: u64,
     tally: Tally,
+    freshness: Freshness,
     /// When somebody was told that no node answers with anything older.
     promised: bool,
+}
+
+/// What a node has said: which one of its words it is, and how far it has carried the log out.
+#[derive(Clone)]
+struct Said {
+    node: usize,
+    number: u64,
+    sequence: u64,
+    nonce: Nonce,
+}
+
+impl Issued {
+    /// Who waits for it hears something in a node's name.
+    fn hears(&mut self, said: &Said, name: &str, now_ms: u64) {
+        let named = std::iter::once(said.nonce);
+        if let Some(moment) = self.freshness.moment(name, said.number, named, now_ms) {
+            self.freshness.took(name, moment);
+            self.tally.applied(name, said.sequence);
+        }
+    }
 }
 
 pub(crate) struct World {
@@ -209,6 +237,7 @@ pub(crate) struct World {
     purges: Vec<Issued>,
     /// Purges of each key, the latest last.
     of_key: Vec<Vec<u32>>,
+    recorded: VecDeque<Said>,
     pub(crate) counts: Counts,
 }
 
@@ -240,6 +269,7 @@ impl World {
             versions: vec![1; size.keys as usize],
             purges: Vec::new(),
             of_key: vec![Vec::new(); size.keys as usize],
+            recorded: VecDeque::new(),
             counts: Counts::default(),
         };
         for node in 0..size.nodes {
@@ -407,12 +437,19 @@ impl World {
                 Action::Confirm(place) => {
                     let one = &mut self.nodes[node];
                     one.been(place);
+                    one.said += 1;
+                    let (number, nonce) = (one.local_ms(self.now_ms) + one.said, place.digest);
+                    let said = Said { node, number, sequence: place.sequence, nonce: nonce.into() };
                     let done = one.done.extract_if(.., |(at, _)| *at <= place.sequence);
                     for (_, number) in done.collect::<Vec<_>>() {
                         one.confirm(number);
                         let purge = &mut self.purges[number as usize];
-                        purge.tally.applied(&self.names[node], purge.sequence);
+                        if !purge.promised {
+                            purge.hears(&said, &self.names[node], self.now_ms);
+                        }
                     }
+                    self.recorded.truncate(RECORDED_MAX - 1);
+                    self.recorded.push_front(said);
                 }
             }
         }
@@ -594,14 +631,23 @@ impl World {
         self.counts.purges += 1;
         let names = self.names.iter().cloned();
         let tally = Tally::new(place.sequence, names, 5_000, self.now_ms);
-        self.purges.push(Issued {
+        let mut freshness = Freshness::default();
+        freshness.sends(digest.into(), self.now_ms);
+        let mut issued = Issued {
             version,
             accepted_ms: self.now_ms,
             is_lost: false,
             sequence: place.sequence,
             tally,
+            freshness,
             promised: false,
-        });
+        };
+        // Of a log that has lost its end, they may have said of others what would be true of this one.
+        for said in self.recorded.iter().filter(|said| said.sequence >= place.sequence) {
+            self.counts.said_again += 1;
+            issued.hears(said, &self.names[said.node], self.now_ms);
+        }
+        self.purges.push(issued);
         self.of_key[key as usize].push(number);
         for node in 0..self.nodes.len() {
             let life = self.nodes[node].life;
@@ -617,6 +663,7 @@ impl World {
             Outcome::Waiting(_) => self.at(100, Event::Waited { number }),
             outcome => {
                 purge.promised = true;
+                purge.freshness = Freshness::default();
                 match outcome {
                     Outcome::Fenced(_) => self.counts.fenced_answers += 1,
                     _ => self.counts.applied_answers += 1,

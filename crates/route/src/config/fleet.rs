@@ -17,6 +17,8 @@ pub struct FleetSettings {
     pub ca: Option<PathBuf>,
     /// PEM files of our certificate and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Folder with a certificate of the fleet's issuer, in place of the three above: nodes are believed that show such.
+    pub identity: Option<PathBuf>,
 }
 
 impl Reader<'_> {
@@ -33,12 +35,20 @@ impl Reader<'_> {
                 None
             }
         };
+        let identity = file("identity");
+        let shows = ["ca", "certificate", "key", "credentials"];
+        if identity.is_some() && shows.iter().any(|key| file(key).is_some()) {
+            let message = "fleet.identity has what is shown to the servers, and whom to believe: give no \
+                           fleet.ca, certificate, key or credentials with it";
+            self.wrong.push(Mistake::error(self.document.at("fleet.identity"), message));
+        }
         (!servers.is_empty()).then(|| FleetSettings {
             servers,
             name: text("name"),
             credentials: file("credentials"),
             ca: file("ca"),
             certificate,
+            identity,
         })
     }
 }

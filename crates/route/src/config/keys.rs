@@ -181,6 +181,13 @@ const LIST: &[Key] = &[
     key("fleet.certificate", Kind::Text, "", "PEM file with the certificate shown to the servers."),
     key("fleet.key", Kind::Text, "", "PEM file with its private key."),
     key(
+        "fleet.identity",
+        Kind::Text,
+        "",
+        "Folder with a certificate of the fleet's own issuer, as `freshet fleet join` makes it, in place of `ca`, \
+         `certificate` and `key`. With it only what nodes have signed with theirs is believed of them.",
+    ),
+    key(
         "fleet.busy",
         Kind::Count { min: 1, max: 99 },
         "80",
