@@ -205,6 +205,8 @@ fn a_node_renews_its_certificate_until_it_is_removed() {
     fleet.nats.kill();
     fleet.nats.run();
     fleet.serves("edge-1");
+    let said = succeed(&mut fleet.operator(&["purge", "--wait", "--all"]));
+    assert!(said.contains("all nodes have carried it out"), "{said}");
     let said = succeed(&mut fleet.operator(&["remove", "edge-1"]));
     assert!(said.contains("edge-1.nodes.tv.internal"), "{said}");
     node.wait_for("`edge-1` was removed from the fleet");
@@ -214,6 +216,34 @@ fn a_node_renews_its_certificate_until_it_is_removed() {
         said.contains("was removed from the fleet; the name is free again in 90 days"),
         "{said}"
     );
+}
+
+#[test]
+fn what_a_node_says_without_its_identity_is_not_believed_and_everybody_is_told_why() {
+    let Some(fleet) = Fleet::start("30d") else { return };
+    let origin = Origin::start();
+    let shows = |name: &str| fleet.path("edge-1").join(name).display().to_string();
+    let identity = format!("identity = {:?}\n", fleet.path("edge-1").display().to_string());
+    let (pair, ca) = (shows("identity.pem"), shows("ca.pem"));
+    let files = format!("ca = {ca:?}\ncertificate = {pair:?}\nkey = {pair:?}\n");
+    let text = fleet.joined("edge-1", &[]);
+    assert!(text.contains(&identity), "{text}");
+    let text = format!("workers = 1\n{}", text.replace(&identity, &files));
+    let _node = Node::start(&origin, &text, &[]);
+    let is_not_signed = |said: &str| said.contains("edge-1") && said.contains("not signed");
+    while !is_not_signed(&succeed(&mut fleet.operator(&["list"]))) {}
+    let purge = ["purge", "--wait", "--all", "--deadline-ms", "500", "--json"];
+    let purged = run(&mut fleet.operator(&purge));
+    let said = String::from_utf8(purged.stdout).unwrap();
+    assert!(said.contains(r#""disbelieved":{"edge-1":"not signed"},"nodes":["edge-1"]"#), "{said}");
+    assert!(said.contains(r#""outcome":"waiting""#) && !purged.status.success(), "{said}");
+    let said = why(&run(&mut fleet.operator(&["drain", "edge-1"])));
+    assert!(is_not_signed(&said), "{said}");
+    // It obeys all the same.
+    let said = run(&mut fleet.operator(&["purge", "--wait", "--all"]));
+    let said = [said.stdout, said.stderr].map(|said| String::from_utf8(said).unwrap());
+    assert!(said[0].contains("all nodes have carried it out but edge-1"), "{said:?}");
+    assert!(is_not_signed(&said[1]), "{said:?}");
 }
 
 #[test]
