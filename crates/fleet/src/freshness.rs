@@ -119,12 +119,14 @@ impl Freshness {
         self.last.get(node).is_none_or(|last| moment > *last).then_some(moment)
     }
 
-    /// What a node said at this moment is believed: nothing from before it is from now on.
-    pub fn took(&mut self, node: &str, moment: Moment) {
+    /// What a node said at this moment is believed: nothing from before it is from now on. Whether it is the last so far.
+    pub fn took(&mut self, node: &str, moment: Moment) -> bool {
         match self.last.get_mut(node) {
+            Some(last) if moment <= *last => return false,
             Some(last) => *last = moment,
             None => drop(self.last.insert(node.to_owned(), moment)),
         }
+        true
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
     fn taken(freshness: &mut Freshness, words: &[(u64, &[Nonce])], now_ms: u64) -> Vec<bool> {
         let take = |(number, named): &(u64, &[Nonce])| {
             let moment = freshness.moment("a", *number, named.iter().copied(), now_ms);
-            moment.map(|moment| freshness.took("a", moment)).is_some()
+            moment.is_some_and(|moment| freshness.took("a", moment))
         };
         words.iter().map(take).collect()
     }

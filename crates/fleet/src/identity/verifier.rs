@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert, aws_lc_rs::ECDSA_P256_SHA256};
@@ -49,9 +49,6 @@ pub enum Disbelief {
     /// The signature is not of this.
     #[error("not signed by whose certificate it comes with")]
     Forged,
-    /// It was said before it was asked for, or before what was heard already.
-    #[error("said before it was asked for")]
-    Old,
 }
 
 impl Serialize for Disbelief {
@@ -65,7 +62,7 @@ impl Serialize for Disbelief {
 pub struct Verifier {
     fleet: String,
     issuer: CertificateDer<'static>,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, Arc<Known>>>,
 }
 
 /// The last certificate that a node has shown.
@@ -106,21 +103,26 @@ impl Verifier {
         }
         let signature = STANDARD.decode(statement.signature).map_err(|_| Disbelief::Malformed)?;
         let whole = whole(&self.fleet, statement.signed);
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = all.get(node);
+        // Others verify meanwhile.
+        let known = self.known().get(node).cloned();
         if let Some(known) = known.filter(|known| *known.text == *statement.certificate) {
             return known.has_signed(&whole, &signature, now);
         }
         let shown = self.shown(node, statement.certificate, now)?;
         shown.has_signed(&whole, &signature, now)?;
-        if known.is_some_and(|known| known.supersedes(&shown)) {
+        let mut all = self.known();
+        if all.get(node).is_some_and(|known| known.supersedes(&shown)) {
             return Err(Disbelief::Superseded);
         }
         if all.len() >= CERTIFICATES_MAX {
             all.clear();
         }
-        all.insert(node.to_owned(), shown);
+        all.insert(node.to_owned(), Arc::new(shown));
         Ok(())
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Known>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A certificate that a node shows, if it is its own and the fleet's issuer gave it (RFC 5280 §6.1).
@@ -152,7 +154,7 @@ impl Verifier {
             return Err(Disbelief::Name);
         }
         let key = ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, facts.key.bytes());
-        let key = key.map_err(|error| Disbelief::Certificate(error.to_string()))?;
+        let key = key.map_err(|_| Disbelief::Malformed)?;
         Ok(Known { text: text.into(), facts, key })
     }
 }

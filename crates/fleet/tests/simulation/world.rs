@@ -212,8 +212,9 @@ impl Issued {
     /// Who waits for it hears something in a node's name.
     fn hears(&mut self, said: &Said, name: &str, now_ms: u64) {
         let named = std::iter::once(said.nonce);
-        if let Some(moment) = self.freshness.moment(name, said.number, named, now_ms) {
-            self.freshness.took(name, moment);
+        if let Some(moment) = self.freshness.moment(name, said.number, named, now_ms)
+            && self.freshness.took(name, moment)
+        {
             self.tally.applied(name, said.sequence);
         }
     }

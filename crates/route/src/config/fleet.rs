@@ -52,3 +52,22 @@ impl Reader<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::config::read;
+    use std::path::Path;
+
+    #[test]
+    fn an_identity_has_what_is_shown_and_whom_to_believe() {
+        let text = |more: &str| {
+            format!(
+                "[[region]]\nname = \"r\"\n[[node]]\nname = \"n\"\nregion = \"r\"\nhost = \"n.example\"\n\
+                 [fleet]\nservers = [\"tls://a\"]\nidentity = \"/i\"\n{more}"
+            )
+        };
+        let fleet = read(&text("")).unwrap().fleet.unwrap();
+        assert_eq!(fleet.identity.as_deref(), Some(Path::new("/i")));
+        assert_eq!(read(&text("ca = \"/c\"\n")).map(drop).unwrap_err().len(), 1);
+    }
+}
