@@ -17,21 +17,21 @@ pub(crate) struct Reloaded {
     origins: Vec<String>,
     /// Keys that have changed and take effect with an upgrade or a restart.
     waiting: Vec<&'static str>,
-    /// Sites that cannot be renewed and go on as they were.
+    /// What cannot be renewed and goes on as it was.
     stayed: Vec<Stayed>,
 }
 
-/// A site that goes on as it was.
+/// What goes on as it was.
 #[derive(Serialize, ToSchema)]
 struct Stayed {
-    /// Its name.
-    site: String,
+    /// The name of the site; null is the certificates of the top level.
+    site: Option<String>,
     /// What is wrong with what it was to become.
     error: String,
 }
 
 /// Reads the configuration again, as SIGHUP does. What is wrong leaves the old one in force: of one site, where it is
-/// that site's alone and the site was there before, else of all.
+/// that site's alone and the site was there before, of the top level's certificates, else of all.
 #[utoipa::path(post, path = "/v1/reload", tag = "control", security(("token" = [])), responses(
     (status = OK, body = Reloaded, description = "The configuration was read"),
     (status = UNPROCESSABLE_ENTITY, body = Problem,
@@ -51,7 +51,7 @@ pub(crate) async fn reload(State(context): State<Arc<Context>>) -> Result<Json<R
         let stayed = snapshot
             .stayed
             .iter()
-            .map(|one| Stayed { site: one.site.as_str().to_owned(), error: one.why.clone() });
+            .map(|one| Stayed { site: one.name().map(str::to_owned), error: one.why.clone() });
         Ok(Json(Reloaded { origins, waiting, stayed: stayed.collect() }))
     })
     .await?

@@ -13,6 +13,7 @@ use crate::settings::{Below, SettingsArguments};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use freshet_node::node;
+use freshet_node::snapshot::Stayed;
 use rustix::process::{Pid, Signal, kill_process};
 use sd_notify::NotifyState;
 use serde_json::{Value, json};
@@ -41,7 +42,7 @@ pub(crate) fn reload(
     let status = match &outcome {
         Ok(waiting) => {
             let snapshot = node.snapshot();
-            let stayed: Vec<_> = snapshot.stayed.iter().map(|one| one.site.as_str()).collect();
+            let stayed: Vec<_> = snapshot.stayed.iter().map(Stayed::name).collect();
             serving(&stayed, waiting)
         }
         Err(error) => {
@@ -75,12 +76,16 @@ fn try_reload(
 /// What a service manager shows of a node that has nothing to say.
 pub(crate) const SERVING: &str = "Serving.";
 
-/// What a service manager shows after a reload: sites that could not be made anew, and keys that wait.
-fn serving(stayed: &[&str], waiting: &[&str]) -> String {
+/// What a service manager shows after a reload: what could not be made anew, and keys that wait.
+fn serving(stayed: &[Option<&str>], waiting: &[&str]) -> String {
     let mut notes = Vec::new();
-    if !stayed.is_empty() {
-        let named = stayed.iter().take(SITES_SHOWN_MAX).copied().collect::<Vec<_>>().join(", ");
-        let more = stayed.len().saturating_sub(SITES_SHOWN_MAX);
+    if stayed.contains(&None) {
+        notes.push(CERTIFICATES_STAY.to_owned());
+    }
+    let sites: Vec<_> = stayed.iter().flatten().copied().collect();
+    if !sites.is_empty() {
+        let named = sites[..sites.len().min(SITES_SHOWN_MAX)].join(", ");
+        let more = sites.len().saturating_sub(SITES_SHOWN_MAX);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         notes.push(format!("sites that stay as they were: {named}{more}"));
     }
@@ -92,6 +97,9 @@ fn serving(stayed: &[&str], waiting: &[&str]) -> String {
     }
     format!("Serving; {}", notes.join("; "))
 }
+
+/// What is said of certificates of the top level that cannot be used.
+const CERTIFICATES_STAY: &str = "the certificates of the top level stay as they were";
 
 /// Sites that the status of a service names.
 const SITES_SHOWN_MAX: usize = 5;
@@ -114,7 +122,7 @@ pub(crate) fn reload_on_signal(
             let snapshot = node.snapshot();
             let stayed = snapshot.stayed.iter();
             let stayed: Vec<_> =
-                stayed.map(|one| json!({"site": one.site.as_str(), "error": one.why})).collect();
+                stayed.map(|one| json!({"site": one.name(), "error": one.why})).collect();
             json!({"waiting": waiting, "stayed": stayed})
         }
         Err(error) => {
@@ -192,8 +200,11 @@ fn say_done(
     }
     let stayed: Vec<_> = stayed
         .map(|one| {
-            let text = |key: &str| one[key].as_str().unwrap_or_default();
-            format!("site `{}` stays as it was: {}", text("site"), text("error"))
+            let error = one["error"].as_str().unwrap_or_default();
+            match one["site"].as_str() {
+                Some(site) => format!("site `{site}` stays as it was: {error}"),
+                None => format!("{CERTIFICATES_STAY}: {error}"),
+            }
         })
         .collect();
     if !stayed.is_empty() {
@@ -238,8 +249,9 @@ mod tests {
         let waits = "changed, and waiting for an upgrade or a restart: listen.http, workers";
         assert_eq!(serving(&[], &["listen.http", "workers"]), format!("Serving; {waits}"));
         assert_eq!(
-            serving(&["a", "b", "c", "d", "e", "f", "g"], &["listen.http", "workers"]),
+            serving(&["a", "b", "c", "d", "e", "f", "g"].map(Some), &["listen.http", "workers"]),
             format!("Serving; sites that stay as they were: a, b, c, d, e and 2 more; {waits}")
         );
+        assert_eq!(serving(&[None], &[]), format!("Serving; {CERTIFICATES_STAY}"));
     }
 }

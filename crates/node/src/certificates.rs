@@ -1,5 +1,5 @@
-//! The certificates of a configuration, read for each site by itself: one that cannot be used is a matter of its
-//! site, and of nobody else.
+//! The certificates of a configuration, read for each site by itself, and for the top level: one that cannot be used
+//! is a matter of its site, or of the top level's certificates, and of nobody else.
 
 use freshet_base::clock::UnixMillis;
 use freshet_config::listeners::Certificate as Row;
@@ -28,7 +28,7 @@ struct OfSite {
 }
 
 impl Certificates {
-    /// Reads those of all sites, where a listener wants any. What is wrong with those of a site is kept for
+    /// Reads those of all sites, where a listener wants any. What is wrong with one is kept for
     /// [`Certificates::wrong`]; whatever else is wrong, and what is due, goes to `found`.
     pub(crate) fn read(settings: &Settings, found: &mut Vec<Mistake>) -> Option<Self> {
         let wants = settings.listeners.iter().find(|listener| listener.tls)?;
@@ -52,38 +52,32 @@ impl Certificates {
             let help = "get one with the hosts as DNS names in it, or put it first";
             found.push(Mistake::warning(place, message).help(help));
         }
-        if let Some(top) = all.first_mut().filter(|of| of.name.is_empty()) {
-            found.append(&mut top.wrong);
-        }
         Some(Self(all))
     }
 
-    /// What is wrong with those of each site of which something is.
+    /// What is wrong with those of each site of which something is, and with the top level's, which has no name.
     pub(crate) fn wrong(&self) -> HashMap<&str, &[Mistake]> {
         let wrong = self.0.iter().filter(|of| !of.wrong.is_empty());
         wrong.map(|of| (&*of.name, &*of.wrong)).collect()
     }
 
-    /// A store of them. Sites that stay as they were have those that they had `before`, read anew where that can be.
+    /// A store of them. What stays as it was has those that it had `before`, read anew where that can be. Where the top
+    /// level's stay, no name loses its certificate: a site may have given up its own for one that cannot be used.
     pub(crate) fn store(
         self,
         stayed: &[Stayed],
         before: Option<&InForce<'_>>,
     ) -> Arc<CertificateStore> {
-        let stayed: HashSet<&str> = stayed.iter().map(|one| one.site.as_str()).collect();
+        let stayed: HashSet<&str> = stayed.iter().map(|one| one.name().unwrap_or("")).collect();
         let before = before.filter(|_| !stayed.is_empty());
         let shown = before.and_then(|before| before.certificates);
-        let shown: HashMap<_, _> = shown
-            .map_or_else(Vec::new, CertificateStore::configured)
-            .into_iter()
-            .map(|one| (one.source().clone(), one))
-            .collect();
+        let shown = shown.map_or_else(Vec::new, CertificateStore::configured);
+        let by_source: HashMap<_, _> = shown.iter().map(|one| (one.source(), one)).collect();
         let had = |of: &OfSite| {
-            let site = before.and_then(|before| before.snapshot.sites.named(&of.name));
-            let rows = site.map_or(&[][..], |site| &site.settings.certificates);
-            let one = |source| {
+            let rows = before.map_or(&[][..], |before| before.rows(&of.name));
+            let one = |source: CertificateSource| {
                 let read = of.read.iter().find(|one| *one.source() == source);
-                read.or_else(|| shown.get(&source)).cloned()
+                read.or_else(|| by_source.get(&source).copied()).cloned()
             };
             rows.iter().filter_map(|row| one(source(row))).collect()
         };
@@ -91,7 +85,13 @@ impl Certificates {
             true => had(&of),
             false => of.read,
         });
-        CertificateStore::of(of_each.flatten().collect())
+        let mut all: Vec<_> = of_each.flatten().collect();
+        if stayed.contains("") {
+            let now = CertificateStore::of(all.clone());
+            let is_left = |one: &&Certificate| one.names().any(|name| !now.has(name));
+            all.extend(shown.iter().filter(is_left).cloned());
+        }
+        CertificateStore::of(all)
     }
 }
 
@@ -101,6 +101,17 @@ pub struct InForce<'a> {
     pub snapshot: &'a Snapshot,
     /// Its certificates, where a listener has TLS.
     pub certificates: Option<&'a CertificateStore>,
+}
+
+impl InForce<'_> {
+    /// The certificates of a site, or of the top level, which has no name.
+    fn rows(&self, name: &str) -> &[Row] {
+        let site = self.snapshot.sites.named(name).map(|site| &*site.settings);
+        match (name, site) {
+            ("", _) => &self.snapshot.settings.site.certificates,
+            (_, site) => site.map_or(&[], |site| &site.certificates),
+        }
+    }
 }
 
 /// Sites whose certificates one thread reads before there is another: some milliseconds.

@@ -15,19 +15,29 @@ use std::sync::Arc;
 
 /// Makes the sites of a configuration. What did not change since `before` stays, with health and connections. A
 /// site that cannot be made, or of which something is `wrong` already, stays as it was before, with what hosts of it
-/// no other has now, and the log says so.
+/// no other has now, and so do the certificates of the top level; the log says so.
 ///
 /// # Errors
 /// What names the sites and what is wrong with each.
 pub(crate) fn draft(
-    settings: Settings,
+    mut settings: Settings,
     before: Option<&Snapshot>,
-    wrong: &HashMap<&str, &[Mistake]>,
+    mut wrong: HashMap<&str, &[Mistake]>,
 ) -> Result<Draft, Vec<Mistake>> {
-    let classes: Vec<_> = settings.store_classes().collect();
-    let mut sites = Vec::with_capacity(settings.served().len());
     let (mut kept, mut stayed) = (Vec::new(), Vec::new());
     let mut mistakes = Vec::new();
+    match (wrong.remove("").unwrap_or_default(), before) {
+        ([], _) => {}
+        (of_top, Some(before)) => {
+            let why = all_of(of_top);
+            tracing::error!("the certificates of the top level stay as they were: {why}");
+            settings.site.certificates.clone_from(&before.settings.site.certificates);
+            stayed.push(Stayed { site: None, why });
+        }
+        (of_top, None) => mistakes.extend_from_slice(of_top),
+    }
+    let classes: Vec<_> = settings.store_classes().collect();
+    let mut sites = Vec::with_capacity(settings.served().len());
     let geo = crate::geo::open(&settings).unwrap_or_else(|wrong| {
         mistakes.extend(wrong);
         Arc::default()
@@ -41,10 +51,10 @@ pub(crate) fn draft(
             (Ok(site), _) if wrong.is_empty() => sites.push(Arc::new(site)),
             _ if wanted.name.is_empty() => mistakes.extend(wrong),
             (_, Some(known)) => {
-                let why = wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+                let why = all_of(&wrong);
                 tracing::error!(site = wanted.name, "stays as it was: {why}");
                 kept.push(Arc::clone(known));
-                stayed.push(Stayed { site: known.name.clone(), why });
+                stayed.push(Stayed { site: Some(known.name.clone()), why });
             }
             (_, None) => mistakes.extend(wrong.into_iter().map(|mistake| {
                 let message = format!("site `{}`: {}", wanted.name, mistake.message);
@@ -60,6 +70,10 @@ pub(crate) fn draft(
     kept.extend(sites);
     let stayed = stayed.into();
     Ok(Draft { stayed, geo, ..Draft::of(settings, kept, h1_limits, semantics::PLAIN) })
+}
+
+fn all_of(mistakes: &[Mistake]) -> String {
+    mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 /// Lets the policies of a configuration act on what a node keeps, before that is in force: those of a start are made

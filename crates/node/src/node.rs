@@ -318,8 +318,8 @@ impl Node {
 
     /// Swaps configuration, policy, origins and certificates; requests under way end as they
     /// began. Addresses, workers and memory stay as they are until an upgrade, and redirects to HTTPS wait for the
-    /// first listener that has it: those keys that differ from what is in force and wait for one are returned. A site
-    /// that cannot be renewed goes on as it was, and is in [`Snapshot::stayed`].
+    /// first listener that has it: those keys that differ from what is in force and wait for one are returned. What
+    /// cannot be renewed goes on as it was, a site or the certificates of the top level, and is in [`Snapshot::stayed`].
     ///
     /// # Errors
     /// What is wrong; the configuration in force stays, all of it.

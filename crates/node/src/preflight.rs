@@ -59,15 +59,15 @@ impl Prepared {
         Self { state, ..self }
     }
 
-    /// Reads and compiles what settings name. What did not change since `before` stays, and so does a site that cannot
-    /// be renewed.
+    /// Reads and compiles what settings name. What did not change since `before` stays, and so do a site that cannot
+    /// be renewed and certificates of the top level that cannot.
     ///
     /// # Errors
     /// All that is wrong.
     pub fn new(settings: Settings, before: Option<&InForce<'_>>) -> Result<Self, Vec<Mistake>> {
         let read = Read::of(&settings);
         let wrong = read.certificates.as_ref().map(Certificates::wrong).unwrap_or_default();
-        match configured::draft(settings, before.map(|before| before.snapshot), &wrong) {
+        match configured::draft(settings, before.map(|before| before.snapshot), wrong) {
             Ok(draft) => read.with(draft, before),
             Err(mut mistakes) => {
                 mistakes.extend(read.found);

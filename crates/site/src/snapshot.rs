@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub settings: Arc<Settings>,
     /// What is served under which hosts.
     pub sites: Arc<Sites>,
-    /// Sites of them that could not be renewed.
+    /// What of it could not be renewed.
     pub stayed: Arc<[Stayed]>,
     /// What says where clients are.
     pub geo: Arc<Geo>,
@@ -31,13 +31,20 @@ pub struct Snapshot {
     pub manners: Manners,
 }
 
-/// A site that a reload left as it was before, with its certificates.
+/// What a reload left as it was before: a site, with its certificates, or those of the top level.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Stayed {
-    /// Which.
-    pub site: SiteName,
+    /// Which site; `None` is the certificates of the top level.
+    pub site: Option<SiteName>,
     /// All that is wrong with what it was to become.
     pub why: String,
+}
+
+impl Stayed {
+    /// The name of the site, where it is one.
+    pub fn name(&self) -> Option<&str> {
+        self.site.as_ref().map(SiteName::as_str)
+    }
 }
 
 /// What a snapshot is made of, before it is known where the node listens.

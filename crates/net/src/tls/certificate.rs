@@ -305,6 +305,11 @@ impl Certificate {
         &self.source
     }
 
+    /// The names it is served for, in lower case.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter().map(|name| &**name)
+    }
+
     /// Whether it is for hosts by name: otherwise clients are shown it only where it is the first of all.
     pub fn names_hosts(&self) -> bool {
         !self.names.is_empty()

@@ -481,7 +481,7 @@ fn a_certificate_that_cannot_be_used_leaves_its_site_as_it_was_and_the_others_ar
         let stayed = || {
             let snapshot = node.node.snapshot();
             let stayed = snapshot.stayed.iter();
-            stayed.map(|one| (one.site.as_str().to_owned(), one.why.clone())).collect::<Vec<_>>()
+            stayed.map(|one| (one.name().unwrap().to_owned(), one.why.clone())).collect::<Vec<_>>()
         };
         let renewed = issue(&after, "b", "b.example");
         let unlike = issue(&before, "c", "a.example").replace("c.pem", "a.pem");

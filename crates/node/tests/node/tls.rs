@@ -5,7 +5,9 @@ use crate::client::Client;
 use crate::h3_client::H3Client;
 use crate::harness::{Setup, TestNode, pattern, run, run_within};
 use crate::origin::{Origin, fresh, response};
+use freshet_net::handover::Inherited;
 use freshet_net::stream::Stream;
+use freshet_node::node::Node;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::pki_types::CertificateDer;
@@ -113,7 +115,7 @@ fn a_reload_swaps_the_certificate_and_leaves_connections_alone() {
 }
 
 #[test]
-fn a_reload_with_a_broken_certificate_changes_nothing() {
+fn a_reload_with_a_broken_certificate_renews_all_else() {
     run(async {
         let authority = Authority::new();
         let certificate = authority.issue("a", &["example.test"]);
@@ -122,10 +124,84 @@ fn a_reload_with_a_broken_certificate_changes_nothing() {
         std::fs::write(authority.path("bad.pem"), "nonsense").unwrap();
         let bad = certificate.replace("/a.pem", "/bad.pem");
         let next = encrypted(&origin, &bad).and("[cache]\nname = \"after\"").settings();
-        let error = node.node.reload(next).unwrap_err().to_string();
+        let error = Node::start(next.clone(), &mut Inherited::default()).err().unwrap().to_string();
         assert!(error.contains("bad.pem"), "{error}");
-        let mut client = Client::over(connect(&node, &authority.client(&["http/1.1"])).await);
-        assert!(client.get("/a").await.cache().starts_with("before;"));
+        node.node.reload(next).unwrap();
+        let stayed = node.node.snapshot().stayed;
+        assert!(
+            matches!(&*stayed, [one] if one.site.is_none() && one.why.contains("bad.pem")),
+            "{stayed:?}"
+        );
+        let config = authority.client(&["http/1.1"]);
+        // Workers hear of it by and by.
+        while {
+            let mut client = Client::over(connect(&node, &config).await);
+            client.get("/a").await.cache().starts_with("before;")
+        } {}
+    });
+}
+
+#[test]
+fn certificates_of_the_top_level_that_cannot_be_used_stay_as_they_were() {
+    run(async {
+        let (before, after) = (Authority::new(), Authority::new());
+        let origin = Origin::serve(|_| fresh("x"));
+        let setup = |top: &str, of_b: &str, grace: u64| {
+            let site = |name: &str, more: &str| {
+                let url = origin.url();
+                format!(
+                    "[[site]]\nname = \"{name}\"\nhosts = [\"{name}.test\"]\n\
+                     [site.cache]\ngrace = \"{grace}s\"\n{more}[[site.origin]]\nurl = \"{url}\"\n"
+                )
+            };
+            let mut setup = encrypted(&origin, top).and(&site("a", "")).and(&site("b", of_b));
+            setup.origins = String::new();
+            setup
+        };
+        let own = |table: String| table.replace("[[certificate]]", "[[site.certificate]]");
+        let top = before.issue("top", &["a.test"]);
+        let good = std::fs::read(before.path("top.pem")).unwrap();
+        let node = setup(&top, &own(before.issue("b", &["b.test"])), 1).start();
+        let is_shown = async |authority: &Authority, host: &str| {
+            let config = authority.client(&["http/1.1"]);
+            secure(node.address(), &config, host).await.is_ok()
+        };
+        let graces = || {
+            let snapshot = node.node.snapshot();
+            let sites = snapshot.sites.all().iter();
+            sites.map(|site| site.settings.cache.grace.as_secs()).collect::<Vec<_>>()
+        };
+        let renewed = own(after.issue("b", &["b.test"]));
+        let other = before.issue("other", &["a.test"]);
+        let unlike = top.replace("top.key", "other.key");
+        let gone = other.replace("other.pem", "gone.pem");
+        // What is no certificate; a key that does not fit; a file that is not there. It does not matter how often.
+        for (grace, top, content, why) in [
+            (2, &top, &b"nonsense"[..], "top.pem"),
+            (3, &unlike, &good, "top.pem"),
+            (4, &gone, &good, "gone.pem"),
+        ] {
+            std::fs::write(before.path("top.pem"), content).unwrap();
+            node.node.reload(setup(top, &renewed, grace).settings()).unwrap();
+            let stayed = node.node.snapshot().stayed;
+            assert!(
+                matches!(&*stayed, [one] if one.site.is_none() && one.why.contains(why)),
+                "{stayed:?}"
+            );
+            assert_eq!(graces(), [grace; 2]);
+            assert!(is_shown(&before, "a.test").await);
+            assert!(!is_shown(&before, "b.test").await && is_shown(&after, "b.test").await);
+        }
+        // A site that has given up its own for one that cannot be used.
+        node.node.reload(setup(&gone, "", 5).settings()).unwrap();
+        node.node.reload(setup(&gone, "", 6).settings()).unwrap();
+        assert_eq!(graces(), [6; 2]);
+        assert!(is_shown(&before, "a.test").await && is_shown(&after, "b.test").await);
+        let whole = after.issue("whole", &["a.test", "b.test"]);
+        node.node.reload(setup(&whole, "", 7).settings()).unwrap();
+        assert!(node.node.snapshot().stayed.is_empty());
+        assert_eq!(node.node.certificates().unwrap().loaded().certificates, 1);
+        assert!(is_shown(&after, "a.test").await && !is_shown(&before, "a.test").await);
     });
 }
 
