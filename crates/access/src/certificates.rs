@@ -128,7 +128,7 @@ pub fn admit(
         return Err((421, Reason::HandshakeOfOther));
     }
     // Nor was one asked before the site had authorities.
-    if client.tls.is_some() && !client.was_asked {
+    if client.tls.as_ref().is_some_and(|tls| !tls.was_asked) {
         return Err((421, Reason::HandshakeOfOther));
     }
     match &client.shown {

@@ -49,8 +49,6 @@ pub struct Client {
     pub front: Option<Box<Tlvs>>,
     /// The certificate it has shown there, if it did.
     pub shown: Option<Rc<Shown>>,
-    /// Whether it was asked for one.
-    pub was_asked: bool,
     /// How it sends, where a policy has a say in that.
     pub controls: Option<Rc<Controls>>,
     /// What all have in common whose requests come over it.
@@ -231,16 +229,8 @@ impl Client {
         }
     }
 
-    /// Notes what the handshake has brought; `is_verified` is whether the listener has authorities, and `asks`
-    /// whether a site of a name has.
-    pub fn note_handshake(
-        &mut self,
-        tls: Option<TlsInfo>,
-        is_verified: bool,
-        asks: impl FnOnce(&str) -> bool,
-    ) {
-        let name = |tls: &TlsInfo| asks(tls.sni.as_deref().unwrap_or_default());
-        self.was_asked = is_verified || tls.as_ref().is_some_and(name);
+    /// Notes what the handshake has brought; `is_verified` is whether the listener has authorities.
+    pub fn note_handshake(&mut self, tls: Option<TlsInfo>, is_verified: bool) {
         let shown = tls.as_ref().and_then(|tls| tls.client.as_ref());
         self.shown = shown.map(|shown| Rc::new(Shown::new(shown, is_verified)));
         self.tls = tls;

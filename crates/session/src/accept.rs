@@ -109,7 +109,6 @@ async fn connection(
         tls: None,
         front: None,
         shown: None,
-        was_asked: false,
         network: Network::default(),
         listener,
         alt_svc,
@@ -159,8 +158,7 @@ async fn connection(
             match server::accept_waiting(socket, &config, certificates, limit).await {
                 Ok(stream) => {
                     worker.stats.tls_handshakes.increment();
-                    let asks = |name: &str| worker.snapshot().sites.asks_clients_of(name);
-                    client.note_handshake(stream.tls_info(), verifies, asks);
+                    client.note_handshake(stream.tls_info(), verifies);
                     let agreed = client.tls.as_ref().and_then(|tls| tls.alpn.as_deref());
                     if agreed == Some(ALPN_ACME_TLS) {
                         // The handshake was all an authority wanted (RFC 8737 §3).

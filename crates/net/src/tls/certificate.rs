@@ -10,6 +10,7 @@
 use crate::error::NetError;
 use crate::tls::challenge::Challenges;
 use crate::tls::client_auth::common_name;
+use crate::tls::handshake_context::present;
 use crate::tls::on_demand::OnDemand;
 use crate::tls::validity::Validity;
 use crate::tls::{ALPN_ACME_TLS, ocsp, pem, provider};
@@ -17,7 +18,6 @@ use arc_swap::ArcSwap;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -223,31 +223,9 @@ impl CertificateStore {
     }
 }
 
-thread_local! {
-    /// The name in the hello that was looked at last. rustls does not tell it otherwise when the
-    /// connection is driven without buffers.
-    static ASKED_NAME: Cell<Option<Box<str>>> = const { Cell::new(None) };
-}
-
-/// The name that the client of the handshake step just computed on this thread asked for, lower
-/// case.
-pub(super) fn take_asked_name() -> Option<Box<str>> {
-    ASKED_NAME.take().filter(|name| !name.is_empty())
-}
-
-/// Looks at that name, which is empty where the client asked for none, and leaves it there; there is
-/// nothing where no hello was looked at yet.
-pub(super) fn with_asked_name<T>(look: impl FnOnce(Option<&str>) -> T) -> T {
-    let name = ASKED_NAME.take();
-    let result = look(name.as_deref());
-    ASKED_NAME.set(name);
-    result
-}
-
 impl ResolvesServerCert for CertificateStore {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let asked = hello.server_name().unwrap_or_default().to_ascii_lowercase();
-        ASKED_NAME.set(Some(asked.into()));
+        present(|handshake| handshake.note_name(hello.server_name().unwrap_or_default()));
         if is_validation(&hello) {
             return self.challenges.certificate(&hello.server_name()?.to_ascii_lowercase());
         }

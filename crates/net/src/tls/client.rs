@@ -6,7 +6,7 @@ use crate::stream::Stream;
 use crate::tls::handshake::{self, Failure};
 use crate::tls::session::Session;
 use crate::tls::validity::Validity;
-use crate::tls::{ALPN_HTTP_1_1, pem, provider};
+use crate::tls::{ALPN_HTTP_1_1, HandshakeContext, pem, provider};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -109,7 +109,8 @@ pub async fn connect(
         .map_err(|_| NetError::ConfigServerName { name: server_name.into() })?;
     let connection = ClientConnection::new(Arc::clone(config), name)
         .map_err(|error| NetError::ConfigTls { why: error.to_string() })?;
-    let mut session = Box::new(Session::new(connection.into(), socket));
+    let mut session =
+        Box::new(Session::new(connection.into(), socket, HandshakeContext::default()));
     match timeout(limit, handshake::run(&mut *session)).await {
         Ok(Ok(())) => Ok(session.into()),
         Ok(Err(Failure::Tls(rustls::Error::InvalidCertificate(error)))) => {

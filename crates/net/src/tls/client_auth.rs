@@ -2,7 +2,7 @@
 
 use crate::error::NetError;
 use crate::limits::CLIENT_AUTHORITIES_MAX;
-use crate::tls::certificate::with_asked_name;
+use crate::tls::handshake_context::present;
 use crate::tls::validity::Validity;
 use crate::tls::{pem, provider};
 use aws_lc_rs::digest;
@@ -53,7 +53,8 @@ struct Bounded(Arc<dyn ClientCertVerifier>);
 
 impl ClientCertVerifier for Bounded {
     fn offer_client_auth(&self) -> bool {
-        self.0.offer_client_auth()
+        let offers = self.0.offer_client_auth();
+        present(|handshake| handshake.ask(|| offers, |_| offers))
     }
 
     fn client_auth_mandatory(&self) -> bool {
@@ -143,12 +144,8 @@ impl BySite {
 }
 
 impl ClientCertVerifier for BySite {
-    /// rustls asks when a connection begins, whether it has to keep what is said, and again once it has
-    /// the client's hello.
     fn offer_client_auth(&self) -> bool {
-        with_asked_name(|name| {
-            name.map_or_else(|| self.asks.asks_any(), |name| self.asks.asks(name))
-        })
+        present(|handshake| handshake.ask(|| self.asks.asks_any(), |name| self.asks.asks(name)))
     }
 
     fn client_auth_mandatory(&self) -> bool {

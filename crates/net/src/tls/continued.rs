@@ -2,9 +2,10 @@
 //! would be let in with what it has shown. Others get a full handshake, in which it may show another.
 //!
 //! A session's state, as rustls writes it, begins with the name and has the certificates in it. In front of
-//! that is a byte here: whether the client was asked.
+//! that is a byte here: whether the client was asked. Whoever continues it has been asked as much, and no more.
 
 use crate::tls::client_auth::AsksClients;
+use crate::tls::handshake_context::present;
 use crate::tls::ticket::TicketKeys;
 use rustls::server::ProducesTickets;
 use rustls_pki_types::CertificateDer;
@@ -23,32 +24,32 @@ impl Continued {
         Self(asks)
     }
 
-    /// What is kept of a session in this state; nothing where its client was not let in.
+    /// What is kept of the session of the present handshake, in this state; nothing where its client was not let in.
     pub(super) fn mark(&self, state: &[u8]) -> Option<Vec<u8>> {
-        let session = Shown::read(state)?;
-        let is_asked = self.0.asks(session.name);
-        if is_asked && !self.0.lets_in(session.name, &session.chain) {
+        let was_asked = present(|handshake| handshake.was_asked());
+        let mark = if was_asked { ASKED } else { NOT_ASKED };
+        let marked = [&[mark], state].concat();
+        self.goes_on(&marked).then_some(marked)
+    }
+
+    /// The state of what was kept, where the session may go on in the present handshake.
+    pub(super) fn unmark(&self, mut marked: Vec<u8>) -> Option<Vec<u8>> {
+        if !self.goes_on(&marked) {
             return None;
         }
-        let mut marked = Vec::with_capacity(1 + state.len());
-        marked.push(if is_asked { ASKED } else { NOT_ASKED });
-        marked.extend_from_slice(state);
+        let was_asked = marked.remove(0) == ASKED;
+        present(|handshake| handshake.note_asked(was_asked));
         Some(marked)
     }
 
-    /// The state of what was kept, where the session may go on.
-    pub(super) fn unmark(&self, mut marked: Vec<u8>) -> Option<Vec<u8>> {
-        let (&was_asked, state) = marked.split_first()?;
-        let session = Shown::read(state)?;
-        let goes_on = match was_asked {
-            ASKED => !self.0.asks(session.name) || self.0.lets_in(session.name, &session.chain),
-            NOT_ASKED => !self.0.asks(session.name),
+    fn goes_on(&self, marked: &[u8]) -> bool {
+        let Some((&mark, state)) = marked.split_first() else { return false };
+        let Some(session) = Shown::read(state) else { return false };
+        match (mark, self.0.asks(session.name)) {
+            (ASKED | NOT_ASKED, false) => true,
+            (ASKED, true) => self.0.lets_in(session.name, &session.chain),
             _ => false,
-        };
-        goes_on.then(|| {
-            marked.remove(0);
-            marked
-        })
+        }
     }
 }
 
@@ -167,24 +168,44 @@ mod tests {
         }
     }
 
+    /// What is kept of a handshake in which the client was asked, or was not.
+    fn mark(continued: &Continued, was_asked: bool, state: &[u8]) -> Option<Vec<u8>> {
+        present(|handshake| handshake.note_asked(was_asked));
+        continued.mark(state)
+    }
+
     #[test]
     fn a_session_goes_on_where_its_client_would_be_let_in() {
         let (asked, open) = (by(Some("a.test"), false), by(None, false));
-        let marked = asked.mark(STATE).unwrap();
+        let marked = mark(&asked, true, STATE).unwrap();
         assert_eq!(asked.unmark(marked.clone()).as_deref(), Some(STATE));
         assert_eq!(open.unmark(marked).as_deref(), Some(STATE));
-        let unasked = open.mark(STATE).unwrap();
+        let unasked = mark(&open, false, STATE).unwrap();
         assert_eq!(open.unmark(unasked.clone()).as_deref(), Some(STATE));
         assert_eq!(asked.unmark(unasked), None);
         // Without a certificate.
         let (required, optional) = (by(Some(""), false), by(Some(""), true));
-        assert_eq!(required.mark(BARE), None);
-        let marked = optional.mark(BARE).unwrap();
+        assert_eq!(mark(&required, true, BARE), None);
+        let marked = mark(&optional, true, BARE).unwrap();
         assert_eq!(optional.unmark(marked.clone()).as_deref(), Some(BARE));
         assert_eq!(required.unmark(marked), None);
-        assert_eq!(optional.unmark(open.mark(BARE).unwrap()), None);
+        assert_eq!(optional.unmark(mark(&open, false, BARE).unwrap()), None);
         // Of another version.
         assert_eq!(open.unmark(STATE.to_vec()), None);
         assert_eq!(open.unmark(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_session_says_whether_its_client_was_asked_whatever_is_asked_at_its_end() {
+        let (optional, open) = (by(Some(""), true), by(None, true));
+        // Names began to be asked for certificates, or ended, while the handshake was under way.
+        assert_eq!(mark(&optional, false, BARE), None);
+        let asked = mark(&open, true, BARE).unwrap();
+        let unasked = mark(&open, false, BARE).unwrap();
+        for (marked, was_asked) in [(unasked, false), (asked, true)] {
+            present(|handshake| handshake.note_asked(!was_asked));
+            assert!(open.unmark(marked).is_some());
+            assert_eq!(present(|handshake| handshake.was_asked()), was_asked);
+        }
     }
 }

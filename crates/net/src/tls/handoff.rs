@@ -12,7 +12,7 @@ use crate::tls::handshake::Handshake;
 use crate::tls::mask::{Masked, unmasked};
 use crate::tls::on_demand::Settled;
 use crate::tls::records::Records;
-use crate::tls::{ALPN_ACME_TLS, TlsInfo, certificate};
+use crate::tls::{ALPN_ACME_TLS, HandshakeContext, TlsInfo};
 use freshet_wire::tls::HEADER_BYTES;
 use freshet_wire::tls::hello::{host_name, offers_only};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -43,7 +43,7 @@ pub(crate) struct Handoff {
     seen_bytes: usize,
     output: Vec<u8>,
     sent_bytes: usize,
-    server_name: Option<Box<str>>,
+    context: HandshakeContext,
     /// Hellos, at most two, with a name that is none.
     masked: Vec<Masked>,
     /// Asked once, before the first hello is answered.
@@ -67,16 +67,15 @@ impl Handoff {
         socket: Socket,
         certificates: Option<Arc<CertificateStore>>,
     ) -> Result<Self, rustls::Error> {
-        // That of a handshake before says nothing of this one.
-        certificate::take_asked_name();
+        let mut context = HandshakeContext::default();
         Ok(Self {
-            connection: UnbufferedServerConnection::new(config)?,
+            connection: context.during(|| UnbufferedServerConnection::new(config))?,
             socket,
             input: Vec::new(),
             seen_bytes: 0,
             output: Vec::new(),
             sent_bytes: 0,
-            server_name: None,
+            context,
             masked: Vec::new(),
             certificates,
             has_begun: false,
@@ -86,7 +85,8 @@ impl Handoff {
 
     /// The connection after its handshake.
     pub(crate) fn into_records(self) -> Result<Box<Records>, rustls::Error> {
-        let info = TlsInfo::of_server(&self.connection, self.server_name);
+        let mut info = TlsInfo::of_server(&self.connection, &self.context);
+        info.sni = info.sni.filter(|_| self.masked.is_empty());
         let mut unsent = self.output;
         unsent.drain(..self.sent_bytes);
         Records::new(self.connection, self.socket, info, unsent, self.input)
@@ -183,7 +183,10 @@ impl Handshake for Handoff {
                 self.mask_name(window);
             }
             let (connection, input) = (&mut self.connection, &mut self.input[..window]);
-            let status = unmasked(&mut self.masked, || connection.process_tls_records(input));
+            let masked = &mut self.masked;
+            let status = self
+                .context
+                .during(move || unmasked(masked, move || connection.process_tls_records(input)));
             let UnbufferedStatus { discard, state, .. } = status;
             let next = match state {
                 Ok(ConnectionState::EncodeTlsData(data)) => {
@@ -199,9 +202,6 @@ impl Handshake for Handoff {
                 Ok(_) => Next::Failed(rustls::Error::HandshakeNotComplete),
                 Err(error) => Next::Failed(error),
             };
-            if let Some(name) = certificate::take_asked_name() {
-                self.server_name = Some(name).filter(|_| self.masked.is_empty());
-            }
             self.input.drain(..discard);
             self.seen_bytes = self.seen_bytes.saturating_sub(discard);
             window -= discard;

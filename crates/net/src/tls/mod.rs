@@ -6,7 +6,8 @@
 //! make configurations and run handshakes, [`certificate`] keeps what a server proves its names
 //! with, [`on_demand`] gets what is missing, [`challenge`] proves names to an authority, [`client_auth`]
 //! checks what clients prove theirs with, [`ticket`] lets clients come back without a full handshake,
-//! [`ticket_files`] and [`ticket_clock`] at other nodes too, and `continued` says whom.
+//! [`ticket_files`] and [`ticket_clock`] at other nodes too, and `continued` says whom. [`HandshakeContext`] is what
+//! they know of one handshake.
 
 pub mod certificate;
 pub mod challenge;
@@ -16,6 +17,7 @@ mod continued;
 pub mod early;
 mod handoff;
 mod handshake;
+mod handshake_context;
 mod mask;
 mod ocsp;
 pub mod on_demand;
@@ -27,6 +29,8 @@ pub mod ticket;
 pub mod ticket_clock;
 pub mod ticket_files;
 pub mod validity;
+
+pub use handshake_context::HandshakeContext;
 
 use client_auth::ClientCertificate;
 use freshet_quic::cipher::with_ciphers;
@@ -65,20 +69,27 @@ pub struct TlsInfo {
     /// The certificate the client showed and has the key of. Whose it is was verified where the
     /// listener has authorities, and not where its sites have. Known on the server side only.
     pub client: Option<Arc<ClientCertificate>>,
+    /// Whether the client was asked for a certificate, in this handshake or in the one whose session it continues.
+    /// Known on the server side only.
+    pub was_asked: bool,
 }
 
 impl TlsInfo {
-    /// What `state` agreed on as a server, with the name the client asked for.
-    fn of_server(state: &CommonState, sni: Option<Box<str>>) -> Self {
+    /// What `state` agreed on as a server, with what else is known of the handshake.
+    fn of_server(state: &CommonState, context: &HandshakeContext) -> Self {
         Self {
             client: state.peer_certificates().and_then(ClientCertificate::read).map(Arc::new),
-            ..Self::of(state, sni)
+            was_asked: context.was_asked(),
+            ..Self::of(state, context.name().map(Into::into))
         }
     }
 
     /// What a handshake over QUIC agreed on.
-    pub fn of_quic(connection: &rustls::quic::ServerConnection) -> Self {
-        Self::of_server(connection, connection.server_name().map(Into::into))
+    pub fn of_quic(
+        connection: &rustls::quic::ServerConnection,
+        context: &HandshakeContext,
+    ) -> Self {
+        Self::of_server(connection, context)
     }
 
     /// What `state` agreed on, with the name the client asked for.
@@ -97,6 +108,7 @@ impl TlsInfo {
             alpn: state.alpn_protocol().map(Into::into),
             resumed: state.handshake_kind() == Some(HandshakeKind::Resumed),
             client: None,
+            was_asked: false,
         }
     }
 }

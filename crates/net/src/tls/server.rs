@@ -3,14 +3,14 @@
 use crate::error::NetError;
 use crate::socket::Socket;
 use crate::stream::Stream;
-use crate::tls::certificate::{self, CertificateStore};
+use crate::tls::certificate::CertificateStore;
 use crate::tls::client_auth::{AsksClients, BySite, ClientAuth};
 use crate::tls::continued::{Continued, Tickets};
 use crate::tls::handoff::Handoff;
 use crate::tls::handshake::Failure;
 use crate::tls::session::Session;
 use crate::tls::ticket::TicketKeys;
-use crate::tls::{ALPN_HTTP_1_1, handshake, provider};
+use crate::tls::{ALPN_HTTP_1_1, HandshakeContext, handshake, provider};
 use rustls::server::NoServerSessionStorage;
 use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 use std::pin::Pin;
@@ -165,9 +165,9 @@ async fn accept_records(
 }
 
 async fn accept_session(socket: Socket, config: Arc<ServerConfig>) -> Result<Stream, Failure> {
-    certificate::take_asked_name();
-    let connection = ServerConnection::new(config).map_err(Failure::Tls)?;
-    let mut session = Box::new(Session::new(connection.into(), socket));
+    let mut context = HandshakeContext::default();
+    let connection = context.during(|| ServerConnection::new(config)).map_err(Failure::Tls)?;
+    let mut session = Box::new(Session::new(connection.into(), socket, context));
     handshake::run(&mut *session).await?;
     Ok(session.into())
 }

@@ -11,8 +11,8 @@ use crate::limits::{
     BATCH_BYTES_MAX, PIECES_MAX, PIGGYBACK_BYTES_MAX, READ_BYTES_MAX, READ_BYTES_MIN,
 };
 use crate::socket::{Polled, Socket, Tried};
-use crate::tls::TlsInfo;
 use crate::tls::handshake::Handshake;
+use crate::tls::{HandshakeContext, TlsInfo};
 use rustls::Connection;
 use std::cell::RefCell;
 use std::fmt;
@@ -28,6 +28,7 @@ thread_local! {
 pub(crate) struct Session {
     connection: Connection,
     socket: Socket,
+    context: HandshakeContext,
     input: Input,
     /// The queue holds only session tickets of the handshake, which can wait for company.
     tickets_queued: bool,
@@ -35,9 +36,13 @@ pub(crate) struct Session {
 
 impl Session {
     /// A session whose handshake has not begun.
-    pub(crate) fn new(mut connection: Connection, socket: Socket) -> Self {
+    pub(crate) fn new(
+        mut connection: Connection,
+        socket: Socket,
+        context: HandshakeContext,
+    ) -> Self {
         connection.set_buffer_limit(Some(BATCH_BYTES_MAX + PIGGYBACK_BYTES_MAX));
-        Self { connection, socket, input: Input::default(), tickets_queued: false }
+        Self { connection, socket, context, input: Input::default(), tickets_queued: false }
     }
 
     /// Reads plaintext; see [`Stream::read`](crate::stream::Stream::read) for what comes back.
@@ -132,10 +137,7 @@ impl Session {
 
     pub(crate) fn info(&self) -> TlsInfo {
         match &self.connection {
-            Connection::Server(server) => {
-                let sni = server.server_name().map(|name| name.to_ascii_lowercase().into());
-                TlsInfo::of_server(server, sni)
-            }
+            Connection::Server(server) => TlsInfo::of_server(server, &self.context),
             Connection::Client(client) => TlsInfo::of(client, None),
         }
     }
@@ -165,7 +167,7 @@ impl Handshake for Session {
     }
 
     fn step(&mut self) -> Result<(), rustls::Error> {
-        self.connection.process_new_packets().map(|_| ())
+        self.context.during(|| self.connection.process_new_packets()).map(|_| ())
     }
 
     fn is_handshaking(&self) -> bool {

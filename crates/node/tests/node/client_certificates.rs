@@ -3,12 +3,16 @@
 use crate::authority::{Authority, secure};
 use crate::client::Client;
 use crate::h3_client::H3Client;
+use crate::h3_early::Sessions;
 use crate::harness::{Setup, TestNode, run, until};
 use crate::origin::{Origin, Request, fresh};
 use freshet_config::Document;
 use freshet_config::settings::Settings;
 use freshet_net::tls::client::{ClientOptions, Identity, client_config};
-use rustls::ClientConfig;
+use rustls::client::Resumption;
+use rustls::{ClientConfig, ClientConnection};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Arc;
 
@@ -292,6 +296,107 @@ fn who_is_asked_anew_may_show_another_certificate() {
             assert_eq!(ask(&node, &client, "open.test", "open.test").await, 403);
         }
         assert_eq!(node.count("tls_resumed"), resumed);
+    });
+}
+
+#[test]
+fn over_quic_too_who_is_asked_anew_may_show_another_certificate() {
+    run(async {
+        for more in ["", "early_data = true\n"] {
+            let mut world = World::new();
+            let setup = |world: &World| {
+                let mut setup = Setup { workers: 1, ..world.setup("") };
+                setup.listen =
+                    setup.listen.replacen("tls = true\n", &format!("tls = true\n{more}"), 1);
+                setup
+            };
+            let node = setup(&world).start();
+            let sessions = Arc::new(Sessions::default());
+            let mut tls = ClientConfig::clone(&world.client("anna", "h3"));
+            tls.resumption = Resumption::store(sessions.clone());
+            let tls = Arc::new(tls);
+            // The status, and how many sessions were continued since the start.
+            let comes = async || {
+                let mut client =
+                    H3Client::connect_as(node.address(), tls.clone(), "open.test").await;
+                let status = client.get_of("open.test", "/").await.status;
+                client.until(|_| !sessions.are_empty()).await;
+                (status, node.count("tls_resumed"))
+            };
+            assert_eq!([comes().await, comes().await], [(200, 0), (200, 1)], "{more}");
+            let mut live =
+                H3Client::connect_as(node.address(), world.client("", "h3"), "open.test").await;
+            assert_eq!(live.get_of("open.test", "/").await.status, 200);
+            world.of_open = format!("client_ca = \"{}\"\n", world.clients.path("ca.pem").display());
+            node.node.reload(setup(&world).settings()).unwrap();
+            // The connection of before was not asked.
+            while live.get_of("open.test", "/").await.status == 200 {}
+            assert_eq!(live.get_of("open.test", "/").await.status, 421, "{more}");
+            // Nor was the session of before.
+            assert_eq!([comes().await, comes().await], [(200, 1), (200, 2)], "{more}");
+        }
+    });
+}
+
+/// A connection of HTTP/1.1 over TLS, whose client says the last of its handshake when it is told to.
+struct Unfinished {
+    socket: TcpStream,
+    tls: ClientConnection,
+}
+
+impl Unfinished {
+    fn start(node: &TestNode, config: &Arc<ClientConfig>) -> Self {
+        let mut socket = TcpStream::connect(node.address()).unwrap();
+        let mut tls =
+            ClientConnection::new(config.clone(), "open.test".try_into().unwrap()).unwrap();
+        while tls.is_handshaking() {
+            while tls.wants_write() {
+                tls.write_tls(&mut socket).unwrap();
+            }
+            tls.read_tls(&mut socket).unwrap();
+            tls.process_new_packets().unwrap();
+        }
+        assert!(tls.wants_write());
+        Self { socket, tls }
+    }
+
+    /// The status of a request.
+    fn finish(mut self) -> u16 {
+        let mut stream = rustls::Stream::new(&mut self.tls, &mut self.socket);
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: open.test\r\n\r\n").unwrap();
+        let mut head = [0; "HTTP/1.1 200".len()];
+        stream.read_exact(&mut head).unwrap();
+        str::from_utf8(&head["HTTP/1.1 ".len()..]).unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn who_was_not_asked_at_its_hello_comes_anew_whatever_is_asked_when_its_handshake_ends() {
+    run(async {
+        for wants in ["required", "optional"] {
+            let mut world = World::new();
+            let setup = |world: &World| Setup { workers: 1, ..world.setup("") };
+            let node = setup(&world).start();
+            let (tcp, quic) = (world.client("anna", "http/1.1"), world.client("anna", "h3"));
+            let over_tcp = Unfinished::start(&node, &tcp);
+            let mut over_quic =
+                H3Client::start_unfinished(node.address(), quic.clone(), "open.test").await;
+            world.of_open = format!(
+                "client_ca = \"{}\"\nclient_certificates = \"{wants}\"\n",
+                world.clients.path("ca.pem").display()
+            );
+            node.node.reload(setup(&world).settings()).unwrap();
+            let stranger = world.client("stranger", "http/1.1");
+            while ask(&node, &stranger, "open.test", "open.test").await == 200 {}
+            assert_eq!(over_tcp.finish(), 421, "{wants}");
+            over_quic.finish_handshake().await;
+            assert_eq!(over_quic.get_of("open.test", "/").await.status, 421, "{wants}");
+            // Their sessions are of clients who were not asked, and are not continued.
+            assert_eq!(ask(&node, &tcp, "open.test", "open.test").await, 200, "{wants}");
+            let mut again = H3Client::connect_as(node.address(), quic, "open.test").await;
+            assert_eq!(again.get_of("open.test", "/").await.status, 200, "{wants}");
+            assert_eq!(node.count("tls_resumed"), 0, "{wants}");
+        }
     });
 }
 

@@ -101,10 +101,31 @@ impl H3Client {
         change: impl FnOnce(&mut TransportConfig),
     ) -> Self {
         let mut client = Self::start(from, to, tls, name, change).await;
-        client.until(|client| client.lost.is_some() || !client.connection.is_handshaking()).await;
-        assert_eq!(client.lost, None);
-        client.open(Dir::Uni, &[0, 4, 0], false);
+        client.finish_handshake().await;
         client
+    }
+
+    /// One that has heard all there is of a handshake, and has not said the last of it.
+    pub(crate) async fn start_unfinished(
+        to: SocketAddr,
+        tls: Arc<rustls::ClientConfig>,
+        name: &str,
+    ) -> Self {
+        let mut client = Self::start([127, 0, 0, 1], to, tls, name, |_| {}).await;
+        client.step();
+        let mut datagram = vec![0; 65_536];
+        while client.connection.is_handshaking() {
+            let (count, from) = client.socket.recv_from(&mut datagram).await.unwrap();
+            client.take(from, &datagram[..count]);
+        }
+        client
+    }
+
+    /// Goes on until the handshake is over, and begins to speak HTTP/3.
+    pub(crate) async fn finish_handshake(&mut self) {
+        self.until(|client| client.lost.is_some() || !client.connection.is_handshaking()).await;
+        assert_eq!(self.lost, None);
+        self.open(Dir::Uni, &[0, 4, 0], false);
     }
 
     /// One of which the handshake is not over, so that all it sends now is early data, as far as it

@@ -21,7 +21,13 @@ fn setup(origin: &Origin, authority: &Authority) -> Setup {
 
 /// Sessions that a client could continue.
 #[derive(Debug, Default)]
-struct Sessions(Mutex<Vec<Tls13ClientSessionValue>>);
+pub(crate) struct Sessions(Mutex<Vec<Tls13ClientSessionValue>>);
+
+impl Sessions {
+    pub(crate) fn are_empty(&self) -> bool {
+        self.0.lock().unwrap().is_empty()
+    }
+}
 
 impl ClientSessionStore for Sessions {
     fn set_kx_hint(&self, _: ServerName<'static>, _: NamedGroup) {}
@@ -68,7 +74,7 @@ impl Returning {
         let tls = self.tls.clone();
         let mut client = H3Client::connect_as(node.address(), tls, "example.test").await;
         assert_eq!(client.get("/a").await.status, 200);
-        client.until(|_| !self.sessions.0.lock().unwrap().is_empty()).await;
+        client.until(|_| !self.sessions.are_empty()).await;
         client.close();
     }
 

@@ -19,6 +19,7 @@ use freshet_net::quic::secrets::Secrets;
 use freshet_net::quic::sorting::{Answer, Sorted, Sorting};
 use freshet_net::quic::steering::Steering;
 use freshet_net::socket::canonical;
+use freshet_net::tls::HandshakeContext;
 use freshet_net::tls::early::EarlySessions;
 use freshet_quic::error::code;
 use freshet_quic::parameters::Local;
@@ -346,7 +347,8 @@ impl Port {
         let Ok(mut quic) = freshet_quic::Connection::new(&config, accept, now) else {
             return worker.stats.tls_failed.increment();
         };
-        quic.receive(route, ecn, datagram, now);
+        let mut context = HandshakeContext::default();
+        context.during(|| quic.receive(route, ecn, datagram, now));
         if quic.statistics().packets_received == 0 {
             // It only looked like one.
             return worker.stats.quic_dropped.increment();
@@ -360,7 +362,7 @@ impl Port {
         ids.iter().for_each(|id| sorting.add(*id, number));
         sorting.handshake_began(route.remote);
         drop(sorting);
-        let handle = Handle::begin(self, quic, (number, route.remote), ids, open);
+        let handle = Handle::begin(self, (quic, context), (number, route.remote), ids, open);
         self.connections.borrow_mut().insert(number, Rc::clone(&handle));
         spawn_local(served::serve(Rc::clone(self), handle));
     }

@@ -14,6 +14,7 @@ use freshet_http::message::{Method, Version};
 use freshet_limits::Held;
 use freshet_net::limits::SEND_PAUSE;
 use freshet_net::quic::sorting::Sorting;
+use freshet_net::tls::HandshakeContext;
 use freshet_quic::error::Class;
 use freshet_quic::{self as quic, Batch, Closed, Ecn, Id, Marks, Route};
 use freshet_wire::h3::frame::FRAME_HEAD_BYTES_MAX;
@@ -46,6 +47,8 @@ thread_local! {
 /// A connection, to who brings it datagrams.
 pub(super) struct Handle {
     state: Rc<RefCell<State<Connection<Piece>>>>,
+    /// Of its handshake.
+    context: RefCell<HandshakeContext>,
     task: RefCell<Option<Waker>>,
     number: u64,
     ids: [Id; 2],
@@ -60,7 +63,7 @@ pub(super) struct Handle {
 impl Handle {
     pub(super) fn begin(
         port: &Port,
-        quic: quic::Connection<Piece>,
+        (quic, context): (quic::Connection<Piece>, HandshakeContext),
         (number, from): (u64, SocketAddr),
         ids: [Id; 2],
         open: Open,
@@ -71,6 +74,7 @@ impl Handle {
         let state = State::new(connection, port.worker.connection_memory());
         Rc::new(Self {
             state: Rc::new(RefCell::new(state)),
+            context: RefCell::new(context),
             task: RefCell::default(),
             number,
             ids,
@@ -113,7 +117,11 @@ impl Handle {
 
     /// A datagram came.
     pub(super) fn receive(&self, route: Route, ecn: Ecn, datagram: &mut [u8], now: Duration) {
-        self.state.borrow_mut().connection.quic.receive(route, ecn, datagram, now);
+        let quic = &mut self.state.borrow_mut().connection.quic;
+        match quic.is_established() {
+            true => quic.receive(route, ecn, datagram, now),
+            false => self.context.borrow_mut().during(|| quic.receive(route, ecn, datagram, now)),
+        }
         if let Some(task) = self.task.borrow_mut().take() {
             task.wake();
         }

@@ -19,7 +19,8 @@ impl Session {
     pub(super) fn note_client(&mut self, state: &mut State<Connection<Piece>>, is_early: bool) {
         let worker = &self.port.worker;
         let quic = &mut state.connection.quic;
-        let tls = quic.tls().map(TlsInfo::of_quic);
+        let of_quic = |tls| TlsInfo::of_quic(tls, &self.handle.context.borrow());
+        let tls = quic.tls().map(of_quic);
         let route = quic.route();
         let remote = canonical(route.remote);
         let id = worker.next_id();
@@ -38,7 +39,6 @@ impl Session {
             tls: None,
             front: None,
             shown: None,
-            was_asked: false,
             network: Network::of(Some(remote.ip()), prefixes),
             listener: self.port.name.clone(),
             alt_svc: None,
@@ -49,8 +49,7 @@ impl Session {
                 ..Link::default()
             }),
         };
-        let asks = |name: &str| worker.snapshot().sites.asks_clients_of(name);
-        client.note_handshake(tls, self.port.verifies_clients, asks);
+        client.note_handshake(tls, self.port.verifies_clients);
         client.note_opened();
         self.admit(&client, state);
         self.client = Some(Rc::new(client));
