@@ -6,6 +6,7 @@ use super::cache_rules::CacheRule;
 use super::document::Document;
 use super::mistake::{Mistake, Place};
 use super::origins::Director;
+use super::rules::{FieldAction, FieldRule};
 use super::settings::Settings;
 use super::site::SiteSettings;
 use super::tokens::{TokenKind, TokenRule};
@@ -56,6 +57,21 @@ pub fn idle_weights(site: &SiteSettings) -> Option<Mistake> {
     let help = "take out `weight`, or `director`, and have a policy in VCL for shares and a backup at once";
     (site.director == Director::Fallback)
         .then(|| Mistake::warning(weighed.place, message).help(help))
+}
+
+/// Warns of a field that is for TLS alone where nobody is known to come over it.
+pub fn never_over_tls(settings: &Settings) -> Option<Mistake> {
+    let has_tls = settings.listeners.iter().any(|listener| listener.tls);
+    if has_tls || !settings.forwarded.from.is_empty() {
+        return None;
+    }
+    let sends = |rule: &FieldRule| rule.is_for_tls() && rule.action != FieldAction::Remove;
+    let sites = settings.served();
+    let site = sites.iter().find(|site| site.rules.response_fields.iter().any(sends))?;
+    let message = "Strict-Transport-Security of a [[header]] is sent to nobody: it is for clients over TLS (RFC 6797), and no \
+                   [[listen]] has `tls = true`";
+    let help = "where TLS ends in front of the node, name who does that in `forwarded.from`: it says `X-Forwarded-Proto: https`";
+    Some(Mistake::warning(site.place, message).help(help))
 }
 
 /// Warns of rules of a site that never count.
@@ -139,6 +155,22 @@ mod tests {
             idle_beside_policies(&settings).iter().map(|one| (at(one), one.to_string())).collect();
         found.sort();
         found
+    }
+
+    #[test]
+    fn a_field_for_tls_is_told_where_nobody_has_tls() {
+        let told = |more: &str| {
+            let hsts = "[[header]]\nname = \"strict-transport-security\"\n";
+            let origin = "[[origin]]\nurl = \"http://192.0.2.1\"\n";
+            let document = Document::parse(&format!("{origin}{hsts}{more}")).expect("well-formed");
+            let settings = Settings::from_document(&document).expect("a node starts with it");
+            never_over_tls(&settings).map(|one| one.to_string())
+        };
+        let value = "value = \"max-age=60\"\n";
+        assert!(told(value).is_some_and(|message| message.contains("`forwarded.from`")));
+        assert_eq!(told(&format!("{value}[[listen]]\naddress = \":1\"\ntls = true\n")), None);
+        assert_eq!(told(&format!("{value}[forwarded]\nfrom = [\"192.0.2.9\"]\n")), None);
+        assert_eq!(told("action = \"remove\"\n"), None);
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl FieldRule {
         path.any(|path| is_below(path, &self.path) && ends(path, &self.suffixes))
     }
 
+    /// Whether the field means something over TLS alone, and must not be sent in the clear (RFC 6797 §7.2).
+    pub fn is_for_tls(&self) -> bool {
+        self.name.eq_ignore_ascii_case("strict-transport-security")
+    }
+
     /// Whether it is for responses of a status.
     pub fn is_for_status(&self, status: u16) -> bool {
         self.statuses.is_empty() || self.statuses.iter().any(|one| one.has(status))

@@ -137,6 +137,7 @@ pub fn examine(settings: &Settings, is_own: impl Fn(&Address) -> bool) -> Vec<Mi
     found.extend(settings.served().iter().flat_map(|site| order::never_counting(site)));
     found.extend(settings.served().iter().filter_map(|site| order::idle_weights(site)));
     found.extend(parents::siblings_not_believed(settings));
+    found.extend(order::never_over_tls(settings));
     let addresses = settings.listeners.iter().map(|listener| &listener.address);
     let is_ours = addresses.chain(&settings.admin_listen).any(&is_own);
     stores(settings, is_ours, &mut found);

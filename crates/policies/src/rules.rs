@@ -233,8 +233,9 @@ pub(super) fn deliver(task: &ClientTask, reason: Reason, head: &mut ResponseHead
     let target = sent.unwrap_or(&task.request.target);
     let path = Readings::of(target);
     let is_for = |rule: &&FieldRule| rule.is_for(&path) && rule.is_for_status(status);
+    let is_clear = task.request.scheme == Scheme::Http;
     for rule in rules.response_fields.iter().filter(is_for) {
-        let template = rule.action.template();
+        let template = rule.action.template().filter(|_| !(is_clear && rule.is_for_tls()));
         match template.and_then(Template::plain) {
             plain @ Some(_) => change(rule, plain, fields),
             None => {

@@ -1,7 +1,7 @@
 //! Redirects, paths, fields and CORS by the rules of a site.
 
 use crate::client::{Client, get, get_with, request};
-use crate::harness::{Setup, run, until};
+use crate::harness::{Setup, TestNode, run, until};
 use crate::origin::{Origin, Request, fresh, response};
 
 /// An origin that echoes its target and the fields it is asked about.
@@ -35,6 +35,40 @@ fn fields_are_set_added_and_removed_on_both_sides() {
         }
         assert_eq!(get(&node, "/b").await.field("x-frame-options"), None);
         assert_eq!(origin.count(), 2);
+    });
+}
+
+#[test]
+fn a_field_for_tls_is_not_sent_in_the_clear() {
+    run(async {
+        let hsts = "Strict-Transport-Security";
+        let origin = Origin::serve(move |_| {
+            let own = format!("{hsts}: max-age=1");
+            response("200 OK", &["Cache-Control: max-age=60", &own], "x")
+        });
+        let table = |action: &str| {
+            format!(
+                "[[header]]\nname = \"{hsts}\"\nvalue = \"max-age=60\"\naction = \"{action}\"\n"
+            )
+        };
+        let node = |rules: &str| {
+            let forwarded = "[forwarded]\nfrom = [\"127.0.0.0/8\"]\n";
+            let led =
+                "[[redirect]]\nscheme = \"http\"\nfrom = \"/old\"\nto = \"https://{host}/\"\n";
+            Setup::of(&origin).and(rules).and(led).and(forwarded).start()
+        };
+        let said = async |node: &TestNode, scheme: &str, target: &str| {
+            let answer = get_with(node, target, &[&format!("X-Forwarded-Proto: {scheme}")]).await;
+            answer.field(hsts).map(str::to_owned)
+        };
+        let set = node(&table("set"));
+        for target in ["/a", "/old"] {
+            assert_eq!(said(&set, "http", target).await, None, "{target}");
+        }
+        assert_eq!(said(&set, "https", "/a").await.as_deref(), Some("max-age=60"));
+        // What an origin says is its own.
+        let added = node(&table("add"));
+        assert_eq!(said(&added, "http", "/a").await.as_deref(), Some("max-age=1"));
     });
 }
 
