@@ -1,4 +1,4 @@
-//! COSE messages with one MAC or one signature (RFC 9052).
+//! COSE messages with one MAC or one signature (RFC 9052), with tags that say so or without.
 
 use crate::denied::Denied;
 use crate::keys::{Keys, Material, first_good, is_mac};
@@ -50,12 +50,16 @@ pub(super) struct Seal {
 
 /// Opens a token.
 pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Opened, Denied> {
-    let message = match item(token)? {
-        Value::Tag(CWT, inner) => *inner,
-        other => other,
+    let (tag, message) = match item(token)? {
+        // Its own tag is in front of one of COSE (RFC 8392 §6).
+        Value::Tag(CWT, inner) => match *inner {
+            Value::Tag(tag, message) => (Some(tag), *message),
+            _ => return Err(Denied::Malformed),
+        },
+        Value::Tag(tag, message) => (Some(tag), *message),
+        message => (None, message),
     };
-    let Value::Tag(tag, message) = message else { return Err(Denied::Malformed) };
-    let Value::Array(parts) = *message else { return Err(Denied::Malformed) };
+    let Value::Array(parts) = message else { return Err(Denied::Malformed) };
     let Ok([protected, unprotected, payload, signature]) = <[Value; 4]>::try_from(parts) else {
         return Err(Denied::Malformed);
     };
@@ -80,6 +84,8 @@ pub(super) fn open(token: &[u8], keys: &Keys) -> Result<Opened, Denied> {
         Some(Value::Bytes(id)) => Some(id.as_slice()),
         Some(_) => return Err(Denied::Malformed),
     };
+    // Where a token is says what it is, so that it need not (RFC 8392 §6, RFC 9052 §2). Only a secret makes MACs.
+    let tag = tag.unwrap_or(if algorithm == HMAC_256 { MAC0 } else { SIGN1 });
     let context = match tag {
         MAC0 => "MAC0",
         SIGN1 => "Signature1",

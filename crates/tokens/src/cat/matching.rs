@@ -26,8 +26,8 @@ enum Match {
 const EXPRESSION: i128 = 4;
 
 /// A regular expression, alone or in a list before what its groups have to match, of which those that
-/// are null may match anything. They are POSIX's extended ones, of which the engine here understands
-/// all but collating elements; what they match they match in time in proportion to the text.
+/// are null may match anything. They are what POSIX's extended ones and ECMAScript's have in common, and what they match
+/// they match in time in proportion to the text. What the engine here would read otherwise than both is refused.
 fn expression(value: &Value) -> Result<Match, Denied> {
     let (pattern, groups) = match value {
         Value::Text(pattern) => (pattern, &[][..]),
@@ -39,6 +39,9 @@ fn expression(value: &Value) -> Result<Match, Denied> {
         },
         _ => return Err(Denied::Malformed),
     };
+    if !has_plain_sets(pattern) {
+        return Err(Denied::Claim);
+    }
     let expression =
         RegexBuilder::new(pattern).unicode(false).size_limit(EXPRESSION_BYTES_MAX).build();
     let groups = groups.iter().map(|group| match group {
@@ -48,6 +51,34 @@ fn expression(value: &Value) -> Result<Match, Denied> {
     });
     let expression = expression.map_err(|_| Denied::Claim)?;
     Ok(Match::Expression(expression, groups.collect::<Result<_, _>>()?))
+}
+
+/// Whether no set in brackets has sets in it, but for classes by name, or two sets joined by an operator: to others
+/// these are collating elements, or nothing but characters.
+fn has_plain_sets(pattern: &str) -> bool {
+    let mut bytes = pattern.bytes().peekable();
+    let mut is_in_set = false;
+    while let Some(byte) = bytes.next() {
+        let next = bytes.peek().copied();
+        match (is_in_set, byte) {
+            (_, b'\\') => {
+                bytes.next();
+            }
+            (false, b'[') => {
+                is_in_set = true;
+                bytes.next_if_eq(&b'^');
+                bytes.next_if_eq(&b']');
+            }
+            (true, b'[') if next == Some(b':') => {
+                while bytes.next().is_some_and(|byte| byte != b']') {}
+            }
+            (true, b'[') => return false,
+            (true, b'&' | b'-' | b'~') if next == Some(byte) => return false,
+            (true, b']') => is_in_set = false,
+            _ => {}
+        }
+    }
+    true
 }
 
 impl Matches {

@@ -12,6 +12,10 @@ use freshet_http::fields::is_token;
 
 /// Seconds before its end from which a token is renewed that does not say.
 const DEADLINE_S: u64 = 60;
+/// A `deadline` from here on is a time and no span: 31 years, or September 2001.
+const DEADLINE_S_MAX: u64 = 1_000_000_000;
+/// Longest span, and latest time, that a number with a fraction may mean.
+const FRACTION_S_MAX: f64 = 1e12;
 /// The field and cookie of a token that names none.
 const NAME: &str = "CTA-Common-Access-Token";
 /// Longest name or parameter that is put into a field.
@@ -65,6 +69,10 @@ impl Renewal {
             Some(Value::Integer(number)) => {
                 u64::try_from(i128::from(*number)).map(Some).map_err(|_| Denied::Malformed)
             }
+            // As times may be (RFC 8392 §2).
+            Some(Value::Float(number)) if (0.0..FRACTION_S_MAX).contains(number) => {
+                Ok(Some(*number as u64))
+            }
             Some(_) => Err(Denied::Malformed),
         };
         let texts = |at| match label(map, at)? {
@@ -87,11 +95,16 @@ impl Renewal {
         if ![&cookie, &header].into_iter().flatten().all(|name| is_token(name)) {
             return Err(Denied::Malformed);
         }
-        let Some(seal) = seal else { return Ok(None) };
+        let added_s = number(1)?.ok_or(Denied::Malformed)?;
+        let deadline_s = number(2)?.unwrap_or(DEADLINE_S);
+        let Some(seal) = seal.filter(|_| deadline_s < DEADLINE_S_MAX) else {
+            // With a time it may be meant that none is made from then on, and not that one is: it would be longer good.
+            return Ok(None);
+        };
         Ok(Some(Self {
             way,
-            added_s: number(1)?.ok_or(Denied::Malformed)?,
-            deadline_s: number(2)?.unwrap_or(DEADLINE_S),
+            added_s,
+            deadline_s,
             cookie,
             header,
             cookie_parts: texts(5)?,

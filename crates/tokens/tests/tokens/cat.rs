@@ -84,6 +84,15 @@ fn made(claims: &Value) -> String {
 }
 
 fn made_with(claims: &Value, header: &Value, tag: u64) -> String {
+    made_in(claims, header, |parts| tagged(61, tagged(tag, parts)))
+}
+
+fn tagged(tag: u64, value: Value) -> Value {
+    Value::Tag(tag, Box::new(value))
+}
+
+/// The same with what stands around its parts.
+fn made_in(claims: &Value, header: &Value, around: impl FnOnce(Value) -> Value) -> String {
     use aws_lc_rs::hmac;
     use base64::Engine as _;
     let encode = |value: &Value| {
@@ -98,8 +107,7 @@ fn made_with(claims: &Value, header: &Value, tag: u64) -> String {
     let mac = hmac::sign(&key, &encode(&Value::Array(signed)));
     let mac = Value::Bytes(mac.as_ref().to_vec());
     let parts = Value::Array(vec![header, Value::Map(Vec::new()), payload, mac]);
-    let token = Value::Tag(61, Box::new(Value::Tag(tag, Box::new(parts))));
-    base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(encode(&token))
+    base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(encode(&around(parts)))
 }
 
 fn ask_at(token: &str, method: &str, url: &str, client: &str) -> Result<(), Denied> {
@@ -252,6 +260,16 @@ fn what_is_not_understood_lets_nobody_in() {
         let token = made_with(&fine, &header.unwrap(), tag);
         assert_eq!(get(&token, "http://h/a"), Err(why));
     }
+    let in_tags = |around: fn(Value) -> Value| made_in(&fine, &cbor!({1 => 5}).unwrap(), around);
+    assert_eq!(get(&in_tags(|parts| tagged(17, parts)), "http://h/a"), Ok(()));
+    assert_eq!(get(&in_tags(|parts| parts), "http://h/a"), Ok(()), "its place says what it is");
+    // The tag of a CWT is in front of one of COSE.
+    assert_eq!(get(&in_tags(|parts| tagged(61, parts)), "http://h/a"), Err(Denied::Malformed));
+    let twice = |parts| tagged(61, tagged(61, tagged(17, parts)));
+    assert_eq!(get(&in_tags(twice), "http://h/a"), Err(Denied::Malformed));
+    // A secret makes no signatures, whatever is said or left out.
+    let signed = made_in(&fine, &cbor!({1 => -7}).unwrap(), |parts| parts);
+    assert_eq!(get(&signed, "http://h/a"), Err(Denied::Key));
     let mut deep = Value::Null;
     for _ in 0..200 {
         deep = Value::Array(vec![deep]);
@@ -372,6 +390,17 @@ fn a_token_is_renewed_before_its_end_as_it_asks() {
     let (name, value) = renewal(&early, "query", 1_700_000_001).unwrap();
     assert_eq!(name, "Set-Cookie");
     assert!(value.starts_with("t=") && value.ends_with("; Secure; Path=/a"), "{value}");
+    // With parts of seconds.
+    let fraction = of(cbor!({0 => 1, 1 => 10.5, 2 => 99.9}).unwrap());
+    assert_eq!(renewal(&fraction, "query", 1_700_000_001), None);
+    assert!(renewal(&fraction, "query", 1_700_000_002).is_some());
+    // A time is no span before the end: with one it would be renewed with each request.
+    for deadline in [cbor!(1_700_000_050).unwrap(), cbor!(1_700_000_050.5).unwrap()] {
+        let timed = of(cbor!({0 => 1, 1 => 10, 2 => deadline}).unwrap());
+        for now_s in [1_700_000_001, 1_700_000_051, 1_700_000_099] {
+            assert_eq!(renewal(&timed, "query", now_s), None, "{now_s}");
+        }
+    }
     let field = of(cbor!({0 => 2, 1 => 10, 4 => "X-Token", 6 => "a=1"}).unwrap());
     let (name, value) = renewal(&field, "cookie", 1_700_000_099).unwrap();
     assert!(name == "X-Token" && value.ends_with("; a=1"), "{name}: {value}");
@@ -471,6 +500,15 @@ fn a_part_of_a_uri_may_have_to_fit_an_expression() {
     assert_eq!(get(&groups, "http://h/ann/uhd/1.ts"), Err(Denied::Url));
     let missing = token(Value::Array(vec![Value::Text("^/a".into()), Value::Text(String::new())]));
     assert_eq!(get(&missing, "http://h/a"), Err(Denied::Url), "there is no such group");
+    // What stands in brackets for one thing elsewhere does not stand for another here.
+    for set in
+        ["[[=a=]]", "[a[.-.]]", "[a[b]]", "[a-z&&b]", "[a-z--b]", "[^a~~b]", "(?=/a)", "(a)\\1"]
+    {
+        assert_eq!(get(&alone(set), "http://h/aa"), Err(Denied::Claim), "{set}");
+    }
+    for set in ["[[:alpha:]-]+", "[]a]", "[^]b]", "[\\]a-]", "\\[?a", "[a&~]"] {
+        assert_eq!(get(&alone(set), "http://h/aa"), Ok(()), "{set}");
+    }
     // What takes others forever.
     let slow = alone("^(/a+)+$");
     assert_eq!(get(&slow, &format!("http://h/{}!", "a".repeat(5000))), Err(Denied::Url));
