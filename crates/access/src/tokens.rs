@@ -12,7 +12,7 @@ use freshet_http::path::{self, Firsts, Readings};
 use freshet_http::reason::Reason;
 use freshet_tokens::{
     Cat, CloudFront, Denied, EdgeAuth, Granted, Jwt, Keys, Places, Question, Revoked, Scheme,
-    SecureLink, Source, Used, Verifier, without_token,
+    SecureLink, Source, Used, Verifier, referer_without, without_token,
 };
 use std::net::IpAddr;
 use std::path::Path;
@@ -60,11 +60,14 @@ pub fn admit(
     used: &Used,
     now_s: u64,
 ) -> Result<Option<Granted>, Refusal> {
-    let Some(first) = first_for(tokens, head) else { return Ok(None) };
     let from = Asking {
         client: client.address.map(|address| address.ip()),
         alpn: client.tls.as_ref().and_then(|tls| tls.alpn.as_deref()),
         used: Some(used),
+    };
+    let Some(first) = first_for(tokens, head) else {
+        take_out_of_referer(tokens, head);
+        return Ok(None);
     };
     match judge((tokens, geo), first, head, from, now_s) {
         Verdict::Open => {
@@ -76,6 +79,14 @@ pub fn admit(
             Ok(Some(granted))
         }
         Verdict::Out(denied, asks) => Err(refusal(denied, asks)),
+    }
+}
+
+/// Takes tokens out of a request that needs none: those that do not stay.
+pub fn take_out_of(tokens: &[SiteToken], head: &mut RequestHead) {
+    match first_for(tokens, head) {
+        Some((first, _)) => take_all_out(tokens, first, head),
+        None => take_out_of_referer(tokens, head),
     }
 }
 
@@ -157,6 +168,17 @@ fn take_out(tokens: &[SiteToken], by: &SiteToken, granted: &Granted, head: &mut 
     for verifier in alternatives(tokens, by).filter_map(|other| other.verifier.as_ref()) {
         without_token(head, &verifier.parts().besides(&stays));
     }
+    take_out_of_referer(tokens, head);
+}
+
+/// Takes tokens out of where a request comes from: that of a page is in the requests for all that is in it, also where
+/// these need none, and it is not the one that lets them in.
+fn take_out_of_referer(tokens: &[SiteToken], head: &mut RequestHead) {
+    if head.fields.contains("referer") {
+        let parts = tokens.iter().filter_map(|token| Some(token.verifier.as_ref()?.parts()));
+        let parameters: Vec<_> = parts.flat_map(|parts| parts.parameters).collect();
+        referer_without(&mut head.fields, &parameters);
+    }
 }
 
 /// Takes tokens out of a request that none of these rules has let in: those that do not stay.
@@ -166,6 +188,7 @@ fn take_all_out(tokens: &[SiteToken], by: &SiteToken, head: &mut RequestHead) {
             without_token(head, &verifier.parts());
         }
     }
+    take_out_of_referer(tokens, head);
 }
 
 /// Where clients are, as the node's databases have it.

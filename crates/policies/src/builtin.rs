@@ -1,6 +1,7 @@
 //! The policy without a VCL file: a shared cache by RFC 9111.
 
 use crate::rules;
+use freshet_access::client::Client;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_content::heads::{Wish, filters_for, forbids_change, vary_by_encoding};
 use freshet_http::cdn_loop::{self, CdnLoop};
@@ -60,7 +61,10 @@ impl Policy for Builtin {
                 }
                 Recv::Hash
             }
-            Method::Purge => purge_allowed(task),
+            Method::Purge if self.lets_purge(&task.site, &task.client, &task.request) => {
+                Recv::Purge
+            }
+            Method::Purge => Recv::Synth(405, Some("Purging is not allowed from here".into())),
             // Nothing behind an edge should be reflected to clients (RFC 9110 §9.3.8), and an edge
             // is no forward proxy.
             Method::Trace | Method::Connect => Recv::Synth(405, None),
@@ -145,6 +149,12 @@ impl Policy for Builtin {
 
     fn leads_elsewhere(&self, site: &Site, request: &RequestHead) -> bool {
         rules::leads_elsewhere(&site.settings.rules, request)
+    }
+
+    fn lets_purge(&self, site: &Site, client: &Client, request: &RequestHead) -> bool {
+        let from = &site.settings.cache.purge_from;
+        let is_in = |ip| from.iter().any(|network| network.contains(ip));
+        request.method == Method::Purge && client.address.is_some_and(|address| is_in(address.ip()))
     }
 
     fn writes(&self, site: &Site, name: &[u8]) -> bool {
@@ -251,14 +261,6 @@ fn is_for_one_as_it_is(task: &ClientTask) -> bool {
     let is_for_one = task.reason == Reason::HitForMiss || task.site.is_for_one(fields);
     let would_change = || *method == Method::Head || is_conditional(fields);
     is_nothing_stored && is_for_one && would_change()
-}
-
-fn purge_allowed(task: &ClientTask) -> Recv {
-    let from = &task.site.settings.cache.purge_from;
-    match task.client.address {
-        Some(address) if from.iter().any(|network| network.contains(address.ip())) => Recv::Purge,
-        _ => Recv::Synth(405, Some("Purging is not allowed from here".into())),
-    }
 }
 
 #[cfg(test)]

@@ -58,7 +58,7 @@ pub use denied::Denied;
 pub use edge_auth::EdgeAuth;
 pub use jwt::Jwt;
 pub use keys::{KeyError, Keys};
-pub use question::{Parts, Place, Places, Question, Source, without_token};
+pub use question::{Parts, Place, Places, Question, Source, referer_without, without_token};
 pub use revoked::Revoked;
 pub use secure_link::{ExpressionError, SecureLink};
 pub use used::Used;

@@ -271,16 +271,8 @@ fn bearer(text: &str) -> Option<&str> {
 
 /// Takes tokens out of a request.
 pub fn without_token(head: &mut RequestHead, parts: &Parts<'_>) {
-    if let Some((path, query)) = head.target.split_once('?') {
-        let is_kept = |pair: &&str| {
-            let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
-            !parts.parameters.contains(&name)
-        };
-        let kept: Vec<_> = query.split('&').filter(is_kept).collect();
-        if kept.len() != query.split('&').count() {
-            let kept = kept.join("&");
-            head.target = if kept.is_empty() { path.to_owned() } else { format!("{path}?{kept}") };
-        }
+    if let Some(target) = url_without(&head.target, &parts.parameters) {
+        head.target = target;
     }
     if let Some(name) = parts.header {
         head.fields.remove(name);
@@ -297,6 +289,34 @@ pub fn without_token(head: &mut RequestHead, parts: &Parts<'_>) {
     if !kept.is_empty() {
         head.fields.append("Cookie", kept);
     }
+}
+
+/// Takes parameters out of the URL that a request says it comes from (RFC 9110 §10.1.3).
+pub fn referer_without(fields: &mut Fields, parameters: &[&str]) {
+    let urls = || fields.get_all("referer").map(String::from_utf8_lossy);
+    if urls().all(|url| url_without(&url, parameters).is_none()) {
+        return;
+    }
+    let without =
+        |url: Cow<'_, str>| url_without(&url, parameters).unwrap_or_else(|| url.into_owned());
+    let kept: Vec<_> = urls().map(without).collect();
+    fields.remove("referer");
+    kept.into_iter().for_each(|url| fields.append("Referer", url));
+}
+
+/// A URL without these parameters of its query; `None` where it has none of them.
+fn url_without(url: &str, parameters: &[&str]) -> Option<String> {
+    let (path, query) = url.split_once('?')?;
+    let is_kept = |pair: &&str| {
+        let name = pair.split_once('=').map_or(*pair, |(name, _)| name);
+        !parameters.contains(&name)
+    };
+    let kept: Vec<_> = query.split('&').filter(is_kept).collect();
+    if kept.len() == query.split('&').count() {
+        return None;
+    }
+    let kept = kept.join("&");
+    Some(if kept.is_empty() { path.to_owned() } else { format!("{path}?{kept}") })
 }
 
 #[cfg(test)]
@@ -428,6 +448,11 @@ mod tests {
         without_token(&mut head, &source().parts());
         let left = "prefs={\"a\":1,\"b\":2}; seen=7,8,9";
         assert_eq!(head.fields.get_str("cookie"), Some(left));
+        head.fields.append("Referer", "https://h/watch?t=x&b=1");
+        head.fields.append("Referer", "https://h/?u=t");
+        referer_without(&mut head.fields, &["t"]);
+        let referers: Vec<_> = head.fields.get_all("referer").collect();
+        assert_eq!(referers, [&b"https://h/watch?b=1"[..], b"https://h/?u=t"]);
         head.target = "/a?t=x".into();
         head.fields.set("Cookie", "t=x");
         without_token(&mut head, &source().parts());

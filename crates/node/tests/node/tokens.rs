@@ -113,6 +113,69 @@ fn a_bearer_token_lets_in_and_others_are_told_why_not() {
 }
 
 #[test]
+fn the_token_of_a_page_is_in_no_request_for_what_is_in_it() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "link", "secret\n");
+        let origin = Origin::serve(|asked| {
+            let from = asked.field("referer").unwrap_or("-").to_owned();
+            response("200 OK", &["Cache-Control: no-store"], from)
+        });
+        let rule = |path: &str, more: &str| {
+            format!(
+                "[[token]]\npath = \"{path}\"\nkind = \"secure-link\"\nkeys = [\"{key}\"]\n{more}"
+            )
+        };
+        let node = Setup::of(&origin)
+            .and(&rule("/s/", ""))
+            .and("[[token]]\npath = \"/open/\"\nkind = \"none\"\n")
+            .start();
+        let referer = format!("Referer: http://example.test/s/link?a=b&{LINK}");
+        let without = "http://example.test/s/link?a=b";
+        // Of the same rule, of one for everybody, and of none.
+        for target in [&*format!("/s/link?{LINK}"), "/open/a.js", "/a.js"] {
+            assert_eq!(get_with(&node, target, &[&referer]).await.text(), without, "{target}");
+        }
+        let other = "Referer: http://example.test/?q=md5&c";
+        assert_eq!(get_with(&node, "/a.js", &[other]).await.text(), &other["Referer: ".len()..]);
+        // Nor where origins get the token that lets in.
+        let node = Setup::of(&origin).and(&rule("/s/", "forward = true\n")).start();
+        for target in [&*format!("/s/link?{LINK}"), "/a.js"] {
+            assert_eq!(get_with(&node, target, &[&referer]).await.text(), without, "{target}");
+        }
+    });
+}
+
+#[test]
+fn who_may_purge_needs_no_token_for_it() {
+    run(async {
+        let folder = tempfile::tempdir().unwrap();
+        let key = file(folder.path(), "link", "secret\n");
+        let origin = echo();
+        let node = |more: &str| {
+            let rule =
+                format!("[[token]]\npath = \"/s/\"\nkind = \"secure-link\"\nkeys = [\"{key}\"]\n");
+            Setup::of(&origin).and(&format!("{rule}{more}")).start()
+        };
+        let link = format!("/s/link?a=b&{LINK}");
+        let here = node("");
+        // By the URL, without a token, with one, and with one that is wrong.
+        for target in ["/s/link?a=b", &link, &link.replace("_e4N", "_e4O")] {
+            assert_eq!(get(&here, &link).await.status, 200);
+            assert_eq!(request(&here, "PURGE", target, &[]).await.status, 200, "{target}");
+            assert_eq!(request(&here, "PURGE", target, &[]).await.status, 404, "{target}");
+        }
+        assert_eq!(get(&here, "/s/link?a=b").await.status, 403);
+        // From elsewhere a token lets nobody purge.
+        let elsewhere = node("[cache]\npurge_from = [\"192.0.2.0/24\"]\n");
+        assert_eq!(get(&elsewhere, &link).await.status, 200);
+        assert_eq!(request(&elsewhere, "PURGE", "/s/link?a=b", &[]).await.status, 403);
+        assert_eq!(request(&elsewhere, "PURGE", &link, &[]).await.status, 405);
+        assert!(get(&elsewhere, &link).await.cache().contains("hit"));
+    });
+}
+
+#[test]
 fn an_origin_that_gets_tokens_gets_the_one_that_let_in() {
     run(async {
         let folder = tempfile::tempdir().unwrap();

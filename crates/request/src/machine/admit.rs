@@ -132,8 +132,19 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
     }
     if !site.tokens.is_empty() && !is_led_elsewhere {
         let now_s = request.received.0 / 1000;
-        let (head, used) = (&mut request.head, &worker.shared.used_tokens);
-        match tokens::admit((&site.tokens, &site.node().geo), head, &request.client, used, now_s) {
+        let (head, client) = (&mut request.head, &request.client);
+        let geo = &site.node().geo;
+        let admitted = match site.policy.lets_purge(site, client, head) {
+            true => {
+                tokens::take_out_of(&site.tokens, head);
+                Ok(None)
+            }
+            false => {
+                let used = &worker.shared.used_tokens;
+                tokens::admit((&site.tokens, geo), head, client, used, now_s)
+            }
+        };
+        match admitted {
             Ok(None) => {}
             Ok(Some(granted)) => {
                 let renewal = granted.renewal.map(|(name, value)| (name.into(), value));

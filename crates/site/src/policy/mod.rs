@@ -11,6 +11,7 @@ pub use task::{Answer, ClientTask, FetchKind, FetchTask, Made, OriginChoice, Ser
 use crate::semantics::{self, Semantics};
 use crate::site::Site;
 use crate::synthetic::Synthetic;
+use freshet_access::client::Client;
 use freshet_cache::{KeyBuilder, Object};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
@@ -81,6 +82,11 @@ pub trait Policy: Any + Send + Sync {
     /// connection that may be in the clear.
     fn leads_elsewhere(&self, site: &Site, request: &RequestHead) -> bool {
         let _ = (site, request);
+        false
+    }
+    /// Whether a client may purge what a request names, by where it is: it needs no token for that.
+    fn lets_purge(&self, site: &Site, client: &Client, request: &RequestHead) -> bool {
+        let _ = (site, client, request);
         false
     }
     /// Whether it has a word on a field of requests that are for all, by its name in small letters.
