@@ -106,11 +106,11 @@ pub struct InForce<'a> {
 impl InForce<'_> {
     /// The certificates of a site, or of the top level, which has no name.
     fn rows(&self, name: &str) -> &[Row] {
-        let site = self.snapshot.sites.named(name).map(|site| &*site.settings);
-        match (name, site) {
-            ("", _) => &self.snapshot.settings.site.certificates,
-            (_, site) => site.map_or(&[], |site| &site.certificates),
+        if name.is_empty() {
+            return &self.snapshot.settings.site.certificates;
         }
+        let site = self.snapshot.sites.named(name);
+        site.map_or(&[], |site| &site.settings.certificates)
     }
 }
 

@@ -81,7 +81,11 @@ impl Prepared {
     /// # Errors
     /// All that is wrong.
     pub fn of(draft: Draft) -> Result<Self, Vec<Mistake>> {
-        Read::of(&draft.settings).with(draft, None)
+        let mut read = Read::of(&draft.settings);
+        // There is nothing that could stay as it was.
+        let wrong = read.certificates.as_ref().map(Certificates::wrong).unwrap_or_default();
+        read.found.extend(wrong.into_values().flatten().cloned().collect::<Vec<_>>());
+        read.with(draft, None)
     }
 }
 
