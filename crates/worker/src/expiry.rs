@@ -7,8 +7,8 @@
 use crate::worker::Worker;
 use freshet_base::clock::UnixMillis;
 use freshet_base::counter::SharedCounter;
-use freshet_cache::Object;
-use freshet_http::freshness::Lifetimes;
+use freshet_cache::{Cache, Groups, Object};
+use freshet_http::freshness::Freshness;
 use freshet_site::upkeep::{Upkeep, keep_of, upkeep_of};
 use freshet_telemetry::transcript::{Scribe, Tag};
 use std::cmp::Reverse;
@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 
 /// Objects looked at without a rest.
 const BATCH: usize = 256;
-/// The longest sleep: a soft purge of an operator may bring an object's end nearer without a word.
+/// The longest sleep, where nothing is watched.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
 /// Entries a queue has before those of objects that have left otherwise are looked for.
@@ -50,10 +50,15 @@ struct Due {
 
 /// When nothing can be done with an object any more.
 fn end_of(object: &Object, keep: Duration) -> UnixMillis {
-    let freshness = object.freshness();
-    let left = freshness.lifetime().saturating_sub(freshness.initial_age());
-    let stale = freshness.received.plus(left);
-    let end = stale.plus(freshness.stale_while_revalidate().saturating_add(keep));
+    end_by(&object.freshness(), object, keep)
+}
+
+/// The same by a freshness that may be one the object had before.
+fn end_by(freshness: &Freshness, object: &Object, keep: Duration) -> UnixMillis {
+    // What was softly purged has no lifetime, and its age in what comes behind that.
+    let stale = freshness.stale_while_revalidate().saturating_add(keep);
+    let life = freshness.lifetime().saturating_add(stale);
+    let end = freshness.received.plus(life.saturating_sub(freshness.initial_age()));
     upkeep_of(object.body()).map_or(end, |upkeep| end.min(upkeep.latest()))
 }
 
@@ -67,17 +72,48 @@ impl Ending {
     pub(crate) fn of(object: Arc<Object>) -> Self {
         Self { at: end_of(&object, keep_of(&object)), object }
     }
+
+    /// Of one that was softly purged since.
+    fn before_purge(object: Arc<Object>) -> Self {
+        let unpurged = object.with_head(|head| head.freshness.clone());
+        Self { at: end_by(&unpurged, &object, keep_of(&object)), object }
+    }
 }
 
 impl Expiry {
-    /// Has an object that was given other lifetimes be kept as they say, and leave by them.
+    /// Has those leave by what is left to them, as soon as that is over, that were softly purged at this time, of those
+    /// that are watched and for which `is_it` is true. O(objects); locks one part of the index at a time.
+    pub(crate) fn rearm_purged(
+        &self,
+        cache: &Groups,
+        at: UnixMillis,
+        is_it: &dyn Fn(&Object) -> bool,
+        scribe: Option<&Arc<dyn Scribe>>,
+    ) {
+        if self.queue.lock().unwrap_or_else(PoisonError::into_inner).due.is_empty() {
+            return;
+        }
+        let is_purged = |object: &Arc<Object>| {
+            object.soft_purged_at() == Some(at) && upkeep_of(object.body()).is_some()
+        };
+        for part in 0..Cache::PARTS {
+            for object in cache.objects_of_part(part) {
+                if is_purged(&object) && is_it(&object) {
+                    self.rearm(Ending::before_purge(object), None, scribe);
+                }
+            }
+        }
+    }
+
+    /// Has an object that was given other lifetimes leave by them, and be kept behind those for as long as was said, or as
+    /// before.
     pub(crate) fn rearm(
         &self,
         Ending { object, at }: Ending,
-        lifetimes: &Lifetimes,
+        keep: Option<Duration>,
         scribe: Option<&Arc<dyn Scribe>>,
     ) {
-        match (upkeep_of(object.body()), lifetimes.keep) {
+        match (upkeep_of(object.body()), keep) {
             (Some(upkeep), Some(keep)) => upkeep.set_keep(keep),
             // What came from a disk, or from the process before.
             (None, Some(keep)) => {
@@ -226,9 +262,9 @@ impl fmt::Debug for Expiry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use freshet_cache::{Cache, Lookup, ObjectSpec, Secret, Settings, StoredHead, Use};
+    use freshet_cache::{Lookup, ObjectSpec, Secret, Settings, StoredHead, Use};
     use freshet_http::fields::Fields;
-    use freshet_http::freshness::Freshness;
+    use freshet_http::freshness::Lifetimes;
     use freshet_http::message::RequestHead;
     use freshet_store::{Arena, Body};
 
@@ -285,7 +321,7 @@ mod tests {
         };
         let ending = Ending::of(Arc::clone(&object));
         cache.purge(object.key(), freshet_cache::Purge::Given(lifetimes));
-        expiry.rearm(ending, &lifetimes, None);
+        expiry.rearm(ending, lifetimes.keep, None);
         assert_eq!(keep_of(&object), Duration::from_secs(3));
         assert!(expiry.due(NOW.plus(Duration::from_millis(5999))).is_err(), "it is kept");
         let due = expiry.due(NOW.plus(Duration::from_secs(6))).expect("its time is over");
@@ -294,7 +330,7 @@ mod tests {
         let later = Lifetimes { ttl: Duration::from_secs(600), ..lifetimes };
         let ending = Ending::of(Arc::clone(&object));
         cache.purge(object.key(), freshet_cache::Purge::Given(later));
-        expiry.rearm(ending, &later, None);
+        expiry.rearm(ending, later.keep, None);
         let due = expiry.due(NOW.plus(Duration::from_secs(35))).expect("the entry from before");
         assert_eq!(due.len(), 1);
         assert_eq!(end_of(&object, keep_of(&object)), NOW.plus(Duration::from_secs(6)));

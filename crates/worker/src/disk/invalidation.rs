@@ -36,15 +36,14 @@ impl Shared {
     pub fn purge(&self, key: &Key, how: Purge) -> Purged {
         let (what, was_kept) = (Purgeable::Key(key), self.keepers.may_have(key));
         let durability = self.keepers.evict(&what, how);
-        let ends = match how {
-            Purge::Given(_) => self.cache.peek(key).variants.into_iter().map(Ending::of).collect(),
-            Purge::Hard | Purge::Soft(_) => Vec::new(),
+        let ends: Vec<_> = match how {
+            Purge::Hard => Vec::new(),
+            _ => self.cache.peek(key).variants.into_iter().map(Ending::of).collect(),
         };
+        let keep = if let Purge::Given(lifetimes) = how { lifetimes.keep } else { None };
         let objects = self.cache.purge(key, how).max(was_kept.into());
-        if let Purge::Given(lifetimes) = how {
-            let scribe = self.scribe.as_ref();
-            ends.into_iter().for_each(|ending| self.expiry.rearm(ending, &lifetimes, scribe));
-        }
+        let scribe = self.scribe.as_ref();
+        ends.into_iter().for_each(|ending| self.expiry.rearm(ending, keep, scribe));
         self.purged(objects, durability, &what, how)
     }
 
@@ -59,6 +58,8 @@ impl Shared {
         let evict = |tag: &u64| self.keepers.evict(&Purgeable::Tag(*tag), how);
         let evicted: Vec<_> = tags.iter().map(evict).collect();
         let mut all = Purged { objects: self.cache.purge_tags(tags, how), ..Purged::default() };
+        let has = |object: &Object, tag: &u64| object.tags().binary_search(tag).is_ok();
+        self.rearm_purged(how, &|object| tags.iter().any(|tag| has(object, tag)));
         for (tag, durability) in tags.iter().zip(evicted) {
             all.durability.add(self.purged(0, durability, &Purgeable::Tag(*tag), how).durability);
         }
@@ -68,7 +69,16 @@ impl Shared {
     /// Purges everything, in memory and wherever else it is kept.
     pub fn purge_all(&self, how: Purge) -> Purged {
         let durability = self.keepers.evict(&Purgeable::All, how);
-        self.purged(self.cache.purge_all(how), durability, &Purgeable::All, how)
+        let objects = self.cache.purge_all(how);
+        self.rearm_purged(how, &|_| true);
+        self.purged(objects, durability, &Purgeable::All, how)
+    }
+
+    /// Has those that were softly purged leave when their time is over, which is earlier now.
+    fn rearm_purged(&self, how: Purge, is_it: &dyn Fn(&Object) -> bool) {
+        if let Purge::Soft(at) = how {
+            self.expiry.rearm_purged(&self.cache, at, is_it, self.scribe.as_ref());
+        }
     }
 
     /// Ends an object in whose place a fetch that was `born` then, in the order of purges on disks, brought something else:
