@@ -8,7 +8,8 @@ use super::failure::Cause;
 use super::fill::{Broken, Flow};
 use super::incoming::Incoming;
 use super::stored::StoredBody;
-use freshet_cache::{Key, Left, LeftBy, Marker};
+use freshet_cache::{Key, Left, LeftBy, Marker, Ticket, Variation};
+use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
 use freshet_http::reason::Reason;
@@ -82,17 +83,8 @@ impl Answered {
             if asked.ends_stored(reason, status) {
                 asked.end_stored(ticket.key(), variation.is_none() && !span.is_zero());
             }
-            let keep = answer.keep.unwrap_or_default();
-            let left = Left::new(&ticket, (status, fields), &answer.freshness, keep);
-            ticket.hit_for_miss(Marker {
-                left: Some(left),
-                variation,
-                until: asked.task.now.plus(span),
-                left_by: LeftBy {
-                    fetch_id: asked.task.id,
-                    fresh_until: answer.freshness.fresh_until(),
-                },
-            });
+            let life = (&answer.freshness, answer.keep.unwrap_or_default());
+            asked.leave_marker(ticket, (status, fields), life, (variation, span));
         }
         let reason = if asked.plan.kind == FetchKind::Pass || is_kept {
             asked.plan.reason
@@ -144,6 +136,21 @@ impl Asked {
             NoStore | PassPolicy | Private | SetCookie => status < 500,
             _ => false,
         }
+    }
+
+    /// Has those that ask for what was not fit to be shared fetch side by side for `span`, where they ask for this
+    /// variation. `life` is the response's, with how long it would be kept behind that.
+    fn leave_marker(
+        &self,
+        ticket: Ticket,
+        head: (u16, &Fields),
+        (freshness, keep): (&Freshness, Duration),
+        (variation, span): (Option<Variation>, Duration),
+    ) {
+        let left = Left::new(&ticket, head, freshness, keep);
+        let left_by = LeftBy { fetch_id: self.task.id, fresh_until: freshness.fresh_until() };
+        let until = self.task.now.plus(span);
+        ticket.hit_for_miss(Marker { left: Some(left), variation, until, left_by });
     }
 
     /// Ends what is stored in whose place the answer came; where a policy says that nothing is shared for a while
@@ -199,20 +206,33 @@ impl Given {
 }
 
 impl Asked {
-    /// Gives a page of our own to the client that began the fetch; others look again.
-    pub(super) fn private_page(mut self: Box<Self>, page: Synthetic, reason: Reason) -> Step {
-        self.plan.ticket = None;
+    /// Gives a page of our own to the client that began the fetch; others look again, and for as long as `life`, with
+    /// a keep behind it, says without waiting for one another.
+    pub(super) fn private_page(
+        mut self: Box<Self>,
+        page: Synthetic,
+        reason: Reason,
+        life: Option<(Freshness, Duration)>,
+    ) -> Step {
+        let ticket = self.plan.ticket.take();
         let Synthetic { head, body } = page;
         let length = Some(body.len() as u64);
         if !self.plan.site.has_room_for(body.len(), &self.worker.shared.cache) {
             return self.fail(Cause::Local.failure("Could not get storage"));
         }
         self.note_page(body.len(), None);
+        if let (Some(ticket), Some((freshness, keep))) = (ticket, &life) {
+            let span = freshness.lifetime().saturating_add(freshness.stale_while_revalidate());
+            let head = (head.status, &head.fields);
+            self.leave_marker(ticket, head, (freshness, *keep), (None, span));
+        }
         let origin = self.origin.clone();
+        let no_life = || (Freshness::from_policy(self.task.now, Duration::ZERO), Duration::ZERO);
+        let (freshness, keep) = life.unwrap_or_else(no_life);
         let made = Made {
             id: self.task.id,
-            freshness: Freshness::from_policy(self.task.now, Duration::ZERO),
-            keep: Duration::ZERO,
+            freshness,
+            keep,
             is_uncacheable: self.task.is_uncacheable,
             is_kept: false,
         };

@@ -180,11 +180,11 @@ impl Asked {
         keep: Duration,
     ) -> Step {
         let Some(ticket) = self.plan.ticket.take() else {
-            return self.private_page(page, Reason::Synthetic);
+            return self.private_page(page, Reason::Synthetic, None);
         };
         let Some(memory) = copied(&self, &page.body).await else {
             // There is no memory to keep it in.
-            return self.private_page(page, Reason::Synthetic);
+            return self.private_page(page, Reason::Synthetic, None);
         };
         self.note_page(page.body.len(), Some(&freshness));
         let fields = page.head.fields.clone();

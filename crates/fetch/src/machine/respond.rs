@@ -483,14 +483,11 @@ impl Asked {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),
             BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,
-            BackendError::Page => {
-                self.fail_waiting(failure);
-                self.private_page(page, Reason::OriginError)
-            }
+            BackendError::Page(life) => self.private_page(page, Reason::OriginError, life),
             BackendError::Deliver if stale_helps || page.head.status == failure.status => {
                 self.fail(failure)
             }
-            BackendError::Deliver => self.private_page(page, failure.reason),
+            BackendError::Deliver => self.private_page(page, failure.reason, None),
         }
     }
 
@@ -516,9 +513,8 @@ impl Asked {
             BackendError::Retry => Step::Again(self),
             BackendError::Abandon => self.abandon(),
             BackendError::Keep(freshness, keep) => self.keep_page(page, freshness, keep).await,
-            BackendError::Deliver | BackendError::Page => {
-                self.private_page(page, Reason::Synthetic)
-            }
+            BackendError::Deliver => self.private_page(page, Reason::Synthetic, None),
+            BackendError::Page(life) => self.private_page(page, Reason::Synthetic, life),
         }
     }
 }

@@ -534,14 +534,16 @@ pub(super) fn backend_error(
         response.head.status %= 1000;
         response.body = body.into();
         match outcome {
-            Outcome::Deliver
-                if knobs.ttl > 0.0 && !knobs.uncacheable && task.kind != FetchKind::Pass =>
-            {
+            Outcome::Deliver if knobs.ttl > 0.0 && task.kind != FetchKind::Pass => {
                 let mut freshness = Freshness::from_policy(now, span(knobs.ttl));
                 freshness.set_stale_while_revalidate(span(knobs.grace));
-                BackendError::Keep(freshness, span(knobs.keep))
+                let keep = span(knobs.keep);
+                match knobs.uncacheable {
+                    true => BackendError::Page(Some((freshness, keep))),
+                    false => BackendError::Keep(freshness, keep),
+                }
             }
-            Outcome::Deliver => BackendError::Page,
+            Outcome::Deliver => BackendError::Page(None),
             Outcome::Retry => BackendError::Retry,
             _ => BackendError::Abandon,
         }

@@ -246,8 +246,9 @@ pub enum BackendResponse {
 pub enum BackendError {
     /// Give this response to the waiting clients, or a stale object where one may be used.
     Deliver,
-    /// Give this response to the client that asked, whatever is stored.
-    Page,
+    /// Give this response to the client that asked, whatever is stored; others that ask for it look again. Where it
+    /// has a life, and so much of a keep behind that, they do not wait for one another until that is over.
+    Page(Option<(Freshness, Duration)>),
     /// Keep this response for as long as this, behind that for so long as something to be validated, and give
     /// it to the waiting clients.
     Keep(Freshness, Duration),
