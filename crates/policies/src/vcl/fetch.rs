@@ -315,13 +315,17 @@ pub(super) fn backend_response(
         let unsaid = (knobs.ttl, knobs.grace, knobs.keep);
         let with = With { beresp: Some(head), answer: Some(&mut knobs), ..With::default() };
         let outcome = state.run(policy, State::BackendResponse, task, with);
+        if let Outcome::Pass(Some(seconds)) = &outcome {
+            (knobs.ttl, knobs.grace, knobs.keep) = (*seconds, 0.0, 0.0);
+        }
         answer.has_own_life = (knobs.ttl, knobs.grace, knobs.keep) != unsaid;
         let is_part = answer.head.status == 206;
         // The age of what is sent on is reckoned, whatever a policy calls it.
         answer.head.fields.remove("age");
         answer.head.status %= 1000;
         let reason = answer.uncacheable;
-        apply(&knobs, now, answer);
+        let is_passed = task.kind == FetchKind::Pass || matches!(outcome, Outcome::Pass(_));
+        apply(&knobs, now, is_passed, answer);
         let storages = &policy.policy.program().storages;
         let storage = knobs.storage.and_then(|index| storages.get(index as usize));
         // What a manifest says about where it belongs stands where the policy says nothing.
@@ -368,12 +372,12 @@ pub(super) fn backend_response(
                 }
                 BackendResponse::Deliver
             }
-            Outcome::Pass(seconds) => {
+            Outcome::Pass(_) => {
                 if is_empty {
                     drop_coding(task, answer);
                 }
                 answer.uncacheable = Some(Reason::PassPolicy);
-                let span = span(seconds.unwrap_or(knobs.ttl));
+                let span = span(knobs.ttl);
                 answer.hit_for_miss = Some(span);
                 // What is passed already makes no object that says so.
                 if task.kind != FetchKind::Pass {
@@ -471,17 +475,16 @@ fn filters(
     (filters, may_code)
 }
 
-/// Takes over what a policy decided about a response's life.
-fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, answer: &mut Answer) {
-    let age = span(knobs.age);
+/// Takes over what a policy decided about a response's life, which is what its client sees of it where it is passed.
+fn apply(knobs: &freshet_vcl::Answer, now: UnixMillis, is_passed: bool, answer: &mut Answer) {
+    // From when it was made; what is left of it may be less than nothing.
+    let life = knobs.age + knobs.ttl;
     // As with Varnish: what never was fresh serves nobody later, whatever its grace.
-    let was_fresh = knobs.age + knobs.ttl > 0.0;
-    let (grace, keep) = if was_fresh { (knobs.grace, knobs.keep) } else { (0.0, 0.0) };
-    answer.freshness = Freshness::from_policy(now, age.saturating_add(span(knobs.ttl)));
-    answer.freshness.set_initial_age(age);
-    // What is stale already is stale for that much longer.
-    let late = span(-knobs.ttl);
-    answer.freshness.set_stale_while_revalidate(span(grace).saturating_sub(late));
+    let serves_nobody = life <= 0.0 && !is_passed && !knobs.uncacheable;
+    let (grace, keep) = if serves_nobody { (0.0, 0.0) } else { (knobs.grace, knobs.keep) };
+    answer.freshness = Freshness::from_policy(now, span(life));
+    answer.freshness.set_initial_age(span(knobs.age));
+    answer.freshness.set_stale_while_revalidate(span(grace));
     // Also in its grace nobody waits for another's fetch of what is not kept.
     answer.hit_for_miss = Some(span(knobs.ttl + grace));
     answer.stream = knobs.do_stream;
