@@ -25,13 +25,13 @@ const POLICIES_SHORT: u64 = 12;
 const REQUESTS: usize = 8;
 /// Pairs of servers for each processor, where there are enough policies for them.
 const PAIRS_EACH: u64 = 3;
-/// Kinds of differences shown whole.
-const SHOWN_MAX: usize = 25;
+/// Kinds of differences that are made smaller and shown, where nothing else is said.
+const SHOWN_MAX: u64 = 25;
 /// What is compared where nothing else is said; `log` and `count` are the others.
 const PARTS: &str = "answer asked";
-/// Lines shown before and behind where a difference begins.
-const BEFORE: usize = 8;
-const AFTER: usize = 5;
+/// Lines shown before and behind where a difference begins, where nothing else is said.
+const BEFORE: u64 = 8;
+const AFTER: u64 = 5;
 /// How much later a request is sent than the one it is beside.
 const BESIDE_AFTER: Duration = Duration::from_millis(200);
 /// What is said of one whose log is not all there in time.
@@ -88,8 +88,11 @@ impl Seen {
             let longest = ours.len().max(debians.len());
             let line = |lines: &[String], at: usize| lines.get(at).cloned().unwrap_or_default();
             let at = (0..longest).find(|at| ours.get(*at) != debians.get(*at))?;
+            let wanted = number("FRESHET_AROUND");
+            let [before, after] = [BEFORE, AFTER].map(|lines| wanted.unwrap_or(lines) as usize);
             let around = |lines: &[String]| {
-                let part = lines.iter().skip(at.saturating_sub(BEFORE)).take(BEFORE + AFTER);
+                let from = at.saturating_sub(before);
+                let part = lines.iter().skip(from).take(at - from + after);
                 part.map(|line| format!("\n    {line}")).collect::<String>()
             };
             let (first, second) = (line(debians, at), line(ours, at));
@@ -97,6 +100,11 @@ impl Seen {
             Some(format!("{of}: {first} / {second}\n  Varnish:{theirs}\n  here:{our}"))
         })
     }
+}
+
+/// What a variable of the environment says, where that is a number.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 fn is_compared(part: &str) -> bool {
@@ -366,7 +374,6 @@ fn differences(first: u64, count: u64, drawn: &(dyn Fn(u64) -> Drawn + Sync)) ->
 
 #[test]
 fn policies_do_what_they_do_under_varnish() {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let first = number("FRESHET_SEED").unwrap_or(0);
     let count = number("FRESHET_POLICIES").unwrap_or(POLICIES_SHORT);
     let corpus = std::env::var("FRESHET_CORPUS").ok().map(|folders| corpus::policies(&folders));
@@ -389,9 +396,10 @@ fn policies_do_what_they_do_under_varnish() {
     let mut kinds: Vec<_> = found.kinds.into_iter().collect();
     kinds.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
     let mut pair = Pair::started().expect("it was there before");
-    for (at, (kind, (count, seed))) in kinds.iter().enumerate() {
+    let shown_max = number("FRESHET_SHOWN").unwrap_or(SHOWN_MAX);
+    for (at, (kind, (count, seed))) in (0..).zip(&kinds) {
         println!("\n== {count} × {kind} (seed {seed})");
-        if at < SHOWN_MAX {
+        if at < shown_max {
             let (_, policy, asks) = drawn(*seed);
             println!("{}", shrink::shrunk(&mut pair, &policy, asks, kind));
         }
