@@ -38,12 +38,17 @@ impl Ticket {
         Self { cache, key: Arc::new(key), pending, born_seq, is_ahead: false }
     }
 
-    /// Has the fetch begin now, of which nothing was asked yet: what was purged since the look-up does not concern
-    /// what it will bring. After a purge, those that waited for it look again, and nobody waits for it.
+    /// Has the fetch begin now, of which nothing was asked yet: what was purged or banned since the look-up does not
+    /// concern what it will bring. After a purge of the resource, those that waited for it look again, and nobody waits
+    /// for it.
     pub fn begin_now(&mut self) {
         let seq = self.cache.order.last();
-        if seq != self.born_seq {
-            self.born_seq = seq;
+        if seq == self.born_seq {
+            return;
+        }
+        let is_purged = self.cache.was_purged_since(self.born_seq, &self.key, &[]);
+        self.born_seq = seq;
+        if is_purged {
             self.end(WaitOutcome::TryAgain);
         }
     }

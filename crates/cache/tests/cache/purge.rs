@@ -245,6 +245,15 @@ fn a_fetch_that_begins_behind_a_purge_is_kept() {
     assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
     assert!(ticket.insert(spec(&cache, head(10), 1)).is_indexed());
     hit(get(&cache, "/a", START));
+    // A purge of something else lets them wait on.
+    let (mut ticket, _, _) = miss(get(&cache, "/c", START));
+    let mut waiter = waiting(get(&cache, "/c", START));
+    cache.purge(&key, Purge::Hard);
+    ticket.begin_now();
+    assert!(ticket.is_exclusive());
+    assert!(ticket.insert(spec(&cache, head(10), 1)).is_indexed());
+    assert_eq!(ended(&mut waiter), WaitOutcome::TryAgain);
+    hit(get(&cache, "/c", START));
     // One that is not told so brings what may have been purged.
     let (ticket, _, _) = miss(get(&cache, "/b", START));
     cache.purge(&crate::fixture::key(&cache, "/b"), Purge::Hard);

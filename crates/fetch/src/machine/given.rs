@@ -139,7 +139,7 @@ impl Asked {
     }
 
     /// Has those that ask for what was not fit to be shared fetch side by side for `span`, where they ask for this
-    /// variation. `life` is the response's, with how long it would be kept behind that.
+    /// variation. The life is the response's, with how long it would be kept behind that.
     fn leave_marker(
         &self,
         ticket: Ticket,
@@ -147,6 +147,10 @@ impl Asked {
         (freshness, keep): (&Freshness, Duration),
         (variation, span): (Option<Variation>, Duration),
     ) {
+        if span.is_zero() {
+            // Who has waited would find it: its time is that at which it came.
+            return drop(ticket);
+        }
         let left = Left::new(&ticket, head, freshness, keep);
         let left_by = LeftBy { fetch_id: self.task.id, fresh_until: freshness.fresh_until() };
         let until = self.task.now.plus(span);

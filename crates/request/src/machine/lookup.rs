@@ -369,9 +369,9 @@ impl Machine<'_> {
         self.worker.stats.misses.increment();
         let key = self.key();
         let Missed { mut ticket, mut stale } = missed;
+        // What the policy has purged or banned is not what is asked for now.
+        ticket.begin_now();
         if policy.may_purge() {
-            // What the policy has purged is not what is asked for now.
-            ticket.begin_now();
             stale = stale.filter(|stale| stale.is_indexed());
         }
         let patience = self.patience(stale.as_deref());
