@@ -46,6 +46,11 @@ const NAMES: [(&str, Filter); 11] = [
 ];
 
 impl Filter {
+    /// Whether it takes a page apart for the parts it includes.
+    pub fn makes_page(&self) -> bool {
+        matches!(self, Self::Esi | Self::EsiGzip)
+    }
+
     /// The filter of this name.
     pub fn named(name: &str) -> Option<Self> {
         NAMES.iter().find(|(known, _)| *known == name).map(|(_, filter)| *filter)

@@ -4,7 +4,7 @@ use super::coded_body::Source;
 use super::failure::Cause;
 use super::plan::Allowance;
 use freshet_cache::Failure;
-use freshet_content::chain::CodingError;
+use freshet_content::chain::{CodingError, Filter};
 use freshet_origin::OriginError;
 use freshet_origin::response_body::OriginBody;
 use freshet_site::shares::loan_of;
@@ -41,7 +41,12 @@ pub(super) enum Broken {
     Local(BodyError),
     /// The share of the memory it comes out of is full.
     Full,
+    /// It is a part of something, and this filter was to make a page of it.
+    Part(Filter),
 }
+
+/// Why a part is no page.
+const PART_OF_PAGE: &str = "a part of a response (206) has no parts of a page";
 
 impl Broken {
     /// The same as readers of the body are told.
@@ -51,6 +56,7 @@ impl Broken {
             Self::Coding(error) => BodyError::OriginFailed(error.to_string().into()),
             Self::Local(error) => error,
             Self::Full => BodyError::NoMemory,
+            Self::Part(_) => BodyError::OriginFailed(PART_OF_PAGE.into()),
         }
     }
 
@@ -66,6 +72,7 @@ impl Broken {
             Self::Coding(error) => Cause::Coding.failure(error),
             Self::Local(error) => Cause::Local.failure(error),
             Self::Full => Cause::Local.failure("its share of the memory is full"),
+            Self::Part(_) => Cause::Contradiction.failure(PART_OF_PAGE),
         }
     }
 }

@@ -182,8 +182,7 @@ impl Asked {
 
     /// Holds an answer until it is whole that is a manifest, to read it.
     pub(super) fn hold_manifest(&self, answer: &mut Answer, framing: &Framing) {
-        let has_parts =
-            [Filter::Esi, Filter::EsiGzip].iter().any(|one| answer.filters.contains(one));
+        let has_parts = answer.filters.iter().any(Filter::makes_page);
         let is_whole = answer.head.status == 200 && !has_parts;
         if !is_whole || !self.reads_media() || self.plan.ticket.is_none() {
             return;

@@ -266,6 +266,13 @@ impl Asked {
             Broken::Full => {
                 transcript.note(Tag::FetchError, format_args!("Could not get storage"));
             }
+            Broken::Part(filter) => {
+                let why = "Attempted ESI on partial (206) response";
+                transcript.note(Tag::VCL_Error, format_args!("{why}"));
+                let name = filter.name();
+                transcript
+                    .note(Tag::FetchError, format_args!("Fetch filter {name} failed to open"));
+            }
         }
         self.note_closed(Some(Closing::Body));
     }

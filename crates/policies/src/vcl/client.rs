@@ -462,8 +462,9 @@ pub(super) fn hit(policy: &VclPolicy, task: &mut ClientTask, object: &Object) ->
     with_state(policy, task, |state, task| {
         let head = object.head();
         state.was_hit = true;
-        let with =
-            With { object: Some(object_view(&head, object, task, policy)), ..With::default() };
+        // What is left of it is reckoned from when the request came, as whether it is good is.
+        let view = object_view(&head, object, task.received, policy);
+        let with = With { object: Some(view), ..With::default() };
         match state.run(policy, State::Hit, task, with) {
             Outcome::Deliver => Hit::Deliver,
             Outcome::Pass(_) => {
@@ -560,6 +561,8 @@ pub(super) fn purge(policy: &VclPolicy, task: &mut ClientTask) -> Purge {
     with_state(policy, task, |state, task| {
         // What says that nothing is kept of it has gone with it.
         policy.passes.forget(policy.passes.key(&state.parts));
+        // As with Varnish: what is asked for again behind a purge is fetched.
+        state.knobs.hash_always_miss = true;
         match state.run(policy, State::Purge, task, With::default()) {
             Outcome::Restart => Purge::Restart,
             Outcome::Synth(status, reason) => Purge::Synth(status, reason),

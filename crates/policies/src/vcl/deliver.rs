@@ -4,6 +4,7 @@ use super::client::{With, with_state};
 use super::{FAILED, VclPolicy, seconds};
 use bytes::Bytes;
 use freshet_access::client::End;
+use freshet_base::clock::UnixMillis;
 use freshet_cache::{Object, StoredHead};
 use freshet_content::heads::weaken_etag;
 use freshet_http::coding::accepts_gzip;
@@ -25,7 +26,7 @@ const START_LINE_SLOTS: usize = 6;
 pub(super) fn object_view<'a>(
     head: &'a StoredHead,
     object: &Object,
-    task: &ClientTask,
+    now: UnixMillis,
     policy: &VclPolicy,
 ) -> ObjectView<'a> {
     let freshness = object.freshness();
@@ -34,8 +35,8 @@ pub(super) fn object_view<'a>(
         fields: &head.fields,
         status: head.status,
         reason: head.reason.as_deref().unwrap_or_else(|| reason_phrase(head.status)),
-        age: freshness.age(task.now).as_secs_f64(),
-        ttl: freshness.ttl_ms(task.now) as f64 / 1000.0,
+        age: freshness.age(now).as_secs_f64(),
+        ttl: freshness.ttl_ms(now) as f64 / 1000.0,
         grace: freshness.stale_while_revalidate().as_secs_f64(),
         keep: keep_of(object).as_secs_f64(),
         time: received,
@@ -138,7 +139,7 @@ pub(super) fn deliver(
         }
         let passed = served.made.map(|made| (made, response.fields.clone(), response.status));
         let object = match (&head, served.object) {
-            (Some(head), Some(object)) => Some(object_view(head, object, task, policy)),
+            (Some(head), Some(object)) => Some(object_view(head, object, task.now, policy)),
             _ => passed
                 .as_ref()
                 .map(|(made, fields, status)| passed_view(made, fields, *status, served, task)),

@@ -343,9 +343,8 @@ pub(super) fn backend_response(
             answer.storage = Storage::Memory;
         }
         (answer.filters, answer.any_coding) = filters(&knobs, &answer.head, task);
-        // A part is neither packed nor unpacked, and no page.
-        let is_broken = is_part && !is_empty && answer.filters.iter().any(is_page);
-        if is_part && !is_broken {
+        // A part is neither packed nor unpacked. One that is to be a page is a mistake.
+        if is_part && !answer.filters.iter().any(Filter::makes_page) {
             answer.filters.clear();
         }
         // As Varnish: what is wrong with a page is known before any of it is sent.
@@ -356,10 +355,6 @@ pub(super) fn backend_response(
             Outcome::Deliver | Outcome::Pass(_) if gave_up => {
                 let why = "No backend connection (rollback?)";
                 task.transcript.note(Tag::FetchError, format_args!("{why}"));
-                BackendResponse::Error(503, Some("Backend fetch failed".into()))
-            }
-            Outcome::Deliver | Outcome::Pass(_) if is_broken => {
-                note_broken(&task.transcript, &answer.filters);
                 BackendResponse::Error(503, Some("Backend fetch failed".into()))
             }
             Outcome::Deliver => {
@@ -390,21 +385,6 @@ pub(super) fn backend_response(
             _ => BackendResponse::Abandon,
         }
     })
-}
-
-fn is_page(filter: &Filter) -> bool {
-    matches!(filter, Filter::Esi | Filter::EsiGzip)
-}
-
-/// Records that a part was to be a page, as Varnish does.
-fn note_broken(transcript: &Transcript, filters: &[Filter]) {
-    transcript.timestamp("Process");
-    let names: String = filters.iter().map(|filter| format!(" {}", filter.name())).collect();
-    transcript.note(Tag::Filters, format_args!("{names}"));
-    let why = "Attempted ESI on partial (206) response";
-    transcript.note(Tag::VCL_Error, format_args!("{why}"));
-    let page = filters.iter().find(|filter| is_page(filter)).map_or("", |page| page.name());
-    transcript.note(Tag::FetchError, format_args!("Fetch filter {page} failed to open"));
 }
 
 /// Of what has no body no coding is said, and nothing is done to it.
@@ -535,6 +515,8 @@ pub(super) fn backend_error(
         let outcome = state.run(policy, State::BackendError, task, with);
         task.is_uncacheable = knobs.uncacheable;
         response.head.status %= 1000;
+        // The age of what is sent on is reckoned, whatever a policy calls it.
+        response.head.fields.remove("age");
         response.body = body.into();
         match outcome {
             Outcome::Deliver if knobs.ttl > 0.0 && task.kind != FetchKind::Pass => {
