@@ -491,6 +491,7 @@ fn rollback(run: &mut Run<'_>, _: u32, arguments: &[Value]) -> Result<Value> {
         Some(head) => *head = *original,
         None => return fault("std.rollback(): not in this state"),
     }
+    run.task.forget_kept();
     if let (Message::Req, Some(client)) = (message, run.view.client.as_deref_mut()) {
         client.spared.clear();
     }

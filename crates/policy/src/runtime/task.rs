@@ -72,6 +72,12 @@ impl Task {
         Self { shard_params: self.shard_params.clone(), ..Self::new() }
     }
 
+    /// Forgets what modules keep of the request, as when it begins: cookies, variables, parameters, the last ban's error.
+    pub(crate) fn forget_kept(&mut self) {
+        (self.cookies, self.variables, self.shard_params) = (None, None, None);
+        self.ban_error.clear();
+    }
+
     /// What was hashed since the last [`Task::clear_hash`]: parts, each followed by a NUL.
     pub fn hash_parts(&self) -> &[u8] {
         &self.hash_parts
