@@ -8,7 +8,7 @@ use super::failure::Cause;
 use super::fill::{Broken, Flow};
 use super::incoming::Incoming;
 use super::stored::StoredBody;
-use freshet_cache::{Key, Left, LeftBy, Marker, Ticket, Variation};
+use freshet_cache::{Form, Key, Left, LeftBy, Marker, Ticket, Variation};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::Freshness;
 use freshet_http::message::ResponseHead;
@@ -228,7 +228,9 @@ impl Asked {
         if let (Some(ticket), Some((freshness, keep))) = (ticket, &life) {
             let span = freshness.lifetime().saturating_add(freshness.stale_while_revalidate());
             let head = (head.status, &head.fields);
-            self.leave_marker(ticket, head, (freshness, *keep), (None, span));
+            let selecting = self.plan.selecting();
+            let variation = entry::variation(head.1, Form::default(), selecting).ok().flatten();
+            self.leave_marker(ticket, head, (freshness, *keep), (variation, span));
         }
         let origin = self.origin.clone();
         let no_life = || (Freshness::from_policy(self.task.now, Duration::ZERO), Duration::ZERO);

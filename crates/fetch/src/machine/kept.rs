@@ -7,7 +7,7 @@ use super::fill::{self, Broken, Flow};
 use super::range::Filler;
 use super::road::Road;
 use super::{Fetched, SentPart};
-use freshet_cache::{Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
+use freshet_cache::{Form, Object, ObjectSpec, Ticket, VARIANTS_MAX, Variation};
 use freshet_http::fields::Fields;
 use freshet_http::freshness::{Freshness, Reuse};
 use freshet_http::reason::Reason;
@@ -179,6 +179,11 @@ impl Asked {
         freshness: Freshness,
         keep: Duration,
     ) -> Step {
+        let fields = &page.head.fields;
+        let variation = match entry::variation(fields, Form::default(), self.plan.selecting()) {
+            Ok(variation) => variation,
+            Err(reason) => return self.private_page(page, reason, Some((freshness, keep))),
+        };
         let Some(ticket) = self.plan.ticket.take() else {
             return self.private_page(page, Reason::Synthetic, None);
         };
@@ -193,7 +198,7 @@ impl Asked {
         let hold = memory.reader(..);
         let tags = self.plan.site.name.tag_of_all().into_iter().collect();
         let objective = objective_of(&self.plan.site.settings, &self.plan.key);
-        let spec = ObjectSpec { head, body: memory, variation: None, tags, objective };
+        let spec = ObjectSpec { head, body: memory, variation, tags, objective };
         let object = self.insert(ticket, spec, &Admitted::by_nobody());
         self.worker.shared.expiry.watch(&object, keep);
         let fetched = Fetched::Object {
