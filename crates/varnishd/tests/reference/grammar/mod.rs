@@ -4,6 +4,7 @@
 mod calls;
 mod combined;
 mod declarations;
+mod directors;
 mod expressions;
 mod pieces;
 mod running;

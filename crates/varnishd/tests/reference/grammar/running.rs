@@ -153,10 +153,13 @@ impl Grammar {
     fn runs(&mut self) {
         self.line(&format!("vcl {};", self.version));
         self.import("std");
-        for module in ["blob", "cookie", "directors", "purge"] {
+        for module in ["blob", "cookie", "purge"] {
             if self.draw.once_in(3) {
                 self.import(module);
             }
+        }
+        if self.draw.once_in(2) {
+            self.import("directors");
         }
         // Of Debian's package varnish-modules, where it was said where they are.
         let has_others = std::env::var_os("VMOD_PATH").is_some();
@@ -241,36 +244,6 @@ impl Grammar {
         self.line("}");
     }
 
-    fn directors(&mut self) {
-        let classes = [
-            ("rr", "round_robin"),
-            ("fb", "fallback"),
-            ("sh", "shard"),
-            ("hs", "hash"),
-            ("rd", "random"),
-        ];
-        for (object, class) in classes {
-            if !self.draw.once_in(2) {
-                continue;
-            }
-            self.line(&format!("new {object} = directors.{class}();"));
-            self.objects.push((object, "directors", class));
-            for backend in self.backends.clone() {
-                let weights: &[&str] = match class {
-                    "hash" | "random" => &[", 1.0", ", 2.5", ", 0.5"],
-                    "shard" => &["", ", ident=\"SEED\" + b0", ", weight=2.0"],
-                    _ => &[""],
-                };
-                let weight = self.draw.of(weights);
-                self.line(&format!("{object}.add_backend({backend}{weight});"));
-            }
-            if class == "shard" {
-                let replicas = self.draw.of(&["", "25", "replicas=200"]);
-                self.line(&format!("sh.reconfigure({replicas});"));
-            }
-        }
-    }
-
     fn written(&mut self, name: &str) {
         self.line(&format!("sub {name} {{"));
         for _ in 0..1 + self.draw.below(4) {
@@ -283,7 +256,7 @@ impl Grammar {
     }
 
     fn run_statement(&mut self) {
-        match self.draw.below(15) {
+        match self.draw.below(17) {
             0..=3 if self.has_fields(true) => self.shows(),
             4 | 5 => self.set(),
             6 if self.has_fields(true) => {
@@ -320,6 +293,7 @@ impl Grammar {
                 }
             }
             11 if self.combined() => {}
+            14 | 15 if self.goes_by_director() => {}
             12 => self.reads_span(),
             13 => self.sets_timeout(),
             _ => self.set(),
@@ -377,6 +351,10 @@ impl Grammar {
         if matches!(action, "restart" | "retry") && !self.has_bodies {
             // A short body is sent again here, and not by Varnish, as the documentation says.
             condition += &format!(" && {side}.method == \"GET\"");
+        }
+        if action == "hash" && self.has_bodies {
+            // With GET the built-in policy takes the body away, which there does nothing to one that is kept.
+            condition += " && req.method == \"GET\"";
         }
         if action == "pipe" && self.state.is_client() {
             // A request without a Host goes through a tunnel with the backend's here, and of a body that is kept

@@ -100,6 +100,9 @@ fn visible(mut message: message::Message) -> String {
         if std::io::Read::read_to_end(&mut decoder, &mut unpacked).is_ok() {
             unpacked.extend_from_slice(b" (unpacked)");
             body = unpacked;
+        } else if message.head.starts_with("HTTP/1.1 206") {
+            // Nor is what is in a part of it the same.
+            body.clear();
         }
     }
     if message.end != "whole" {

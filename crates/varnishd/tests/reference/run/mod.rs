@@ -11,6 +11,7 @@ mod records;
 mod requests;
 mod retarget;
 mod server;
+mod shares;
 mod shrink;
 
 use crate::{corpus, grammar, run::requests::Ask, support};
@@ -355,7 +356,7 @@ fn differences(first: u64, count: u64, drawn: &(dyn Fn(u64) -> Drawn + Sync)) ->
             }
             let (name, policy, asks) = drawn(seed);
             if let Some(difference) = pair.difference(&policy, &asks) {
-                println!("seed {seed}: {} {name}", kind(&difference));
+                println!("seed {seed}: {} {name}", difference.lines().next().unwrap_or(""));
                 kinds.push((kind(&difference), seed));
             }
         }

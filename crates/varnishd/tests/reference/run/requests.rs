@@ -147,11 +147,19 @@ pub(super) fn requests(seed: u64, count: usize) -> Vec<Ask> {
     asks
 }
 
-/// The same asked for by several at once, while it is slow to come.
+/// The same asked for by several at once, while it is slow to come, and sometimes once more behind that.
 fn together(draw: &mut Draw, first: usize) -> Vec<Ask> {
     let target = format!("{}?{SLOW}", target(draw, first));
-    let mut asks: Vec<Ask> = (0..2 + draw.below(2)).map(|_| one(draw, &target)).collect();
+    let mut asks: Vec<Ask> = (0..2 + draw.below(3)).map(|_| one(draw, &target)).collect();
+    if draw.once_in(3) {
+        // All alike, as those of a crowd are.
+        let first = asks[0].clone();
+        asks.fill(first);
+    }
     asks[1..].iter_mut().for_each(|ask| ask.is_beside = true);
+    if draw.once_in(3) {
+        asks.push(one(draw, &target));
+    }
     asks
 }
 

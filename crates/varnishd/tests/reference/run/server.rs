@@ -146,6 +146,11 @@ impl Server {
         Ok(())
     }
 
+    /// Draws at random by another seed from now on.
+    pub(super) fn draws_by(&mut self, seed: u32) {
+        self.varnishd.ok(&format!("debug.srandom {seed}"));
+    }
+
     /// Whether it ended by an assertion of its own.
     pub(super) fn has_panicked(&mut self) -> bool {
         self.varnishd.command("panic.show").0 == 200
