@@ -157,7 +157,7 @@ impl ClientState {
             // What it had used up is not to keep the page from being made that tells of it, nor is
             // what it had done to the request.
             self.failed = true;
-            self.task.renew_workspace();
+            self.task.begin_anew();
             if let Some(original) = &self.knobs.original {
                 task.request.clone_from(original);
                 self.knobs.spared.clear();

@@ -31,12 +31,14 @@ pub(super) fn object_view<'a>(
 ) -> ObjectView<'a> {
     let freshness = object.freshness();
     let received = seconds(freshness.received);
+    // Who has waited for it came before it did.
+    let early = (received - seconds(now)).max(0.0);
     ObjectView {
         fields: &head.fields,
         status: head.status,
         reason: head.reason.as_deref().unwrap_or_else(|| reason_phrase(head.status)),
-        age: freshness.age(now).as_secs_f64(),
-        ttl: freshness.ttl_ms(now) as f64 / 1000.0,
+        age: freshness.age(now).as_secs_f64() - early,
+        ttl: freshness.ttl_ms(now) as f64 / 1000.0 + early,
         grace: freshness.stale_while_revalidate().as_secs_f64(),
         keep: keep_of(object).as_secs_f64(),
         time: received,

@@ -19,7 +19,8 @@ const FUNCTIONS: &[Function] = &[
 
 /// The body, in the one state in which it is looked at like this; otherwise the log says why not.
 fn body(run: &mut Run<'_>, name: &str, state: State) -> Option<Arc<[u8]>> {
-    let body = run.host.request_body();
+    // As with Varnish: what is empty is not there to be kept.
+    let body = run.host.request_body().filter(|body| !body.is_empty());
     let why = match &body {
         Some(_) if run.state == state => return body,
         Some(_) => format!("{name} can only be used in {}{{}}", state.subroutine()),

@@ -290,7 +290,7 @@ impl Choice<'_> {
         None
     }
 
-    /// The member at a share of the healthy ones' weights.
+    /// The member at a share of the healthy ones' weights; none where all of these are 0.
     fn weighted(&mut self, members: &[Member], share: f64) -> Option<BackendRef> {
         let healthy: Vec<_> =
             members.iter().filter(|member| self.is_healthy(member.backend)).collect();
@@ -303,7 +303,7 @@ impl Choice<'_> {
                 return Some(member.backend);
             }
         }
-        healthy.last().map(|member| member.backend)
+        None
     }
 }
 

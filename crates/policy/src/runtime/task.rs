@@ -88,9 +88,11 @@ impl Task {
         self.hash_parts.clear();
     }
 
-    /// Gives the policy a workspace as at the beginning, for what it says of its failure.
-    pub fn renew_workspace(&mut self) {
+    /// Begins anew behind a failure: with a workspace as at the beginning, for what the policy says of it, and with
+    /// nothing that modules kept.
+    pub fn begin_anew(&mut self) {
         self.budget = WORKSPACE_BYTES_MAX;
+        self.forget_kept();
     }
 
     /// The failure that ended the last state, taken.

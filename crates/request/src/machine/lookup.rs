@@ -403,9 +403,9 @@ impl Machine<'_> {
         }
         // From when the request came, also where it was restarted since.
         let (until, came) = (object.freshness().fresh_until().0, self.task.received.0);
-        // What is in its grace has less than nothing left.
+        // What is in its grace has less than nothing left, if it is less than a millisecond.
         #[allow(clippy::cast_precision_loss, reason = "times are far below 2^52 ms")]
-        let ttl = (until as f64 - came as f64) / 1000.0;
+        let ttl = -((came as f64 - until as f64) / 1000.0);
         let keep = keep_of(object).as_secs_f64();
         let (id, grace) = object.with_head(|head| {
             (head.fetch_id, head.freshness.stale_while_revalidate().as_secs_f64())

@@ -386,7 +386,15 @@ fn policies_do_what_they_do_under_varnish() {
             (name.clone(), retarget::retargeted(text), requests::usual(seed, REQUESTS))
         }
         None if is_usual => (String::new(), grammar::usual(seed), requests::usual(seed, REQUESTS)),
-        None => (String::new(), grammar::running(seed), requests::requests(seed, REQUESTS)),
+        None => {
+            let policy = grammar::running(seed);
+            let mut asks = requests::requests(seed, REQUESTS);
+            if policy.contains("ban(") {
+                // A ban is about what is being fetched as well here, as the documentation says.
+                asks.iter_mut().for_each(|ask| ask.is_beside = false);
+            }
+            (String::new(), policy, asks)
+        }
     };
     let Some(found) = differences(first, count, &drawn) else { return };
     let differing: u64 = found.kinds.values().map(|(count, _)| count).sum();
