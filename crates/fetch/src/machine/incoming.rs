@@ -50,15 +50,14 @@ impl Asked {
         let is_kept = answer.uncacheable.is_none() && self.plan.ticket.is_some();
         let is_on = self.task.transcript.is_on();
         let before = if is_on { answer.head.fields.clone() } else { Fields::new() };
-        let is_part = answer.head.status == 206;
         let page = answer.filters.iter().find(|filter| filter.makes_page());
-        if let Some(page) =
-            page.filter(|_| is_part && has_body && self.plan.site.semantics.refuses_bogus_answers)
-        {
+        if let Some(page) = page.filter(|_| answer.is_part_of_page && has_body) {
             let fields = &answer.head.fields;
             records::processed(&self.task.transcript, &answer.filters, (fields, fields));
             return Err(Broken::Part(*page));
         }
+        // A policy has looked at what it calls a part.
+        let is_part = answer.head.status == 206 && !self.plan.site.semantics.refuses_bogus_answers;
         let filters = if answer.filters.is_empty() || !has_body || is_part {
             Vec::new()
         } else {

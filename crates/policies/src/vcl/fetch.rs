@@ -344,7 +344,8 @@ pub(super) fn backend_response(
         }
         (answer.filters, answer.any_coding) = filters(&knobs, &answer.head, task);
         // A part is neither packed nor unpacked. One that is to be a page is a mistake.
-        if is_part && !answer.filters.iter().any(Filter::makes_page) {
+        answer.is_part_of_page = is_part && answer.filters.iter().any(Filter::makes_page);
+        if is_part && !answer.is_part_of_page {
             answer.filters.clear();
         }
         // As Varnish: what is wrong with a page is known before any of it is sent.

@@ -324,6 +324,8 @@ pub struct Answer {
     /// Whether clients get it in a coding they take whichever it is kept in, so that
     /// `Accept-Encoding` does not select it.
     pub any_coding: bool,
+    /// Whether it is a part that its policy wants a page made of, which is a mistake where it has a body.
+    pub is_part_of_page: bool,
 }
 
 impl Answer {
@@ -344,6 +346,7 @@ impl Answer {
             manifest: None,
             has_own_life: false,
             any_coding: false,
+            is_part_of_page: false,
         }
     }
 }
