@@ -1,12 +1,20 @@
-//! What operators have said on the command line, and the process that takes over is to know.
+//! What operators have said on the command line, and the process that takes over is to know, from a file of the node's
+//! directory: a process of another version, which knows no such file, starts as it always has.
 
 use freshet_base::clock::UnixMillis;
+use freshet_base::private;
 use freshet_limits::{Block, Cause};
 use freshet_node::node::Node;
 use freshet_node::sites::Sites;
 use freshet_origin::health::Override;
+use rustix::process::getppid;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::path::Path;
+use std::{fs, io, process};
+
+/// The file.
+const FILE: &str = "said.json";
 
 /// Words in force: which sites serve nobody, or do although their configuration says otherwise, which origins are out
 /// or in whatever their probes say, and whom nobody serves.
@@ -15,6 +23,14 @@ pub struct Words {
     maintenance: Vec<SiteWord>,
     origins: Vec<OriginWord>,
     blocks: Vec<BlockWord>,
+}
+
+/// What is in the file.
+#[derive(Deserialize, Serialize)]
+struct Left {
+    /// Whose words they are: its child is meant, and nobody who finds them later.
+    process: u32,
+    words: Words,
 }
 
 /// Of a site that was spoken of.
@@ -72,6 +88,32 @@ impl Words {
             maintenance: maintenance.collect(),
             origins: origins.collect(),
             blocks: blocks.map(BlockWord::of).collect(),
+        }
+    }
+
+    /// Leaves them for the process that this one is about to start.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn leave(self, directory: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec(&Left { process: process::id(), words: self })?;
+        private::replace(&directory.join(FILE), &text)
+    }
+
+    /// What was said to the process that started this one, to take over from it; nothing where this one begins.
+    pub fn hear(directory: &Path) -> Self {
+        let path = directory.join(FILE);
+        let Ok(text) = fs::read(&path) else { return Self::default() };
+        // Said once.
+        let _ = fs::remove_file(&path);
+        let parent = getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
+        match serde_json::from_slice::<Left>(&text) {
+            Ok(left) if Some(left.process) == parent => left.words,
+            Ok(_) => Self::default(),
+            Err(error) => {
+                tracing::warn!(%error, "what was said to the process before is not understood");
+                Self::default()
+            }
         }
     }
 

@@ -45,7 +45,6 @@ mod top;
 mod traces;
 mod upgrade;
 mod vcl;
-mod words;
 
 use clap::{CommandFactory, Parser, Subcommand};
 use freshet_net::readiness;

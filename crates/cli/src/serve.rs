@@ -11,9 +11,9 @@ use crate::self_signed;
 use crate::settings::{Below, SettingsArguments};
 use crate::traces;
 use crate::upgrade;
-use crate::words;
 use anyhow::Result;
 use clap::Args;
+use freshet_admin::Words;
 use freshet_fleet::nats::Follower;
 use freshet_net::address::Address;
 use freshet_net::handover::Inherited;
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: Arguments, listening: io::Result<Listening>) -> Res
     let prepared = Prepared::new(settings, None).map_err(NodeError::Config);
     let prepared = prepared.map_err(|error| source.explain(error))?;
     let prepared = prepared.outliving(runtime::state_directory());
-    let said = words::hear(&runtime_directory);
+    let said = Words::hear(&runtime_directory);
     said.tell_sites(&prepared.draft.sites);
     let explain = |error: anyhow::Error| match error.downcast::<NodeError>() {
         Ok(error) => source.explain(error),

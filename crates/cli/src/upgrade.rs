@@ -12,7 +12,6 @@
 use crate::form::FormArguments;
 use crate::nodes::{Node, Which};
 use crate::runtime;
-use crate::words;
 use anyhow::{Context, Result, bail};
 use freshet_admin::Words;
 use freshet_fleet::upgrade::{NO_PROGRAM, Program};
@@ -86,9 +85,10 @@ pub(crate) async fn start(
         command.env_remove(variable);
     }
     let said = Words::of(node);
-    if let Err(error) = words::leave(directory, &said) {
+    if let Err(error) = said.clone().leave(directory) {
+        let directory = directory.display();
         tracing::warn!(
-            "the new process does not know what was said on the command line: {error:#}"
+            "the new process does not know what was said on the command line: {directory}: {error}"
         );
     }
     let more: Vec<_> = admin.iter().map(|(address, listener)| (address, listener)).collect();
