@@ -317,6 +317,11 @@ impl Object {
         self.special.as_ref().map_or(&[], |special| &special.tags)
     }
 
+    /// Whether it has one of these tags.
+    pub fn has_one_of(&self, tags: &[u64]) -> bool {
+        tags.iter().any(|tag| self.tags().binary_search(tag).is_ok())
+    }
+
     /// Makes it one of a share's, once; false where it is one, or has no tags.
     pub(crate) fn join(&self, share: &Arc<Share>) -> bool {
         self.special.as_ref().is_some_and(|special| special.part.set(Part::of(share)).is_ok())

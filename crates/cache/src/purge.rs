@@ -64,8 +64,7 @@ impl Cache {
         let mut purges = lock(&self.purges);
         tags.iter().for_each(|tag| purges.note(*tag, seq));
         drop(purges);
-        let has = |object: &Object, tag: &u64| object.tags().binary_search(tag).is_ok();
-        self.walk(how, &mut |object| tags.iter().any(|tag| has(object, tag)))
+        self.walk(how, &mut |object| object.has_one_of(tags))
     }
 
     /// Purges everything and returns how many objects there were. Nothing that is being fetched

@@ -97,5 +97,5 @@ pub const NONCE_KEPT_MS: u64 = 15_000;
 /// Nodes whose certificates are known to who hears what they say: those of the largest fleet, twice.
 pub const CERTIFICATES_MAX: usize = 20_000;
 
-/// Bytes of a statement but for what is said in it: a certificate as the issuer makes it has some 600.
+/// Bytes of a statement, with what is said in it: a certificate as the issuer makes it has some 600.
 pub const STATEMENT_BYTES_MAX: usize = 64 * 1024;

@@ -3,6 +3,9 @@
 use crate::fields::Fields;
 use crate::structured::{BareItem, Item, List, Member};
 
+/// The field that names the groups a response makes invalid.
+pub const INVALIDATION: &str = "Cache-Group-Invalidation";
+
 /// Groups of a field that are heeded; RFC 9875 §2 asks for 32 at least.
 pub const GROUPS_MAX: usize = 64;
 
@@ -19,9 +22,6 @@ pub fn of(response: &Fields) -> Vec<String> {
 pub fn invalidated(response: &Fields) -> Vec<String> {
     names(response, INVALIDATION)
 }
-
-/// The field of [`invalidated`].
-pub const INVALIDATION: &str = "Cache-Group-Invalidation";
 
 /// The value of a field with these groups, which are as they were read.
 pub fn value(groups: Vec<String>) -> String {

@@ -58,8 +58,7 @@ impl Shared {
         let evict = |tag: &u64| self.keepers.evict(&Purgeable::Tag(*tag), how);
         let evicted: Vec<_> = tags.iter().map(evict).collect();
         let mut all = Purged { objects: self.cache.purge_tags(tags, how), ..Purged::default() };
-        let has = |object: &Object, tag: &u64| object.tags().binary_search(tag).is_ok();
-        self.rearm_purged(how, &|object| tags.iter().any(|tag| has(object, tag)));
+        self.rearm_purged(how, &|object| object.has_one_of(tags));
         for (tag, durability) in tags.iter().zip(evicted) {
             all.durability.add(self.purged(0, durability, &Purgeable::Tag(*tag), how).durability);
         }
