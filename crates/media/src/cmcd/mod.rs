@@ -108,6 +108,22 @@ pub struct Cmcd<'a> {
     pub first_byte_ms: Option<u32>,
     /// See [`Self::first_byte_ms`].
     pub last_byte_ms: Option<u32>,
+    /// `ttfbb`: the same of the first byte of its body (version 2).
+    pub first_body_byte_ms: Option<u32>,
+    /// `url`: what that was asked for by, as it is written (version 2).
+    pub asked: Option<&'a str>,
+    /// `cmsdd` and `cmsds`: what its `CMSD-Dynamic` and `CMSD-Static` said, in Base64 (version 2).
+    pub server_dynamic: Option<&'a str>,
+    /// See [`Self::server_dynamic`].
+    pub server_static: Option<&'a str>,
+    /// `smrt`: the same of streaming media response tracing, in Base64 (version 2).
+    pub trace: Option<&'a str>,
+    /// `cs`: which encoding of the content it is, as its packager signs it (version 2).
+    pub signature: Option<&'a str>,
+    /// `h`: the host an event is of (version 2).
+    pub host: Option<&'a str>,
+    /// `cen`: the name of an event of the player's own, where `e` is `ce` (version 2).
+    pub custom_event: Option<&'a str>,
     /// `v`: the version it says; 1 where it says none.
     pub version: Option<u8>,
 }

@@ -3,11 +3,12 @@
 use super::{Cmcd, Stream};
 use std::fmt;
 
-/// The keys of requests that are read, in the order of the alphabet.
-pub const KEYS: [&str; 37] = [
-    "ab", "bg", "bl", "br", "bs", "bsa", "bsd", "bsda", "cid", "d", "dfa", "dl", "ec", "lab", "lb",
-    "ltc", "msd", "mtp", "nor", "nr", "nrr", "ot", "pb", "pr", "pt", "rtp", "sf", "sid", "sn",
-    "st", "sta", "su", "tab", "tb", "tbl", "tpb", "v",
+/// The keys that are read, of requests and of reports, in the order of the alphabet.
+pub const KEYS: [&str; 50] = [
+    "ab", "bg", "bl", "br", "bs", "bsa", "bsd", "bsda", "cen", "cid", "cmsdd", "cmsds", "cs", "d",
+    "dfa", "dl", "e", "ec", "h", "lab", "lb", "ltc", "msd", "mtp", "nor", "nr", "nrr", "ot", "pb",
+    "pr", "pt", "rc", "rtp", "sf", "sid", "smrt", "sn", "st", "sta", "su", "tab", "tb", "tbl",
+    "tpb", "ts", "ttfb", "ttfbb", "ttlb", "url", "v",
 ];
 
 /// What a key says.
@@ -35,11 +36,17 @@ impl<'a> Cmcd<'a> {
             "bsa" => count(self.starvations_all),
             "bsd" => count(self.starved_ms),
             "bsda" => count(self.starved_all_ms),
+            "cen" => self.custom_event.map(Value::Text),
             "cid" => self.content.map(Value::Text),
+            "cmsdd" => self.server_dynamic.map(Value::Text),
+            "cmsds" => self.server_static.map(Value::Text),
+            "cs" => self.signature.map(Value::Text),
             "d" => count(self.duration_ms),
             "dfa" => count(self.dropped_pictures_all),
             "dl" => count(self.deadline_ms),
+            "e" => self.event.map(Value::Text),
             "ec" => self.error.map(Value::Text),
+            "h" => self.host.map(Value::Text),
             "lab" => count(self.all_lowest_bitrate_kbps),
             "lb" => count(self.lowest_bitrate_kbps),
             "ltc" => count(self.latency_ms),
@@ -52,9 +59,11 @@ impl<'a> Cmcd<'a> {
             "pb" => count(self.playhead_bitrate_kbps),
             "pr" => self.rate.map(Value::Text),
             "pt" => self.playhead_ms.map(Value::Number),
+            "rc" => count(self.status.map(u32::from)),
             "rtp" => count(self.requested_kbps),
             "sf" => self.format.and_then(format).map(Value::Text),
             "sid" => self.session.map(Value::Text),
+            "smrt" => self.trace.map(Value::Text),
             "sn" => self.number.map(Value::Number),
             "st" => self.stream.map(|stream| Value::Text(stream.key())),
             "sta" => self.state.map(Value::Text),
@@ -63,6 +72,11 @@ impl<'a> Cmcd<'a> {
             "tb" => count(self.top_bitrate_kbps),
             "tbl" => count(self.target_buffer_ms),
             "tpb" => count(self.playable_bitrate_kbps),
+            "ts" => self.at_ms.map(Value::Number),
+            "ttfb" => count(self.first_byte_ms),
+            "ttfbb" => count(self.first_body_byte_ms),
+            "ttlb" => count(self.last_byte_ms),
+            "url" => self.asked.map(Value::Text),
             "v" => self.version.map(|version| Value::Number(version.into())),
             _ => None,
         }
@@ -102,19 +116,23 @@ mod tests {
 
     #[test]
     fn each_key_says_what_was_read() {
-        let text = "ab=11,bg,bl=1,br=2,bs,bsa=12,bsd=8,bsda=13,cid=\"c\",d=9,dfa=14,dl=3,ec=(\"e\" \"f\"),\
+        let text = "ab=11,bg,bl=1,br=2,bs,bsa=12,bsd=8,bsda=13,cen=\"n1\",cid=\"c\",cmsdd=\"ImEiO3J0dD04\",\
+                    cmsds=\"YnI9Mg==\",cs=\"g\",d=9,dfa=14,dl=3,e=rr,ec=(\"e\" \"f\"),h=\"a.example\",\
                     lab=15,lb=16,ltc=4,msd=5,mtp=6,nor=\"n\",nr=?1,nrr=\"0-9\",ot=v,pb=17,pr=1.5,pt=18,\
-                    rtp=10,sf=d,sid=\"s\",sn=19,st=ll,sta=p,su,tab=20,tb=(21;a 7;v),tbl=22,tpb=23,v=2";
+                    rc=206,rtp=10,sf=d,sid=\"s\",smrt=\"bQ==\",sn=19,st=ll,sta=p,su,tab=20,tb=(21;a 7;v),\
+                    tbl=22,tpb=23,ts=24,ttfb=25,ttfbb=26,ttlb=27,url=\"https://a.example/b,c?d=1\",v=2";
         let mut of = Cmcd::default();
         read(text, &mut of);
         let all: Vec<_> = KEYS.iter().filter_map(|key| of.value(key)).collect();
         let shown: Vec<_> = all.iter().map(ToString::to_string).collect();
-        let want = "11 true 1 2 true 12 8 13 c 9 14 3 e 15 16 4 5 6 n true 0-9 v 17 1.5 18 10 d s 19 ll \
-                    p true 20 7 22 23 2";
+        let want = "11 true 1 2 true 12 8 13 n1 c ImEiO3J0dD04 YnI9Mg== g 9 14 3 rr e a.example 15 16 4 5 6 n \
+                    true 0-9 v 17 1.5 18 206 10 d s bQ== 19 ll p true 20 7 22 23 24 25 26 27 \
+                    https://a.example/b,c?d=1 2";
         assert_eq!(shown.join(" "), want);
+        assert!(KEYS.is_sorted());
         let nothing = Cmcd { format: Some(b'x'), ..Cmcd::default() };
         assert!(KEYS.iter().all(|key| nothing.value(key).is_none()));
-        assert_eq!(of.value("e"), None);
+        assert_eq!(of.value("com.example-x"), None);
     }
 
     #[test]

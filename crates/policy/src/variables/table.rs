@@ -220,8 +220,20 @@ variables! {
     ReqCmcdBsda "req.cmcd.bsda" String Any {
         get C = |run| run.player_says("bsda");
     }
+    ReqCmcdCen "req.cmcd.cen" String Any {
+        get C = |run| run.player_says("cen");
+    }
     ReqCmcdCid "req.cmcd.cid" String Any {
         get C = |run| run.player_says("cid");
+    }
+    ReqCmcdCmsdd "req.cmcd.cmsdd" String Any {
+        get C = |run| run.player_says("cmsdd");
+    }
+    ReqCmcdCmsds "req.cmcd.cmsds" String Any {
+        get C = |run| run.player_says("cmsds");
+    }
+    ReqCmcdCs "req.cmcd.cs" String Any {
+        get C = |run| run.player_says("cs");
     }
     ReqCmcdD "req.cmcd.d" String Any {
         get C = |run| run.player_says("d");
@@ -232,8 +244,14 @@ variables! {
     ReqCmcdDl "req.cmcd.dl" String Any {
         get C = |run| run.player_says("dl");
     }
+    ReqCmcdE "req.cmcd.e" String Any {
+        get C = |run| run.player_says("e");
+    }
     ReqCmcdEc "req.cmcd.ec" String Any {
         get C = |run| run.player_says("ec");
+    }
+    ReqCmcdH "req.cmcd.h" String Any {
+        get C = |run| run.player_says("h");
     }
     ReqCmcdLab "req.cmcd.lab" String Any {
         get C = |run| run.player_says("lab");
@@ -271,6 +289,9 @@ variables! {
     ReqCmcdPt "req.cmcd.pt" String Any {
         get C = |run| run.player_says("pt");
     }
+    ReqCmcdRc "req.cmcd.rc" String Any {
+        get C = |run| run.player_says("rc");
+    }
     ReqCmcdRtp "req.cmcd.rtp" String Any {
         get C = |run| run.player_says("rtp");
     }
@@ -279,6 +300,9 @@ variables! {
     }
     ReqCmcdSid "req.cmcd.sid" String Any {
         get C = |run| run.player_says("sid");
+    }
+    ReqCmcdSmrt "req.cmcd.smrt" String Any {
+        get C = |run| run.player_says("smrt");
     }
     ReqCmcdSn "req.cmcd.sn" String Any {
         get C = |run| run.player_says("sn");
@@ -303,6 +327,21 @@ variables! {
     }
     ReqCmcdTpb "req.cmcd.tpb" String Any {
         get C = |run| run.player_says("tpb");
+    }
+    ReqCmcdTs "req.cmcd.ts" String Any {
+        get C = |run| run.player_says("ts");
+    }
+    ReqCmcdTtfb "req.cmcd.ttfb" String Any {
+        get C = |run| run.player_says("ttfb");
+    }
+    ReqCmcdTtfbb "req.cmcd.ttfbb" String Any {
+        get C = |run| run.player_says("ttfbb");
+    }
+    ReqCmcdTtlb "req.cmcd.ttlb" String Any {
+        get C = |run| run.player_says("ttlb");
+    }
+    ReqCmcdUrl "req.cmcd.url" String Any {
+        get C = |run| run.player_says("url");
     }
     ReqCmcdV "req.cmcd.v" String Any {
         get C = |run| run.player_says("v");
