@@ -80,6 +80,10 @@ enum Led {
 }
 
 fn redirect(rules: &Rules, request: &RequestHead) -> Option<Led> {
+    if request.method == Method::Purge {
+        // It names what is stored, which has the same key whatever scheme is asked for.
+        return None;
+    }
     rules.redirects.iter().find_map(|rule| {
         let to = location(rule, request.scheme, &request.authority, &request.target)?;
         // Only clients of HTTP/1.0 may leave it out, and a place without one is none.

@@ -91,6 +91,17 @@ pub struct Asker<'a> {
     pub calls: &'a Calls,
 }
 
+/// What a request is after, as far as it matters who asks.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Aim {
+    /// What the site has.
+    Content,
+    /// To hear where to go instead.
+    Elsewhere,
+    /// That something stored is forgotten, as `cache.purge_from` lets its client have it.
+    Purge,
+}
+
 /// What a client gets in the place of what it asked for.
 #[derive(Debug)]
 pub struct Page {
@@ -165,8 +176,9 @@ pub fn load(
 
 impl Doors<'_> {
     /// Whether a request of a site may go on: by where its client is and whom it says it comes from. A
-    /// password that let it in is taken out of it, unless the rule says not to. Who is but sent elsewhere has to
-    /// come from where it may, and says nothing of who it is.
+    /// password that let it in is taken out of it, unless the rule says not to. Who is but sent elsewhere, or may
+    /// purge, has to come from where it may, and says nothing of who it is; a purge is nothing that maintenance keeps from
+    /// clients.
     ///
     /// # Errors
     /// What is said to who is not let in.
@@ -175,11 +187,12 @@ impl Doors<'_> {
         asker: Asker<'_>,
         head: &mut RequestHead,
         client: &Client,
-        is_led_elsewhere: bool,
+        aim: Aim,
     ) -> Result<Identity, Refused> {
         let Self { maintenance, switch, rules } = self;
         let address = client.address.map(|address| address.ip());
         if switch.is_on()
+            && aim != Aim::Purge
             && !address.is_some_and(|ip| maintenance.allow.iter().any(|one| one.contains(ip)))
         {
             let retry_s = maintenance.retry_after.as_secs();
@@ -203,7 +216,7 @@ impl Doors<'_> {
             let given = match (&access.users, &access.service) {
                 (None, None) => continue,
                 // Browsers send no password with it (Fetch Standard §4.8), and it gives nothing away.
-                _ if is_preflight(head) || is_led_elsewhere => continue,
+                _ if is_preflight(head) || aim != Aim::Content => continue,
                 (Some(users), _) => {
                     let name = Some(access.ask(users, head).await?);
                     Identity { name, ..Identity::default() }

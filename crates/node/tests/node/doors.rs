@@ -170,6 +170,61 @@ fn many_with_one_password_are_all_let_in() {
 }
 
 #[test]
+fn who_may_purge_is_asked_nothing_else_but_has_to_come_from_where_it_may() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("page"));
+        let service = Origin::serve(|_: &Request| response("403 Forbidden", &[], "no"));
+        let folder = TempDir::new().unwrap();
+        let users = file(&folder, "people", ANNA);
+        let rules = format!(
+            "[[access]]\npath = \"/told/\"\nusers = \"{users}\"\n\
+             [[access]]\npath = \"/asked/\"\nservice = \"{}\"\n\
+             [[access]]\npath = \"/office/\"\ndeny = [\"127.0.0.0/8\"]\n",
+            service.url()
+        );
+        let purge = "PURGE";
+        let here = Setup::of(&origin).and(&rules).start();
+        assert_eq!(get_with(&here, "/told/a", &[RIGHT]).await.status, 200);
+        let (sites, clear) = (here.node.snapshot(), "/a");
+        assert_eq!(get(&here, clear).await.status, 200);
+        for (target, status) in
+            [("/told/a", 200), ("/told/a", 404), ("/asked/a", 404), ("/office/a", 403)]
+        {
+            assert_eq!(request(&here, purge, target, &[]).await.status, status, "{target}");
+        }
+        assert_eq!(get(&here, "/told/a").await.status, 401);
+        assert_eq!((get(&here, "/asked/a").await.status, service.count()), (403, 1));
+        sites.sites.all()[0].maintenance.set(true);
+        assert_eq!(request(&here, purge, clear, &[]).await.status, 200);
+        assert_eq!(get(&here, clear).await.status, 503);
+        // From elsewhere nothing is purged, and nobody gets past a door so.
+        let elsewhere = format!("{rules}[cache]\npurge_from = [\"192.0.2.0/24\"]\n");
+        let elsewhere = Setup::of(&origin).and(&elsewhere).start();
+        for (target, status) in [("/told/a", 401), ("/asked/a", 403), (clear, 405)] {
+            assert_eq!(request(&elsewhere, purge, target, &[]).await.status, status, "{target}");
+        }
+        elsewhere.node.snapshot().sites.all()[0].maintenance.set(true);
+        assert_eq!(request(&elsewhere, purge, clear, &[]).await.status, 503);
+    });
+}
+
+#[test]
+fn a_purge_is_led_nowhere() {
+    run(async {
+        let origin = Origin::serve(|_: &Request| fresh("page"));
+        let folder = TempDir::new().unwrap();
+        let users = file(&folder, "people", ANNA);
+        let rules = format!(
+            "[[access]]\nusers = \"{users}\"\n[[redirect]]\nscheme = \"http\"\nto = \"https://{{host}}/{{rest}}\"\n"
+        );
+        let node = Setup::of(&origin).and(&rules).start();
+        assert_eq!(get(&node, "/a").await.status, 301);
+        let answer = request(&node, "PURGE", "/a", &[]).await;
+        assert_eq!((answer.status, answer.field("location")), (404, None));
+    });
+}
+
+#[test]
 fn under_maintenance_only_those_named_are_served() {
     run(async {
         let origin = Origin::serve(|_: &Request| fresh("open"));

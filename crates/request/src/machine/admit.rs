@@ -3,7 +3,7 @@
 
 use crate::client_exchange::Request;
 use freshet_access::client::Client;
-use freshet_access::doors::{Asker, Page};
+use freshet_access::doors::{Aim, Asker, Page};
 use freshet_access::identity::Identity;
 use freshet_access::limiter::{SiteLimit, network_of, says_blocked};
 use freshet_access::{certificates, tokens};
@@ -92,8 +92,11 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         admission.refusal = Some((403, Reason::CertificateWrong));
         return admission;
     }
-    let asks_who = !site.access.is_empty() || !site.tokens.is_empty();
-    let is_led_elsewhere = asks_who && site.policy.leads_elsewhere(site, &request.head);
+    let has_doors = site.maintenance.is_on() || !site.access.is_empty();
+    let aim = match has_doors || !site.tokens.is_empty() {
+        true => aim_of(site, request),
+        false => Aim::Content,
+    };
     let mut identity = Identity::default();
     let is_of_site =
         |name: &str| worker.snapshot().sites.of(name).is_some_and(|other| other.name == site.name);
@@ -104,7 +107,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         admission.refusal = Some(refusal);
         return admission;
     }
-    if site.maintenance.is_on() || !site.access.is_empty() {
+    if has_doors {
         let (head, client) = (&mut request.head, &request.client);
         let asker = Asker {
             site: site.name.as_str(),
@@ -115,7 +118,7 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
             calls: &worker.shared.calls,
         };
         // On the heap, so that requests to sites without doors have no room for it.
-        let asked = Box::pin(site.doors().admit(asker, head, client, is_led_elsewhere));
+        let asked = Box::pin(site.doors().admit(asker, head, client, aim));
         match asked.await {
             Ok(let_in) => identity = let_in,
             Err(refused) => {
@@ -130,16 +133,16 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
             }
         }
     }
-    if !site.tokens.is_empty() && !is_led_elsewhere {
+    if !site.tokens.is_empty() && aim != Aim::Elsewhere {
         let now_s = request.received.0 / 1000;
         let (head, client) = (&mut request.head, &request.client);
         let geo = &site.node().geo;
-        let admitted = match site.policy.lets_purge(site, client, head) {
-            true => {
+        let admitted = match aim {
+            Aim::Purge => {
                 tokens::take_out_of(&site.tokens, head);
                 Ok(None)
             }
-            false => {
+            _ => {
                 let used = &worker.shared.used_tokens;
                 tokens::admit((&site.tokens, geo), head, client, used, now_s)
             }
@@ -165,6 +168,14 @@ pub(super) async fn admit(worker: &Worker, site: &SiteRef, request: &mut Request
         admission.identity = Some(Rc::new(identity));
     }
     admission
+}
+
+fn aim_of(site: &SiteRef, Request { client, head, .. }: &Request) -> Aim {
+    match () {
+        () if site.policy.lets_purge(site, client, head) => Aim::Purge,
+        () if site.policy.leads_elsewhere(site, head) => Aim::Elsewhere,
+        () => Aim::Content,
+    }
 }
 
 fn count_refused(worker: &Worker, reason: Reason) {

@@ -84,7 +84,7 @@ pub trait Policy: Any + Send + Sync {
         let _ = (site, request);
         false
     }
-    /// Whether a client may purge what a request names, by where it is: it needs no token for that.
+    /// Whether a client may purge what a request names, by where it is: it says nothing of who it is for that.
     fn lets_purge(&self, site: &Site, client: &Client, request: &RequestHead) -> bool {
         let _ = (site, client, request);
         false
