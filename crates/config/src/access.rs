@@ -5,7 +5,7 @@ use super::access_service::{AccessService, service};
 use super::document::{Document, Row};
 use super::geo::{Clients, clients};
 use super::mistake::{Mistake, Place};
-use super::values::{networks, optional, wrong_beginning};
+use super::values::{beginning, networks, optional};
 use freshet_net::trust::Network;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<
     let before = wrong.len();
     let text = |key: &str| row.value(&format!("access[].{key}")).text();
     let rule = AccessRule {
-        path: text("path"),
+        path: beginning(row, "access[].path", "/admin/", wrong).unwrap_or_default(),
         allow: clients(document, row, "access[].allow", wrong),
         deny: clients(document, row, "access[].deny", wrong),
         users: optional(text("users")).map(Into::into),
@@ -125,9 +125,6 @@ fn rule(document: &Document, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<
     let mut refuse = |key: &str, message: String| {
         wrong.push(Mistake::error(row.at(&format!("access[].{key}")), message));
     };
-    if let Some(message) = wrong_beginning("access.path", &rule.path, "/admin/") {
-        refuse("path", message);
-    }
     // It stands in quotes (RFC 9110 §11.5).
     if rule.realm.bytes().any(|byte| matches!(byte, b'"' | b'\\') || byte.is_ascii_control()) {
         refuse("realm", "access.realm takes no quotes, backslashes and control characters".into());

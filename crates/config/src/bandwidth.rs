@@ -3,7 +3,7 @@
 use super::document::{Document, Row};
 use super::key::{Key, Kind, per_site};
 use super::mistake::Mistake;
-use super::values::wrong_beginning;
+use super::values::beginning;
 use freshet_http::path;
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -67,11 +67,7 @@ pub(super) fn bandwidth(document: &Document, wrong: &mut Vec<Mistake>) -> Arc<[B
 }
 
 fn rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<BandwidthRule> {
-    let path = row.value("bandwidth[].path").text();
-    if let Some(message) = wrong_beginning("bandwidth.path", &path, "/downloads/") {
-        wrong.push(Mistake::error(row.at("bandwidth[].path"), message));
-        return None;
-    }
+    let path = beginning(row, "bandwidth[].path", "/downloads/", wrong)?;
     let Some(rate) = NonZeroU64::new(row.value("bandwidth[].rate").number()) else {
         let message = "bandwidth.rate is missing: give bytes a second, as `rate = \"2MB\"`";
         let place = row.at("bandwidth[].rate").or(row.at("bandwidth[].path"));

@@ -3,7 +3,7 @@
 use super::document::{Document, Row};
 use super::key::{Key, Kind, per_site};
 use super::mistake::{Mistake, Place};
-use super::values::wrong_beginning;
+use super::values::beginning;
 use freshet_base::units;
 use freshet_http::path;
 use std::borrow::Cow;
@@ -268,6 +268,7 @@ pub(super) fn cache_rules(document: &Document, wrong: &mut Vec<Mistake>) -> Vec<
 
 fn cache_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<CacheRule> {
     let before = wrong.len();
+    let path = beginning(row, "cache_rule[].path", "/img/", wrong).unwrap_or_default();
     let key = |name: &str| format!("cache_rule[].{name}");
     let value = |name: &str| row.value(&key(name));
     let list = |name: &str| value(name).list();
@@ -277,7 +278,7 @@ fn cache_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<CacheRule> {
         wrong.push(Mistake::error(row.at(&key(name)), message));
     };
     let rule = CacheRule {
-        path: value("path").text(),
+        path,
         suffixes: list("suffixes"),
         ttl: given("ttl"),
         overrides: match value("override").text().as_str() {
@@ -301,9 +302,6 @@ fn cache_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<CacheRule> {
         },
         place: row.at(&key("path")),
     };
-    if let Some(message) = wrong_beginning("cache_rule.path", &rule.path, "/img/") {
-        refuse("path", message);
-    }
     if let Some(message) = wrong_suffix("cache_rule.suffixes", &rule.suffixes) {
         refuse("suffixes", message);
     }

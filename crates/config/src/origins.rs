@@ -3,7 +3,7 @@
 
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
-use super::values::{count, optional, wrong_beginning};
+use super::values::{as_beginning, count, optional};
 use freshet_origin::{HttpVersion, OriginSettings};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -227,11 +227,11 @@ pub(super) fn upstream(row: &Row<'_>, table: &str, wrong: &mut Vec<Mistake>) -> 
 
 fn paths(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Vec<String>> {
     let paths = row.value("origin[].paths").list();
-    let wrong_path = |path: &String| wrong_beginning("each of origin.paths", path, "/api/");
-    if let Some(message) = paths.iter().find_map(wrong_path) {
-        wrong.push(Mistake::error(row.at("origin[].paths"), message));
-        return None;
-    }
+    let sent = |path: &String| as_beginning("each of origin.paths", path, "/api/");
+    let paths = paths.iter().map(sent).collect::<Result<Vec<_>, _>>();
+    let paths = paths
+        .map_err(|message| wrong.push(Mistake::error(row.at("origin[].paths"), message)))
+        .ok()?;
     if paths.is_empty() && row.value("origin[].strip_paths").bool() {
         let message =
             "origin.strip_paths leaves out what origin.paths lists, which is nothing here";

@@ -2,7 +2,7 @@
 
 use super::document::{Document, Row};
 use super::mistake::Mistake;
-use super::values::{networks, wrong_beginning};
+use super::values::{beginning, networks};
 use freshet_http::fields::is_token;
 use freshet_limits::{Rate, limits};
 use freshet_net::trust::Network;
@@ -100,6 +100,7 @@ fn rate_limit(index: usize, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<R
     let before = wrong.len();
     let text = |key: &str| row.value(&format!("rate_limit[].{key}")).text();
     let number = |key: &str| row.value(&format!("rate_limit[].{key}")).number();
+    let path = beginning(row, "rate_limit[].path", "/api/", wrong).unwrap_or_default();
     let except = networks(row, "rate_limit[].except", wrong);
     let mut refuse = |key: &str, message: String| {
         wrong.push(Mistake::error(row.at(&format!("rate_limit[].{key}")), message));
@@ -116,10 +117,6 @@ fn rate_limit(index: usize, row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<R
             "name",
             format!("rate_limit.name is up to {most} letters, digits, `-`, `.` and `_`"),
         );
-    }
-    let path = text("path");
-    if let Some(message) = wrong_beginning("rate_limit.path", &path, "/api/") {
-        refuse("path", message);
     }
     let header = text("header");
     let by = match text("by").as_str() {

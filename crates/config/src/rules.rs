@@ -6,9 +6,11 @@ use super::cache_rules::{CacheRule, cache_rules, ends, wrong_suffix};
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
 use super::template::{Template, Value};
-use super::values::{optional, wrong_beginning};
+use super::values::{beginning, optional};
 use freshet_http::fields::{Fields, is_token};
 use freshet_http::path::{Firsts, Readings, is_below};
+use freshet_http::target;
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// The rules of one site, each list in the order of the file.
@@ -340,11 +342,8 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
         }
         _ => FieldAction::Set(template),
     };
-    let (path, suffixes) = (text("header[].path"), row.value("header[].suffixes").list());
-    if let Some(message) = wrong_beginning("header.path", &path, "/app/") {
-        wrong.push(Mistake::error(row.at("header[].path"), message));
-        return None;
-    }
+    let path = beginning(row, "header[].path", "/app/", wrong)?;
+    let suffixes = row.value("header[].suffixes").list();
     if let Some(message) = wrong_suffix("header.suffixes", &suffixes) {
         wrong.push(Mistake::error(row.at("header[].suffixes"), message));
         return None;
@@ -366,14 +365,17 @@ fn field_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<FieldRule> {
 
 fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
     let text = |path: &str| row.value(path).text();
-    let (from, to) = (text("redirect[].from"), text("redirect[].to"));
+    let (from, to) = (encoded(text("redirect[].from")), encoded(text("redirect[].to")));
     let status = u16::try_from(row.value("redirect[].status").number()).unwrap_or(0);
     let mut refuse = |key: &str, message: String| {
         wrong.push(Mistake::error(row.at(&format!("redirect[].{key}")), message));
     };
     if from.contains(['?', '#']) {
         refuse("from", format!("redirect.from is a path without a query, not `{from}`"));
-    } else if !from.starts_with('/') || from.trim_end_matches('*').contains('*') {
+    } else if !from.starts_with('/')
+        || from.strip_suffix('*').unwrap_or(&from).contains('*')
+        || from.bytes().any(|byte| byte.is_ascii_control())
+    {
         refuse(
             "from",
             format!("redirect.from is a path, with `*` at its end at most, not `{from}`"),
@@ -409,6 +411,19 @@ fn redirect(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<Redirect> {
     None
 }
 
+/// A path or URL with what stands in none encoded behind its host, as clients send it.
+fn encoded(text: String) -> String {
+    let path = match text.split_once("://") {
+        Some((scheme, rest)) => scheme.len() + 3 + rest.find('/').unwrap_or(rest.len()),
+        None => 0,
+    };
+    let (place, path) = text.split_at(path);
+    match target::encoded(path.as_bytes()) {
+        Some(Cow::Owned(path)) => format!("{place}{path}"),
+        _ => text,
+    }
+}
+
 /// Whether what a client asks for would be a part of the authority, as in `https://a.example{rest}`.
 fn has_rest_in_authority(to: &str) -> bool {
     let behind = to.split_once("://").map(|(_, behind)| behind);
@@ -426,16 +441,9 @@ fn unknown_word(to: &str) -> Option<&str> {
 }
 
 fn path_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<PathRule> {
-    let (prefix, replace) = (row.value("path[].prefix").text(), row.value("path[].replace").text());
-    let is_of_path = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#' | b'*');
-    for (key, value) in [("prefix", &prefix), ("replace", &replace)] {
-        if !value.starts_with('/') || !value.bytes().all(is_of_path) {
-            let message =
-                format!("path.{key} is the beginning of a path, as `/live/`, not `{value}`");
-            wrong.push(Mistake::error(row.at(&format!("path[].{key}")), message));
-            return None;
-        }
-    }
+    let prefix = beginning(row, "path[].prefix", "/live/", wrong);
+    let replace = beginning(row, "path[].replace", "/live/", wrong);
+    let (prefix, replace) = (prefix?, replace?);
     Some(PathRule { prefix, replace })
 }
 
@@ -525,6 +533,7 @@ mod tests {
             ("[[header]]\nname = \"X\"\nstatus = [\"6xx\"]\n", "header.status has"),
             ("[[header]]\non = \"request\"\nname = \"X\"\nstatus = [\"200\"]\n", "of responses"),
             ("[[redirect]]\nfrom = \"/a*b\"\nto = \"/\"\n", "redirect.from"),
+            ("[[redirect]]\nfrom = \"/a**\"\nto = \"/\"\n", "redirect.from"),
             ("[[redirect]]\nfrom = \"/a?x=1\"\nto = \"/b\"\n", "without a query"),
             ("[[redirect]]\nto = \"//evil\"\n", "redirect.to"),
             ("[[redirect]]\nto = \"javascript:x\"\n", "redirect.to"),
@@ -539,6 +548,22 @@ mod tests {
         ] {
             let wrong = of(text).expect_err(text);
             assert!(wrong.iter().any(|line| line.message.contains(says)), "{text}: {wrong:?}");
+        }
+    }
+
+    #[test]
+    fn paths_are_as_clients_send_them() {
+        let text = "[[redirect]]\nfrom = \"/über uns/*\"\nto = \"https://a.example/ü/{rest}\"\n\
+                    [[redirect]]\nfrom = \"/%C3%BC\"\nto = \"/\"\n\
+                    [[path]]\nprefix = \"/ä/\"\nreplace = \"/%C3%A4 b/\"\n";
+        let rules = of(text).unwrap();
+        assert_eq!(rules.redirects[0].from, "/%C3%BCber%20uns/*");
+        assert_eq!(rules.redirects[0].to, "https://a.example/%C3%BC/{rest}");
+        assert_eq!(rules.redirects[1].from, "/%C3%BC");
+        let path = PathRule { prefix: "/%C3%A4/".into(), replace: "/%C3%A4%20b/".into() };
+        assert_eq!(rules.paths, [path]);
+        for to in ["https://bücher.example/", "https://a b/", "/a\\u0007b"] {
+            assert!(of(&format!("[[redirect]]\nto = \"{to}\"\n")).is_err(), "{to}");
         }
     }
 

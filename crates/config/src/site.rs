@@ -117,6 +117,8 @@ pub(super) fn site_of(
     alike: &mut Alike,
     wrong: &mut Vec<Mistake>,
 ) -> SiteSettings {
+    let storage = document.rows("storage");
+    let storage_rules = storage.iter().filter_map(|row| storage_rule(row, wrong)).collect();
     let origins = origins(document, wrong);
     let cache = alike.cache.of(cache(document, memory_bytes, wrong));
     let parents = parents(document, &origins, cache.loop_id.as_deref(), wrong);
@@ -134,7 +136,7 @@ pub(super) fn site_of(
         vcl: optional(document.value("vcl").text()).map(Into::into),
         certificates: document.own_rows("certificate").iter().map(certificate).collect(),
         store_ttl_min: document.value("stores.ttl_min").span(),
-        storage_rules: document.rows("storage").iter().map(storage_rule).collect(),
+        storage_rules,
         // Who is named, and which file, is told of with the place where this site has it.
         parents: if parents.all().next().is_none() {
             alike.parents.of(parents)

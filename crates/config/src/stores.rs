@@ -2,7 +2,7 @@
 
 use super::document::Row;
 use super::mistake::{Mistake, Place};
-use super::values::{optional, size};
+use super::values::{beginning, optional, size};
 use crate::storage::Storage;
 use freshet_cache::Objective;
 use freshet_device::WriteLife;
@@ -166,9 +166,9 @@ pub(super) fn objective(text: &str) -> Option<Objective> {
     [Objective::Requests, Objective::Bytes].into_iter().find(|one| one.code() == text)
 }
 
-pub(super) fn storage_rule(row: &Row<'_>) -> StorageRule {
-    StorageRule {
-        path: row.value("storage[].path").text(),
+pub(super) fn storage_rule(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<StorageRule> {
+    Some(StorageRule {
+        path: beginning(row, "storage[].path", "/live/", wrong)?,
         media: {
             let name = row.value("storage[].media").text();
             [Class::Live, Class::Dvr, Class::Vod].into_iter().find(|class| class.name() == name)
@@ -179,5 +179,5 @@ pub(super) fn storage_rule(row: &Row<'_>) -> StorageRule {
         },
         objective: objective(&row.value("storage[].objective").text()),
         place: row.at("storage[].class"),
-    }
+    })
 }

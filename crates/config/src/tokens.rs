@@ -2,7 +2,7 @@
 
 use super::document::{Document, Row};
 use super::mistake::{Mistake, Place};
-use super::values::{optional, wrong_beginning};
+use super::values::{beginning, optional};
 use freshet_http::fields::is_token;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -87,6 +87,7 @@ pub(super) fn tokens(document: &Document, wrong: &mut Vec<Mistake>) -> Arc<[Toke
 
 fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
     let before = wrong.len();
+    let path = beginning(row, "token[].path", "/members/", wrong).unwrap_or_default();
     let value = |key: &str| row.value(&format!("token[].{key}"));
     let mut refuse = |key: &str, message: String| {
         wrong.push(Mistake::error(row.at(&format!("token[].{key}")), message));
@@ -107,10 +108,6 @@ fn token(row: &Row<'_>, wrong: &mut Vec<Mistake>) -> Option<TokenRule> {
             return None;
         }
     };
-    let path = value("path").text();
-    if let Some(message) = wrong_beginning("token.path", &path, "/members/") {
-        refuse("path", message);
-    }
     let keys: Vec<PathBuf> = value("keys").list().into_iter().map(Into::into).collect();
     match (kind, keys.is_empty()) {
         (TokenKind::None, false) => {

@@ -3,8 +3,10 @@
 use super::document::{Document, Row, Value};
 use super::mistake::{Mistake, Place};
 use freshet_base::units;
+use freshet_http::target;
 use freshet_net::address::Address;
 use freshet_net::trust::Network;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// What keys are looked up in: a document, or a row of one.
@@ -99,24 +101,42 @@ pub(super) fn size(from: &impl Lookup, path: &str, wrong: &mut Vec<Mistake>) -> 
     })
 }
 
-/// Why a text is not what a path begins with, where it is not.
-pub(super) fn wrong_beginning(key: &str, text: &str, example: &str) -> Option<String> {
+/// The beginning of a path that a key gives, as clients send it.
+pub(super) fn beginning(
+    from: &impl Lookup,
+    path: &str,
+    example: &str,
+    wrong: &mut Vec<Mistake>,
+) -> Option<String> {
+    as_beginning(&shown(path), &from.value(path).text(), example)
+        .map_err(|message| wrong.push(Mistake::error(from.at(path), message)))
+        .ok()
+}
+
+/// A text as the beginning of paths that clients send: what stands in no target is encoded as they do it.
+///
+/// # Errors
+/// Why it is none.
+pub(super) fn as_beginning(key: &str, text: &str, example: &str) -> Result<String, String> {
     if !text.starts_with('/') {
-        return Some(format!("{key} begins with `/`, as `{example}`, not `{text}`"));
+        return Err(format!("{key} begins with `/`, as `{example}`, not `{text}`"));
     }
     // Taken for itself it would be for no path, and a rule that protects would protect nothing.
     if text.contains('*') {
-        return Some(format!("{key} is what a path begins with: leave out `*` of `{text}`"));
+        return Err(format!("{key} is what a path begins with: leave out `*` of `{text}`"));
     }
     if text.contains(['?', '#']) {
-        return Some(format!(
+        return Err(format!(
             "{key} is what a path begins with, and no query: leave that out of `{text}`"
         ));
     }
-    let dots = text.split('/').find(|segment| matches!(*segment, "." | ".."))?;
-    Some(format!(
-        "{key} is what a path begins with that is read already: no path has `{dots}` as `{text}`"
-    ))
+    if let Some(dots) = text.split('/').find(|segment| matches!(*segment, "." | "..")) {
+        return Err(format!(
+            "{key} is what a path begins with that is read already: no path has `{dots}` as `{text}`"
+        ));
+    }
+    let sent = target::encoded(text.as_bytes()).map(Cow::into_owned);
+    sent.ok_or_else(|| format!("{key} has a control character, which is in no path"))
 }
 
 /// Memory this process may use: the machine's, or what a cgroup that it is in may have where that is less.
@@ -189,10 +209,24 @@ mod tests {
     }
 
     #[test]
-    fn an_asterisk_is_no_beginning_of_a_path() {
-        let wrong = |text: &str| wrong_beginning("access.path", text, "/admin/");
-        assert_eq!((wrong("/"), wrong("/admin/")), (None, None));
-        assert!(wrong("admin").is_some_and(|why| why.contains("begins with `/`")));
-        assert!(wrong("/admin/*").is_some_and(|why| why.contains("leave out `*`")));
+    fn a_beginning_of_paths_is_as_clients_send_it() {
+        let of = |text: &str| as_beginning("access.path", text, "/admin/");
+        for (text, sent) in [
+            ("/", "/"),
+            ("/admin/", "/admin/"),
+            ("/über uns/", "/%C3%BCber%20uns/"),
+            ("/%C3%BCber/", "/%C3%BCber/"),
+        ] {
+            assert_eq!(of(text).as_deref(), Ok(sent));
+        }
+        for (text, says) in [
+            ("admin", "begins with `/`"),
+            ("/admin/*", "leave out `*`"),
+            ("/a?b", "no query"),
+            ("/a/../b", "`..`"),
+            ("/a\nb", "control character"),
+        ] {
+            assert!(of(text).is_err_and(|why| why.contains(says)), "{text}");
+        }
     }
 }
