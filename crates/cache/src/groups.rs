@@ -128,6 +128,7 @@ impl Groups {
         group: usize,
         key: &Key,
         (request, takes_any): (&dyn Selecting, bool),
+        asker: Asker,
         now: UnixMillis,
         classify: &mut dyn FnMut(&Object) -> Use,
     ) -> Lookup {
@@ -141,7 +142,7 @@ impl Groups {
         {
             return Lookup::Hit { object, refresh: None };
         }
-        self.all[home].lookup_with(key, keys(), Asker::Client, now, classify)
+        self.all[home].lookup_with(key, keys(), asker, now, classify)
     }
 
     /// Begins to copy an object that was found from a group, where it is of another one and this is the

@@ -108,7 +108,7 @@ pub use eviction::Objective;
 pub use groups::Groups;
 pub use key::{Key, KeyBuilder, Secret};
 pub use left::Left;
-pub use lookup::{Lookup, Use};
+pub use lookup::{Asker, Lookup, Use};
 pub use lower::{LowerStats, LowerTakes};
 pub use marker::{LeftBy, Marker};
 pub use object::{ForCoding, Form, Object, ObjectSpec, StoredHead, tag};

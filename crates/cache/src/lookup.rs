@@ -41,8 +41,8 @@ pub enum Lookup {
     },
     /// Fetch.
     Miss {
-        /// The turn to do so. Exclusive, except where the caller ignored all there was and another
-        /// fetch is under way.
+        /// The turn to do so. Exclusive, except where another fetch is under way that the caller does not wait for,
+        /// or that found it ignoring all there was.
         ticket: Ticket,
         /// An object to validate, or to answer from if the fetch fails.
         stale: Option<Arc<Object>>,
@@ -79,9 +79,11 @@ pub enum Lookup {
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Asker {
+pub enum Asker {
     /// A client does.
     Client,
+    /// A client does that waits for nobody's fetch: beside one it gets a turn of its own.
+    Hurried,
     /// Nobody yet; somebody will.
     Foresight,
 }
@@ -184,7 +186,7 @@ impl Cache {
             shard.unmark(key.hash(), |markers| markers.end_over(now));
         }
         match pending(&shard, key, &mut keys) {
-            Some(pending) if why != MissWhy::Request => {
+            Some(pending) if why != MissWhy::Request && asker != Asker::Hurried => {
                 let Some(waiter) = pending.wait(self.settings.waiters_max) else {
                     shard.counters.waits_refused += 1;
                     return Lookup::Crowded { stale };

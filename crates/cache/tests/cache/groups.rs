@@ -2,7 +2,7 @@
 
 use crate::fixture::*;
 use freshet_base::clock::UnixMillis;
-use freshet_cache::{Groups, Key, Lookup, Object, Purge, Secret, Settings, Ticket, Use};
+use freshet_cache::{Asker, Groups, Key, Lookup, Object, Purge, Secret, Settings, Ticket, Use};
 use freshet_http::message::RequestHead;
 use freshet_store::Arena;
 use std::collections::HashMap;
@@ -18,7 +18,9 @@ fn groups_of(count: usize, bytes: u64) -> Arc<Groups> {
 }
 
 fn look(groups: &Groups, from: usize, key: &Key, request: &RequestHead, at: UnixMillis) -> Lookup {
-    groups.lookup_from(from, key, (request, false), at, &mut |object| by_freshness(object, at))
+    groups.lookup_from(from, key, (request, false), Asker::Client, at, &mut |object| {
+        by_freshness(object, at)
+    })
 }
 
 fn ticket(groups: &Groups, from: usize, key: &Key, request: &RequestHead) -> Ticket {
@@ -236,7 +238,8 @@ fn a_fence_and_the_end_of_trust_hold_in_all_groups() {
             false => Use::Serve,
         };
         let request = RequestHead::default();
-        let found = groups.lookup_from(from, &key, (&request, false), START, &mut classify);
+        let found =
+            groups.lookup_from(from, &key, (&request, false), Asker::Client, START, &mut classify);
         let Lookup::Miss { stale: Some(stale), .. } = found else { panic!("{found:?}") };
         assert!(!stale.is_copy());
     }
@@ -307,7 +310,14 @@ fn no_group_finds_what_another_would_not() {
                 _ => {
                     let classify = &mut |object: &Object| by_freshness(object, START);
                     let request = RequestHead::default();
-                    match groups.lookup_from(from, &key, (&request, false), START, classify) {
+                    match groups.lookup_from(
+                        from,
+                        &key,
+                        (&request, false),
+                        Asker::Client,
+                        START,
+                        classify,
+                    ) {
                         Lookup::Hit { object, .. } => {
                             let newest = versions.get(&key.hash());
                             let shown = object.head().fetch_id;

@@ -5,8 +5,8 @@ use super::{Found, Machine, State};
 use crate::client_exchange::Reply;
 use freshet_base::clock::UnixMillis;
 use freshet_cache::{
-    Failure, Key, Left, LeftBy, Lookup, MissWhy, Object, Selecting, Ticket, Use, WaitOutcome,
-    Waiter,
+    Asker, Failure, Key, Left, LeftBy, Lookup, MissWhy, Object, Selecting, Ticket, Use,
+    WaitOutcome, Waiter,
 };
 use freshet_fetch::selecting::Selection;
 use freshet_fetch::{Cause, Fetched, Plan};
@@ -77,6 +77,11 @@ impl Machine<'_> {
         let mut collapsed = false;
         let mut asked_keepers = self.task.hash_always_miss;
         let mut may_recode = self.task.name_coding();
+        // Whoever looks for nothing stored, or for nothing that is on its way, waits for none of it either.
+        let asker = match self.task.hash_ignore_busy || self.task.hash_always_miss {
+            true => Asker::Hurried,
+            false => Asker::Client,
+        };
         let length_min = self.length_min();
         let came = cache.usable_from(self.task.now);
         self.task.left_by = None;
@@ -100,7 +105,7 @@ impl Machine<'_> {
                 }
             };
             let request = (&selection as &dyn Selecting, self.task.hash_ignore_vary);
-            let found = cache.lookup_from(group, &key, request, now, classify);
+            let found = cache.lookup_from(group, &key, request, asker, now, classify);
             if is_taken_back && !std::mem::replace(&mut has_ended, true) {
                 drop(found);
                 self.end_taken_back(&key, &asked);
@@ -167,9 +172,6 @@ impl Machine<'_> {
                 Lookup::Wait { waiter, stale } => {
                     if asked.only_if_cached {
                         return self.only_if_cached();
-                    }
-                    if self.task.hash_ignore_busy || self.task.hash_always_miss {
-                        return State::Pass;
                     }
                     if !std::mem::replace(&mut collapsed, true) {
                         self.worker.stats.waits.increment();
