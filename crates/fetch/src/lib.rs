@@ -10,4 +10,5 @@ mod machine;
 pub use machine::{
     Cause, Fetched, Foreseen, Next, Plan, SentPart, again, failure, fetch_next, for_pipe,
     is_fetched_in_part, missing, range, recode, selecting, start, start_behind, stored,
+    unconnected,
 };

@@ -2,8 +2,9 @@
 
 use crate::buffer::ReadBuffer;
 use crate::connection::{Connection, Place};
-use crate::definition::Origin;
+use crate::definition::{Origin, Waits};
 use crate::error::OriginError;
+use crate::exchange::within;
 use crate::line::Claim;
 use crate::pool::Pool;
 use crate::share::Party;
@@ -28,7 +29,8 @@ pub struct RawConnection {
     _in_flight: Held,
 }
 
-/// A connection to `origin` for a pipe, one that is idle or a new one.
+/// A connection to `origin` for a pipe, one that is idle or a new one. Of `waits` the time for a connection counts,
+/// where it is less than the origin's own.
 ///
 /// # Errors
 /// Those of opening a connection.
@@ -36,6 +38,7 @@ pub async fn connect_raw(
     pool: &Pool,
     origin: &Arc<Origin>,
     party: Option<Party>,
+    waits: Waits,
 ) -> Result<RawConnection, OriginError> {
     origin.stats.requests.add(1);
     let connecting = async {
@@ -45,7 +48,7 @@ pub async fn connect_raw(
         origin.stats.tunnels.add(1);
         Ok(RawConnection::new(connection, in_flight))
     };
-    connecting.await.inspect_err(|error| origin.failed(error))
+    within(origin, waits, connecting).await.inspect_err(|error| origin.failed(error))
 }
 
 impl RawConnection {

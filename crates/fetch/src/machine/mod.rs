@@ -45,6 +45,7 @@ pub use failure::Cause;
 pub use plan::Plan;
 pub use prepare::for_pipe;
 pub use recode::recode;
+pub use records::unconnected;
 
 use asked::Asked;
 use bytes::Bytes;

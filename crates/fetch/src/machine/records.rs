@@ -69,14 +69,7 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
         FailureKind::FirstByteTimeout => note(format_args!("first byte timeout")),
         FailureKind::Closed => note(format_args!("HTC eof (-1)")),
         FailureKind::HeadTooLarge => note(format_args!("overflow")),
-        FailureKind::ConnectionLimit => note(format_args!("backend {origin}: busy")),
-        FailureKind::Refused => {
-            note(format_args!("backend {origin}: fail errno 111 (Connection refused)"));
-        }
-        FailureKind::HeldDown => note(format_args!("backend {origin}: fail errno 0 (Success)")),
-        FailureKind::ConnectTimeout => {
-            note(format_args!("backend {origin}: fail errno 110 (Connection timed out)"));
-        }
+        kind if let Some(why) = unconnected(kind) => note(format_args!("backend {origin}: {why}")),
         _ if has_no_length(error) => {
             transcript.note(Tag::Error, format_args!("Body cannot be fetched"));
         }
@@ -89,6 +82,17 @@ pub(super) fn failed(transcript: &Transcript, origin: Option<&str>, error: &Orig
     }
     transcript.timestamp("Beresp");
     closing.is_some()
+}
+
+/// Why there is no connection, in the words of Varnish; `None` where it is for something else.
+pub fn unconnected(kind: FailureKind) -> Option<&'static str> {
+    match kind {
+        FailureKind::ConnectionLimit => Some("busy"),
+        FailureKind::Refused => Some("fail errno 111 (Connection refused)"),
+        FailureKind::HeldDown => Some("fail errno 0 (Success)"),
+        FailureKind::ConnectTimeout => Some("fail errno 110 (Connection timed out)"),
+        _ => None,
+    }
 }
 
 /// Whether a head was refused for a length that is none.

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use freshet_http::message::Version;
 use freshet_origin::error::FailureKind;
 use freshet_origin::request_body::{BodyFailure, BodyProvider, WholeBody};
-use freshet_origin::{OriginSettings, exchange, pool::Pool};
+use freshet_origin::{OriginSettings, Waits, exchange, pool::Pool};
 use freshet_wire::h1::Framing;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -336,7 +336,8 @@ async fn a_pipe_takes_an_idle_connection() {
     .await;
     let (pool, origin) = (Pool::new(), origin(address));
     get(&pool, &origin).await.unwrap();
-    let mut raw = freshet_origin::raw::connect_raw(&pool, &origin, None).await.unwrap();
+    let mut raw =
+        freshet_origin::raw::connect_raw(&pool, &origin, None, Waits::default()).await.unwrap();
     raw.write_all(b"raw").await.unwrap();
     assert_eq!(server.await.unwrap().as_deref(), Some("raw"));
 }

@@ -519,6 +519,7 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
             pipe.request(Message::OriginRequest, &bereq);
         }
         state.knobs.task_deadline = None;
+        state.knobs.connect_timeout = None;
         let usual = task.site.tunnels.lasts_max;
         state.knobs.task_deadline_usual = usual.map_or(0.0, |most| most.as_secs_f64());
         let with = With { bereq: Some(&mut bereq), ..With::default() };
@@ -527,6 +528,7 @@ pub(super) fn pipe(policy: &VclPolicy, task: &mut ClientTask) -> Pipe {
             // One of 0 is none, also where all have one.
             let end = |most| if most > 0.0 { span(most) } else { Duration::MAX };
             task.tunnel_lasts_max = state.knobs.task_deadline.map(end);
+            task.tunnel_waits.connect = state.knobs.connect_timeout.map(span);
             // What the policy did to bereq goes to the origin.
             task.request = bereq;
             task.transcript.timestamp("Process");

@@ -1,6 +1,6 @@
 //! Reading variables: what the rows of the table do that is more than to take one value.
 
-use super::view::{Answer, FetchKnobs, ObjectView};
+use super::view::{Answer, ObjectView};
 use super::{Fault, Result, Run};
 use crate::policy::Timeouts;
 use crate::program::{Backend, BackendRef, Text, Value};
@@ -148,11 +148,26 @@ impl Run<'_> {
         self.number(xid.unwrap_or(0))
     }
 
+    /// What the policy has set `bereq.connect_timeout` to: in `vcl_pipe` the client's side connects.
+    pub(crate) fn connect_timeout(&mut self) -> Option<&mut Option<f64>> {
+        match (self.view.fetch.as_deref_mut(), self.view.client.as_deref_mut()) {
+            (Some(fetch), _) => Some(&mut fetch.connect_timeout),
+            (None, client) => client.map(|client| &mut client.connect_timeout),
+        }
+    }
+
+    /// Sets `bereq.connect_timeout`, or leaves it to what holds where a policy says nothing.
+    pub(crate) fn set_connect_timeout(&mut self, seconds: Option<f64>) {
+        if let Some(set) = self.connect_timeout() {
+            *set = seconds.filter(|seconds| *seconds > 0.0);
+        }
+    }
+
     /// One of a fetch's timeouts: as the policy set it, else as its backend has it, else as all
     /// have it.
     pub(crate) fn timeout(
         &mut self,
-        set: fn(&FetchKnobs) -> Option<f64>,
+        set: Option<f64>,
         declared: fn(&Backend) -> Option<f64>,
         usual: fn(Timeouts) -> f64,
     ) -> Result<Value> {
@@ -160,8 +175,7 @@ impl Run<'_> {
             BackendRef::Backend(index) => self.program.backends.get(index as usize),
             _ => None,
         };
-        let seconds = self.view.fetch.as_deref().and_then(set);
-        let seconds = seconds.or_else(|| backend.and_then(declared));
+        let seconds = set.or_else(|| backend.and_then(declared));
         Ok(Value::Duration(seconds.unwrap_or_else(|| usual(self.policy.timeouts()))))
     }
 

@@ -185,6 +185,8 @@ pub struct ClientKnobs {
     pub timeout_linger: f64,
     /// `sess.send_timeout`, seconds.
     pub send_timeout: f64,
+    /// `bereq.connect_timeout` in `vcl_pipe`, seconds, where a policy has set it.
+    pub connect_timeout: Option<f64>,
     /// `bereq.task_deadline`, seconds, where a policy has set it.
     pub task_deadline: Option<f64>,
     /// The same where none has; 0 is no end.
@@ -224,6 +226,7 @@ impl Default for ClientKnobs {
             timeout_idle: 5.0,
             timeout_linger: 0.05,
             send_timeout: 600.0,
+            connect_timeout: None,
             task_deadline: None,
             task_deadline_usual: 0.0,
             idle_send_timeout: 60.0,

@@ -439,13 +439,17 @@ variables! {
         set BP, BP = |run, value| run.set_bereq_backend(value);
     }
     BereqConnectTimeout "bereq.connect_timeout" Duration Any {
-        get BP = |run| run.timeout(
-            |fetch| fetch.connect_timeout,
-            |backend| backend.connect_timeout,
-            |timeouts| timeouts.connect,
-        );
-        set BP, BP = to!(fetch.connect_timeout = Duration(t) => Some(t.max(0.0)));
-        unset BP = no!(fetch.connect_timeout);
+        get BP = |run| {
+            let set = run.connect_timeout().and_then(|set| *set);
+            run.timeout(set, |backend| backend.connect_timeout, |timeouts| timeouts.connect)
+        };
+        set BP, BP = |run, value| {
+            if let Value::Duration(seconds) = value {
+                run.set_connect_timeout(Some(seconds));
+            }
+            Ok(())
+        };
+        unset BP = |run| run.set_connect_timeout(None);
     }
     BereqTaskDeadline "bereq.task_deadline" Duration Any {
         get P = of!(client => Duration(client.task_deadline.unwrap_or(client.task_deadline_usual)));
@@ -454,20 +458,20 @@ variables! {
     }
     BereqFirstByteTimeout "bereq.first_byte_timeout" Duration Any {
         get B = |run| run.timeout(
-            |fetch| fetch.first_byte_timeout,
+            run.view.fetch.as_deref().and_then(|fetch| fetch.first_byte_timeout),
             |backend| backend.first_byte_timeout,
             |timeouts| timeouts.first_byte,
         );
-        set B, B = to!(fetch.first_byte_timeout = Duration(t) => Some(t.max(0.0)));
+        set B, B = to!(fetch.first_byte_timeout = Duration(t) => Some(t).filter(|t| *t > 0.0));
         unset B = no!(fetch.first_byte_timeout);
     }
     BereqBetweenBytesTimeout "bereq.between_bytes_timeout" Duration Any {
         get B = |run| run.timeout(
-            |fetch| fetch.between_bytes_timeout,
+            run.view.fetch.as_deref().and_then(|fetch| fetch.between_bytes_timeout),
             |backend| backend.between_bytes_timeout,
             |timeouts| timeouts.between_bytes,
         );
-        set B, B = to!(fetch.between_bytes_timeout = Duration(t) => Some(t.max(0.0)));
+        set B, B = to!(fetch.between_bytes_timeout = Duration(t) => Some(t).filter(|t| *t > 0.0));
         unset B = no!(fetch.between_bytes_timeout);
     }
     BereqRetryConnect "bereq.retry_connect" Bool Any {

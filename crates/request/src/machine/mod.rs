@@ -41,6 +41,7 @@ use freshet_fetch::{Fetched, SentPart};
 use freshet_http::fields::Fields;
 use freshet_http::message::{Method, RequestHead};
 use freshet_http::reason::Reason;
+use freshet_origin::Waits;
 use freshet_site::client_body::{ClientBodyError, RequestBody};
 use freshet_site::interim::Interim;
 use freshet_site::policy::{ClientTask, Recv, Shaping};
@@ -156,6 +157,7 @@ pub async fn handle(worker: &Rc<Worker>, mut request: Request) -> Reply {
         hash_ignore_vary: false,
         left_by: None,
         tunnel_lasts_max: None,
+        tunnel_waits: Waits::default(),
         ttl_max: None,
         grace_max: None,
         spared: Vec::new(),

@@ -107,23 +107,30 @@ impl Machine<'_> {
             Some(origin) => {
                 let percent = self.task.site.settings.limits.origin_network_percent;
                 let party = self.task.client.network.party(percent);
-                Some((origin, connect_raw(&worker.pool, origin, Some(party)).await))
+                let waits = self.task.tunnel_waits;
+                Some((origin, connect_raw(&worker.pool, origin, Some(party), waits).await))
             }
             None => None,
         };
-        let Some((origin, Ok(connection))) = connected else {
-            let text = match (chosen, &choice) {
-                (Some(origin), _) => {
-                    let name = &origin.settings.name;
-                    format!("backend {name}: fail errno 111 (Connection refused)")
-                }
-                (None, OriginChoice::Nobody(why)) => why.to_string(),
-                (None, _) => "No backend".to_owned(),
-            };
-            fetch.note(Tag::FetchError, format_args!("{text}"));
-            self.task.client.end.set(End::Unsent);
-            let unsaid = Unsaid { status: 200, facts: Facts::local(Reason::Pipe) };
-            return State::Done(Reply::Hangup(unsaid));
+        let (origin, connection) = match connected {
+            Some((origin, Ok(connection))) => (origin, connection),
+            unconnected => {
+                let text = match (unconnected, &choice) {
+                    (Some((origin, Err(error))), _) => {
+                        let name = &origin.settings.name;
+                        match freshet_fetch::unconnected(error.kind()) {
+                            Some(why) => format!("backend {name}: {why}"),
+                            None => format!("backend {name}: {error}"),
+                        }
+                    }
+                    (_, OriginChoice::Nobody(why)) => why.to_string(),
+                    _ => "No backend".to_owned(),
+                };
+                fetch.note(Tag::FetchError, format_args!("{text}"));
+                self.task.client.end.set(End::Unsent);
+                let unsaid = Unsaid { status: 200, facts: Facts::local(Reason::Pipe) };
+                return State::Done(Reply::Hangup(unsaid));
+            }
         };
         let mut head = Vec::new();
         if origin.settings.proxy_header > 0 {

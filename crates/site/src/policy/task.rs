@@ -65,6 +65,8 @@ pub struct ClientTask {
     pub left_by: Option<LeftBy>,
     /// How long a tunnel may last that the connection becomes, where a policy has said so.
     pub tunnel_lasts_max: Option<Duration>,
+    /// How long the tunnel's connection is waited for, where a policy has said so.
+    pub tunnel_waits: Waits,
     /// Objects older than this are not fresh to this request (`req.ttl`).
     pub ttl_max: Option<Duration>,
     /// Objects are served stale no longer than this (`req.grace`).
@@ -118,6 +120,7 @@ impl ClientTask {
             hash_ignore_vary: false,
             left_by: None,
             tunnel_lasts_max: None,
+            tunnel_waits: Waits::default(),
             ttl_max: None,
             grace_max: None,
             spared: Vec::new(),
